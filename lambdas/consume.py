@@ -37,6 +37,8 @@ from headgate.jobs.core.ports import ObjectStore, Scheduler, Table, Transport
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.groups import FUNCTION_CONCURRENCY
+from headgate.jobs.deployment.metric_lines import MetricLines
+from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.call import Means
 from headgate.jobs.execution.claimed_call import needs_claims
@@ -45,7 +47,6 @@ from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.lambdas.batches import Batch
-from headgate.lambdas.emf import Emf
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.source import records_of
 from headgate.lambdas.timetable import Timetable
@@ -95,8 +96,9 @@ def consumer(
         events: receives all events; None logs them, as JSON, with the invocation's id.
         concurrency: jobs of one invocation at once, at least 1. None takes
             ``HEADGATE_CONCURRENCY``, which CDK sets from the deployment, or else 10.
-        metrics: whether to count the jobs' outcomes in CloudWatch; see `lambdas.emf`. None takes
-            ``HEADGATE_EMF``, which is 1 if CDK has made the function.
+        metrics: whether to count the jobs' outcomes in CloudWatch; see
+            `jobs.deployment.metric_lines`. None takes ``HEADGATE_EMF``, which is 1 if CDK has made
+            the function.
         clock: tells the time.
 
     Raises:
@@ -120,7 +122,7 @@ def consumer(
         store=store,
         events=events or Events(log_event),
         concurrency=concurrency,
-        emf=Emf(app) if metrics else None,
+        metrics=_metrics(app) if metrics else None,
         lines=lines,
         clock=clock or SystemClock(),
     )
@@ -144,7 +146,7 @@ class Consumer:
         store: ObjectStore | None,
         events: Events,
         concurrency: int,
-        emf: Emf | None,
+        metrics: MetricLines | None,
         lines: LambdaPowertoolsFormatter | None,
         clock: Clock,
     ) -> None:
@@ -165,9 +167,9 @@ class Consumer:
         """Tasks of handlers that went on after their cancellation."""
         self._ends_at: datetime | None = None
         """Time at which Lambda would end the current invocation."""
-        self._emf = emf
-        if emf is not None:
-            events.subscribe(emf)
+        self._metrics = metrics
+        if metrics is not None:
+            events.subscribe(metrics)
 
     def __call__(self, event: Mapping[str, Any], context: Context) -> Response:
         """Run the jobs of one batch.
@@ -218,8 +220,8 @@ class Consumer:
         return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
 
     def _flush_metrics(self) -> None:
-        if self._emf is not None:
-            self._emf.flush()
+        if self._metrics is not None:
+            self._metrics.flush()
 
     def _leave(self, batch: Batch) -> None:
         """Keep tasks and threads that have not ended from affecting the next invocation."""
@@ -320,6 +322,11 @@ class _Open:
     executor: Executor
     recorder: Recorder | None
     cancelling: Cancelling | None
+
+
+def _metrics(app: App) -> MetricLines:
+    rng = random.Random()  # noqa: S311 - samples, guards no secret
+    return MetricLines(service_name(app.name, app.stage), rng=rng)
 
 
 def _owner() -> str:

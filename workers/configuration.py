@@ -102,7 +102,7 @@ class Watching:
     host: str = "127.0.0.1"
     """The address that it binds: only this machine's own by default."""
     emf: bool = False
-    """Write metrics for CloudWatch to standard output; see `workers.observability.emf`."""
+    """Write metrics for CloudWatch to standard output; see `jobs.deployment.metric_lines`."""
 
     def __post_init__(self) -> None:
         check_kinds("the worker", self, SettingsInvalid)

@@ -6,7 +6,6 @@ The steps of a sweep, and their order, are in `lambdas.sweep.sweeper`.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports import BlockingObjectStore, BlockingReceiver, BlockingTable, Publisher
 from headgate.jobs.core.topology import Bucket
-from headgate.jobs.deployment.metric_names import DEAD_LETTERS, NAMESPACE, QUEUE, REASON, TYPE
+from headgate.jobs.deployment.metric_lines import metric_line
+from headgate.jobs.deployment.metric_names import DEAD_LETTERS, QUEUE, REASON, TYPE
 from headgate.jobs.deployment.sweep_plan import read_plan
 from headgate.jobs.errors import ConfigurationError
 from headgate.lambdas.logs import log_as_json
@@ -81,18 +81,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
 def write_counts(app: str, counts: Mapping[Kind, int]) -> None:
     """Write the numbers of new dead letters, as lines of CloudWatch's embedded metric format; their
     names are those of `jobs.deployment.metric_names`."""
-    from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
-        AmazonCloudWatchEMFProvider,
-    )
-
     for (queue, job_type, reason), count in counts.items():
-        # A new provider for each line, since it keeps its metrics and dimensions.
-        emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=app)
-        emf.add_dimension(QUEUE, queue)
-        emf.add_dimension(TYPE, job_type)
-        emf.add_dimension(REASON, reason)
-        emf.add_metric(DEAD_LETTERS, "Count", count)
-        print(json.dumps(emf.serialize_metric_set()))  # noqa: T201 - where CloudWatch reads it
+        dimensions = ((QUEUE, queue), (TYPE, job_type), (REASON, reason))
+        print(metric_line(app, dimensions, {DEAD_LETTERS: count}))  # noqa: T201 - where CloudWatch reads it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

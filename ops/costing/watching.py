@@ -75,7 +75,7 @@ class Series:
 
 
 def series_of(fleet: Fleet) -> list[Series]:
-    """Return the metrics of each type and of each lane (`workers.observability.emf`)."""
+    """Return the metrics of each type and of each lane (`jobs.deployment.metric_lines`)."""
     lanes: dict[tuple[str, ...], list[Stream]] = defaultdict(list)
     for stream in fleet.streams:
         lanes[stream.queue.group, str(stream.queue.priority)].append(stream)

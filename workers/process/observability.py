@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.workers.background import beside
 from headgate.workers.configuration import Watching, WorkerSettings
@@ -20,6 +22,9 @@ from headgate.workers.observability.prometheus import Metrics
 from headgate.workers.worker import Worker
 
 _log = logging.getLogger("headgate.worker")
+
+_WRITE_EVERY_S = 60.0
+"""Seconds between two lines of metrics for CloudWatch."""
 
 
 @asynccontextmanager
@@ -59,13 +64,18 @@ async def watched(
 
 @asynccontextmanager
 async def _emf(app: App, events: Events) -> AsyncIterator[None]:
-    from headgate.workers.observability.emf import Emf
-
-    emf = Emf(service_name(app.name, app.stage), rng=random.Random())  # noqa: S311 - samples, guards no secret
-    events.subscribe(emf)
-    async with beside(emf.run(), name="metrics for CloudWatch"):
+    lines = MetricLines(service_name(app.name, app.stage), rng=random.Random())  # noqa: S311 - samples, guards no secret
+    events.subscribe(lines)
+    async with beside(_written(lines), name="metrics for CloudWatch"):
         yield
-    emf.flush()
+    lines.flush()
+
+
+async def _written(lines: MetricLines) -> None:
+    """Write the metrics every minute until cancelled."""
+    while True:
+        await asyncio.sleep(_WRITE_EVERY_S)
+        lines.flush()
 
 
 @asynccontextmanager

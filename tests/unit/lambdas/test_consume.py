@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,6 @@ from headgate.jobs.core.ports import (
     VisibilityChange,
 )
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.deployment.metric_names import MOST_VALUES
 from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.delivery import Delivery
@@ -74,7 +73,6 @@ from headgate.jobs.testing import (
     VirtualClock,
 )
 from headgate.lambdas.consume import Consumer, Response, consumer
-from headgate.lambdas.emf import Emf
 from headgate.lambdas.timetable import LEAST_S
 
 ROOT = Path(__file__).parents[3]
@@ -1176,30 +1174,6 @@ def test_metrics_count_jobs_by_type_and_by_lane_once_an_invocation(
         "JobsFailed": [1.0],
     }
     assert len(of_type["Duration"]) == len(of_lane["Wait"]) == 3
-
-
-def test_of_a_large_batch_s_durations_as_many_are_written_as_a_line_takes() -> None:
-    lines: list[str] = []
-    emf = Emf(App("shop"), write=lines.append)
-    for number in range(250):
-        emf(
-            JobCompleted(
-                at=datetime(2026, 5, 4, tzinfo=UTC),
-                job_id=str(number),
-                job_type="send",
-                queue="mail",
-                priority=Priority.NORMAL,
-                attempt=1,
-                max_attempts=3,
-                ran_s=float(number),
-            )
-        )
-    emf.flush()
-
-    [told] = [line for line in map(json.loads, lines) if "type" in line]
-    assert told["JobsCompleted"] == [250]
-    assert 50 < len(told["Duration"]) <= MOST_VALUES
-    assert max(told["Duration"]) > 240
 
 
 def test_importing_it_brings_in_no_aws_sdk() -> None:

@@ -26,6 +26,7 @@ from headgate.jobs.core.events import (
 from headgate.jobs.core.ports import Item, OutgoingMessage
 from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.core.topology import Priority
+from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import MOST_VALUES
 from headgate.jobs.messages.outgoing import size_of
 from headgate.jobs.records.items import Mark, Scribe
@@ -33,7 +34,6 @@ from headgate.jobs.testing import Harness
 from headgate.ops.costing import records, sqs, watching
 from headgate.ops.costing.load import Load, Stream
 from headgate.workers import logs
-from headgate.workers.observability.emf import Emf
 from tests.unit.workers.rig import Note
 
 NOW = datetime(2026, 11, 1, 12, 30, 15, 123456, tzinfo=UTC)
@@ -143,7 +143,7 @@ def test_a_line_of_the_log_has_about_as_many_bytes_as_the_model_says(
 @pytest.mark.parametrize("jobs", [1, 50, 99, 1000])
 def test_a_line_of_metrics_has_about_as_many_bytes_as_the_model_says(jobs: int) -> None:
     lines: list[str] = []
-    emf = Emf("ecommerce-prod", rng=RNG, write=lines.append)
+    emf = MetricLines("ecommerce-prod", rng=RNG, write=lines.append)
     for _ in range(jobs):
         emf(JobStarted(**TRIED, waited_s=RNG.random()))
         emf(JobCompleted(**TRIED, ran_s=RNG.random()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +19,6 @@ from headgate.jobs.core.events import (
     HeartbeatFailed,
     JobCompleted,
     JobDeadLettered,
-    JobFailed,
     JobStarted,
     LoopBlocked,
     PollFailed,
@@ -28,9 +26,8 @@ from headgate.jobs.core.events import (
     ReceiptLost,
     RecordsFailed,
 )
-from headgate.jobs.deployment.metric_names import COUNTED, NAMESPACE, OF_LANE, OF_TYPE
+from headgate.jobs.deployment.metric_names import COUNTED
 from headgate.jobs.testing import Harness, VirtualClock
-from headgate.workers.observability.emf import Emf
 from headgate.workers.observability.health import UNHEALTHY_AFTER_S, Health, Status
 from headgate.workers.observability.health_server import Endpoint
 from headgate.workers.observability.loop_lag import LagWatch
@@ -141,44 +138,6 @@ def test_a_breaker_s_state_is_a_number() -> None:
 
 
 # --- CloudWatch ----------------------------------------------------------------------------------
-
-
-def test_emf_writes_one_line_a_type_and_one_a_lane_with_counts_and_values() -> None:
-    lines: list[str] = []
-    emf = Emf("shop-prod", rng=random.Random(1), write=lines.append)  # noqa: S311 - samples
-    for attempt in (1, 2):
-        emf(job(JobStarted, waited_s=0.5, attempt=attempt))
-        emf(job(JobCompleted, ran_s=1.5, attempt=attempt))
-    emf(job(JobFailed, ran_s=1, error_type="E", error_message="m", traceback="", job_type="other"))
-    emf.flush()
-    read = [json.loads(line) for line in lines]
-    told = {line["type"]: line for line in read if "type" in line}
-    [lane] = [line for line in read if "type" not in line]
-    assert told["send"]["JobsCompleted"] == [2]
-    assert told["send"]["Duration"] == [1.5, 1.5]
-    assert told["send"]["service"] == "shop-prod"
-    assert told["other"]["JobsFailed"] == [1]
-    assert (lane["JobsCompleted"], lane["JobsFailed"], lane["Wait"]) == ([2], [1], [0.5])
-    [of_type] = told["send"]["_aws"]["CloudWatchMetrics"]
-    assert of_type["Namespace"] == NAMESPACE
-    assert set(of_type["Dimensions"][0]) == OF_TYPE
-    assert set(lane["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]) == OF_LANE
-    lines.clear()
-    emf.flush()
-    assert lines == []
-
-
-def test_emf_samples_what_is_too_much_for_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    lines: list[str] = []
-    emf = Emf("shop", rng=random.Random(1), write=lines.append)  # noqa: S311 - samples
-    for number in range(10_000):
-        emf(job(JobCompleted, ran_s=float(number)))
-    emf.flush()
-    [line] = [line for line in map(json.loads, lines) if "type" in line]
-    assert line["JobsCompleted"] == [10_000]
-    assert len(line["Duration"]) == 99
-    assert 3_000 < sum(line["Duration"]) / 99 < 7_000
-    assert capsys.readouterr().out == ""
 
 
 def test_prometheus_and_cloudwatch_count_the_same_events_by_like_names() -> None:

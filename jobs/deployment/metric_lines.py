@@ -1,26 +1,24 @@
 """Metrics for CloudWatch, as lines of the embedded metric format on standard output.
 
-Their names are those of `jobs.deployment.metric_names`. A line holds at most 99 durations or waits,
-sampled evenly. Each minute has one line per job type and one per lane, so that the output does not
-grow with the number of jobs.
+Their names are those of `jobs.deployment.metric_names`, in workers and in functions: one dashboard
+shows jobs wherever they run. A line holds at most 99 durations or waits, sampled evenly. Each flush
+writes one line per job type and one per lane, so that the output does not grow with the number of
+jobs.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.jobs.core.events import Event
 from headgate.jobs.deployment.metric_names import MOST_VALUES, NAMESPACE, Dimensions, measured
 from headgate.jobs.errors import ConfigurationError
-
-_EVERY_S = 60.0
 
 
 @dataclass(slots=True)
@@ -39,16 +37,16 @@ class _Sample:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Measured:
     """The metrics of one job type, or of one lane, since the last line."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    values: defaultdict[str, _Sample] = field(default_factory=lambda: defaultdict(_Sample))
+    samples: defaultdict[str, _Sample] = field(default_factory=lambda: defaultdict(_Sample))
     """By metric, in seconds."""
 
 
-class Emf:
-    """A subscriber that counts events, and writes the metrics once a minute.
+class MetricLines:
+    """A subscriber that counts events, and writes the metrics when it is flushed.
 
     Args:
         service: the app's name, with its stage's if any.
@@ -71,41 +69,50 @@ class Emf:
         self._service = service
         self._rng = rng
         self._write = write
-        self._told: defaultdict[Dimensions, _Told] = defaultdict(_Told)
+        self._measured: defaultdict[Dimensions, _Measured] = defaultdict(_Measured)
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
         for dimensions, name, seconds in measured(event):
-            told = self._told[dimensions]
+            each = self._measured[dimensions]
             if seconds is None:
-                told.counts[name] += 1
+                each.counts[name] += 1
             else:
-                told.values[name].add(seconds, self._rng)
-
-    async def run(self) -> None:
-        """Write every minute until cancelled."""
-        while True:
-            await asyncio.sleep(_EVERY_S)
-            self.flush()
+                each.samples[name].add(seconds, self._rng)
 
     def flush(self) -> None:
         """Write the metrics counted since the last flush."""
-        told, self._told = self._told, defaultdict(_Told)
-        for dimensions, each in told.items():
-            self._write(self._line(dimensions, each))
+        measured, self._measured = self._measured, defaultdict(_Measured)
+        for dimensions, each in measured.items():
+            values = {name: sample.values for name, sample in each.samples.items()}
+            self._write(metric_line(self._service, dimensions, each.counts, values))
 
-    def _line(self, dimensions: Dimensions, told: _Told) -> str:
-        from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
-            AmazonCloudWatchEMFProvider,
-        )
 
-        # A new one for each line, so that no dimensions or values carry over.
-        emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=self._service)
-        for name, value in dimensions:
-            emf.add_dimension(name, value)
-        for name, count in told.counts.items():
-            emf.add_metric(name, "Count", count)
-        for name, sample in told.values.items():
-            for seconds in sample.values:
-                emf.add_metric(name, "Seconds", seconds)
-        return json.dumps(emf.serialize_metric_set())
+def metric_line(
+    service: str,
+    dimensions: Dimensions,
+    counts: Mapping[str, int],
+    seconds: Mapping[str, Iterable[float]] | None = None,
+) -> str:
+    """Return one line of the embedded metric format.
+
+    Args:
+        service: the value of the dimension ``service``.
+        dimensions: the other dimensions.
+        counts: counters, by metric.
+        seconds: up to `MOST_VALUES` values of each further metric.
+    """
+    from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
+        AmazonCloudWatchEMFProvider,
+    )
+
+    # A new one for each line, so that no dimensions or values carry over.
+    emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=service)
+    for name, value in dimensions:
+        emf.add_dimension(name, value)
+    for name, count in counts.items():
+        emf.add_metric(name, "Count", count)
+    for name, values in (seconds or {}).items():
+        for each in values:
+            emf.add_metric(name, "Seconds", each)
+    return json.dumps(emf.serialize_metric_set())
