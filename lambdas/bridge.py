@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, assert_never
 from aws_lambda_powertools import Logger
 
 from headgate.jobs.definitions.event_rule import Occurrence
-from headgate.jobs.schedules.bridging import Bridge, Input, counts, read_input
+from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing
+from headgate.jobs.schedules.inputs import Input, read_input
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -47,7 +48,7 @@ def handler(event: object, context: LambdaContext) -> dict[str, str]:
     """
     given = read_input(event)
     said, origin = _described(given)
-    if not counts(given):
+    if not given.counts:
         _logger().debug(_NOT_COUNTED, extra=origin)
         return {}
     sent = _bridge().submit(given)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.concurrency import Tasks
+from headgate.jobs.client.delaying import hold_all
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.large_payloads import Storing, refuse_if
@@ -43,6 +44,7 @@ from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ConfigurationError, HeadgateError, TransportError
 from headgate.jobs.execution.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of, size_of
+from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.submission.mixed import deliver_mixed, listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
 from headgate.jobs.submission.refused import raise_refused
@@ -108,11 +110,13 @@ class AsyncClient:
         self._scheduler = scheduler
         # With a transport from the caller there is a scheduler only if the caller gave one.
         self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
+        self._delayed = DelayedJobs(self._open_scheduler, lambda: app.topology, self._clock)
         self.schedules: AsyncSchedules[AsyncJobHandle[Any]] = AsyncSchedules(
             app,
             self._open_scheduler,
             self._send_all,
             self.handle,
+            self._delayed,
             self._clock,
             concurrency=self._concurrency,
             sleep=sleep,
@@ -305,9 +309,8 @@ class AsyncClient:
     async def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay
             refuse_if(self._paused)
-            raise_refused(
-                submissions, self._told(submissions, await self.schedules.hold(submissions))
-            )
+            held = await hold_all(self._delayed, submissions, self._concurrency)
+            raise_refused(submissions, self._told(submissions, held))
             return
         if self._storing is not None:
             self._storing.check(each.message for each in submissions)
@@ -369,7 +372,7 @@ class AsyncClient:
         return self._scheduler
 
     async def _unschedule(self, job_id: str) -> bool:
-        return self._has_scheduler and await self.schedules.cancel_delayed(job_id)
+        return self._has_scheduler and await self._delayed.cancel(job_id)
 
     def _storing_by(self, transport: Transport, store: ObjectStore | None) -> Storing:
         return Storing(

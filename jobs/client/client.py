@@ -49,6 +49,7 @@ from headgate.jobs.submission.refused import raise_refused
 
 if TYPE_CHECKING:
     from headgate.jobs.client.schedules import Schedules
+    from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -173,6 +174,12 @@ class Client:
             close()
 
     @cached_property
+    def _delayed(self) -> DelayedJobs:
+        from headgate.jobs.schedules.delayed_jobs import DelayedJobs  # as below
+
+        return DelayedJobs(self._immediate_scheduler, lambda: self._app.topology, self._clock)
+
+    @cached_property
     def schedules(self) -> Schedules:
         """The app's schedules, and the jobs that wait in one; see
         `jobs.client.schedules.Schedules`."""
@@ -182,9 +189,10 @@ class Client:
         return Schedules(
             AsyncSchedules(
                 self._app,
-                lambda: ImmediateScheduler(self._open_scheduler()),
+                self._immediate_scheduler,
                 immediate(self._send_all),
                 self.handle,
+                self._delayed,
                 self._clock,
                 concurrency=self._concurrency,
                 sleep=immediate(self._sleep),
@@ -294,7 +302,10 @@ class Client:
     def _send_all(self, submissions: Sequence[Submission]) -> None:
         if submissions and submissions[0].due is not None:  # all of a call have the same delay
             refuse_if(self._paused)
-            raise_refused(submissions, self._told(submissions, self.schedules.hold(submissions)))
+            from headgate.jobs.client.delaying import hold_in_turn
+
+            held = drive(hold_in_turn(self._delayed, submissions))
+            raise_refused(submissions, self._told(submissions, held))
             return
         self._storing.check(each.message for each in submissions)
         if self._fallback and submissions and self._fallback.takes(submissions):
@@ -353,8 +364,11 @@ class Client:
                 self._closes.append(scheduler.close)
             return self._scheduler
 
+    def _immediate_scheduler(self) -> ImmediateScheduler:
+        return ImmediateScheduler(self._open_scheduler())
+
     def _unschedule(self, job_id: str) -> bool:
-        return self._has_scheduler and self.schedules.cancel_delayed(job_id)
+        return self._has_scheduler and drive(self._delayed.cancel(job_id))
 
     def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:

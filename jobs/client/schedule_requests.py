@@ -17,7 +17,7 @@ from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
 from headgate.jobs.messages.envelope import Options, new_job_id
 from headgate.jobs.messages.outgoing import message_of
-from headgate.jobs.schedules.delayed_job import check_input, delay_name, retry_name, schedule_of
+from headgate.jobs.schedules.delayed_job import check_input
 from headgate.jobs.schedules.firing import ScheduledJob, input_of, read_scheduled
 from headgate.jobs.schedules.registry import address, check_new_name, times_of
 from headgate.jobs.submission.prepare import Submission, prepare
@@ -25,8 +25,6 @@ from headgate.jobs.submission.prepare import Submission, prepare
 _MINUTE = timedelta(minutes=1)
 _MOST_TIMES = 100_000
 """Highest limit of a schedule, since its times are counted one by one."""
-_DELETION = timedelta(seconds=30)
-"""Longest duration of a deletion: three tries of 10 s each."""
 
 
 def new_schedule(
@@ -206,28 +204,6 @@ def at_once(app: App, name: str, spec: ScheduleSpec, now: datetime) -> Submissio
     envelope = scheduled.envelope(new_job_id(now), now)
     message = message_of(envelope, fifo_group=scheduled.fifo_group)
     return Submission(queue=queue, message=message, envelope=envelope)
-
-
-def held(app: App, submission: Submission, now: datetime) -> tuple[ScheduleSpec, str]:
-    """Return the one-time schedule that holds a job until it is due, and its creation token."""
-    name = delay_name(submission.id)
-    return schedule_of(submission.delayed(), app.topology, name, now), submission.id
-
-
-def is_waiting(spec: ScheduleSpec, now: datetime) -> bool:
-    """Return True if a one-time schedule can still be deleted before it fires.
-
-    EventBridge Scheduler deletes such a schedule a while after it has fired, or has given up. Until
-    then it is found, although its job may have been sent, and have run, long ago.
-    """
-    deleted_by = (spec.as_of or now) + _DELETION
-    when = Schedule(expression=spec.expression, timezone=spec.timezone)
-    return next(times_of(when, deleted_by), None) is not None
-
-
-def names_of(job_id: str) -> tuple[str, str]:
-    """Return the names that a job's one-time schedules may have."""
-    return delay_name(job_id), retry_name(job_id)
 
 
 def new_token() -> str:

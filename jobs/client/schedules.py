@@ -23,17 +23,15 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
-from headgate.jobs.errors import MessageUnreadable, Throttled, TransportError
+from headgate.jobs.errors import MessageUnreadable, Throttled
 from headgate.jobs.schedules import registry as book
+from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.schedules.reading import AT_ONCE, Answer, Reading
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.jobs.submission.prepare import Submission, new_job_of
 
 P = TypeVar("P")
 H = TypeVar("H", bound=JobHandle[Any] | AsyncJobHandle[Any])
-
-_HELD_AT_ONCE = 10
-"""Concurrent requests of one submission of many jobs."""
 
 
 class AsyncSchedules(Generic[H]):
@@ -44,6 +42,7 @@ class AsyncSchedules(Generic[H]):
         scheduler: opens the service.
         send: submits the jobs of `run_now`.
         handle: makes the handle of a submitted job.
+        delayed: holds the jobs that wait in one-time schedules.
         clock: tells the time.
         concurrency: makes several requests at once.
         sleep: pauses when AWS throttles.
@@ -56,6 +55,7 @@ class AsyncSchedules(Generic[H]):
         scheduler: Callable[[], Scheduler],
         send: Callable[[Sequence[Submission]], Awaitable[None]],
         handle: Callable[[str, JobType[Any, Any]], H],
+        delayed: DelayedJobs,
         clock: Clock,
         *,
         concurrency: Concurrency,
@@ -66,6 +66,7 @@ class AsyncSchedules(Generic[H]):
         self._scheduler = scheduler
         self._send = send
         self._handle = handle
+        self._delayed = delayed
         self._clock = clock
         self._concurrency = concurrency
         self._sleep = sleep
@@ -157,22 +158,7 @@ class AsyncSchedules(Generic[H]):
 
     async def cancel_delayed(self, job_id: str) -> bool:
         """`Schedules.cancel_delayed`, awaited."""
-        for name in making.names_of(job_id):
-            if await self._withdraw(name):
-                return True
-        return False
-
-    async def hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
-        """`Schedules.hold`, awaited."""
-        return await self._concurrency.each(self._hold, submissions, at_once=_HELD_AT_ONCE)
-
-    async def _hold(self, submission: Submission) -> TransportError | None:
-        spec, token = making.held(self._app, submission, self._clock.now())
-        try:
-            await self._scheduler().create(spec, token=token)  # False: a retry of this very request
-        except TransportError as error:
-            return error
-        return None
+        return await self._delayed.cancel(job_id)
 
     async def _names(self) -> builtins.list[str]:
         """Return the names on AWS of the schedules created at run time."""
@@ -189,13 +175,6 @@ class AsyncSchedules(Generic[H]):
             return await self._scheduler().get(self._app.topology.schedule_group, physical)
         except (MessageUnreadable, Throttled) as error:
             return error
-
-    async def _withdraw(self, name: str) -> bool:
-        group, scheduler = self._app.topology.schedule_group, self._scheduler()
-        found = await scheduler.get(group, name)
-        if found is None or not making.is_waiting(found, self._clock.now()):
-            return False
-        return await scheduler.delete(group, name)
 
     async def _switch(self, name: str, *, enabled: bool) -> None:
         spec = making.switched(await self._found(name), enabled=enabled, now=self._clock.now())
@@ -335,13 +314,3 @@ class Schedules:
             within the half minute that a deletion may take: it has been sent, or is about to be.
         """
         return drive(self._engine.cancel_delayed(job_id))
-
-    def hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
-        """Put jobs into one-time schedules; return each one's error, or None."""
-        results: builtins.list[TransportError | None] = []
-        for submission in submissions:
-            [error] = drive(self._engine.hold([submission]))
-            if error is not None:  # the rest would fail as well
-                return [*results, *[error] * (len(submissions) - len(results))]
-            results.append(None)
-        return results

@@ -19,11 +19,10 @@ from typing import Any
 from pydantic_core import from_json
 
 from headgate.jobs.core.ports import ReceivedMessage
-from headgate.jobs.definitions.event_rule import is_occurrence, read_occurrence
 from headgate.jobs.errors import MessageError
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.messages.envelope import parse
-from headgate.jobs.schedules.firing import read_firing
+from headgate.jobs.schedules.inputs import OCCURRENCE, parse_input, tag_of
 
 REDRIVEN = "redriven"
 """The reason of messages that SQS moved by itself: received too often, and never settled."""
@@ -124,7 +123,7 @@ def _named_by(body: str) -> tuple[str | None, str | None]:
 
 def _described_by(given: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the job's id and type, from the bridge's input."""
-    job = _mapping(given.get("job")) if is_occurrence(given) else given
+    job = _mapping(given.get("job")) if tag_of(given) == OCCURRENCE else given
     job_type = job.get("type")
     return _id_of(given), job_type if isinstance(job_type, str) else None
 
@@ -133,10 +132,9 @@ def _id_of(given: Mapping[str, Any]) -> str | None:
     if isinstance(named := given.get("job_id"), str):
         return named
     try:
-        due = read_occurrence(given) if is_occurrence(given) else read_firing(given)
+        return str(parse_input(given).job_id)
     except MessageError:
         return None
-    return str(due.job_id)
 
 
 def _object(text: str) -> Mapping[str, Any]:

@@ -1,8 +1,9 @@
 """Event rules, which submit jobs for EventBridge events, and the input that the bridge gets.
 
 One model serves both ends: `event_input` renders it into a rule when the app is deployed,
-EventBridge inserts the event, and `read_occurrence` reads it back. The mapping from event to
-payload is data (`jobs.messages.json_paths`), so the bridge doesn't need the app's code.
+EventBridge inserts the event, and the bridge reads it back (`jobs.schedules.inputs`). The mapping
+from event to payload is data (`jobs.messages.json_paths`), so the bridge doesn't need the app's
+code.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import Priority, Topology, check_name
@@ -142,6 +143,9 @@ class Occurrence(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
+    counts: ClassVar[bool] = True
+    """It is always to be sent."""
+
     kind: Literal["event"]
     job: EventJob
     event: Event
@@ -214,31 +218,6 @@ def event_input(topology: Topology, rule: EventRule) -> str:
     # EventBridge interprets angle brackets, and inserts the event without quotes.
     rendered = json.dumps(described).replace("<", r"\u003c")
     return f'{{"kind": "event", "job": {rendered}, "event": {_EVENT}}}'
-
-
-def is_occurrence(event: Mapping[str, Any]) -> bool:
-    """Return True if the bridge was invoked by a rule, and not by a schedule."""
-    return event.get("kind") == "event"
-
-
-def read_occurrence(event: Mapping[str, Any]) -> Occurrence:
-    """Read the input of a rule's invocation.
-
-    Raises:
-        MessageUnreadable: it is not an occurrence; the error names fields, never their values.
-    """
-    try:
-        return Occurrence.model_validate(event)
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or 'input'}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
-        )
-    # Not from pydantic's error, which quotes the values.
-    raise MessageUnreadable(
-        f"the input is not that of a Headgate event rule: {faults}. Rules and the bridge are "
-        "deployed together: run `cdk deploy`"
-    )
 
 
 def _check_bus(where: str, bus: object) -> None:

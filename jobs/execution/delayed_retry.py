@@ -18,22 +18,17 @@ from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, SettlementFailed
-from headgate.jobs.core.ports import ObjectStore, OutgoingMessage, Scheduler, ScheduleSpec
+from headgate.jobs.core.ports import ObjectStore, OutgoingMessage, Scheduler
 from headgate.jobs.core.topology import MAX_DELAY, Topology
-from headgate.jobs.errors import MessageUnreadable, TransportError
+from headgate.jobs.errors import PayloadTooLarge, TransportError
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
 from headgate.jobs.execution.settlement import Release, RetryAfter, Way
 from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.messages.envelope import MOST_ATTEMPTS_USED, parse
 from headgate.jobs.messages.outgoing import sendable
-from headgate.jobs.schedules.delayed_job import (
-    MAX_INPUT_BYTES,
-    delayed,
-    read_delayed,
-    retry_name,
-    schedule_of,
-)
+from headgate.jobs.schedules.delayed_job import delayed
+from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
 _MAX_DELAY_S = int(MAX_DELAY.total_seconds())
 
@@ -69,8 +64,9 @@ class HandOver:
         events: Events,
         store: ObjectStore | None = None,
     ) -> None:
-        self._scheduler = scheduler
-        self._topology = topology
+        self._delayed: DelayedJobs | None = None
+        if scheduler is not None:
+            self._delayed = DelayedJobs(lambda: scheduler, lambda: topology, clock)
         self._clock = clock
         self._events = events
         self._store = store
@@ -97,29 +93,24 @@ class HandOver:
 
     async def _is_held(self, delivery: Delivery, verdict: Verdict) -> bool:
         """Create a one-time schedule for the job; return True if one holds it now."""
-        spec = self._schedule(delivery, verdict)
-        if self._scheduler is None or len(spec.input.encode()) > MAX_INPUT_BYTES:
+        if self._delayed is None:
             return False
-        try:
-            if await self._scheduler.create(spec, token=_token(delivery)):
-                return True
-            standing = await self._scheduler.get(spec.group, spec.name)
-        except TransportError as error:
-            self._report(delivery, verdict, "schedule", error)
-            return False
-        return standing is not None and _is_of(standing, delivery)
-
-    def _schedule(self, delivery: Delivery, verdict: Verdict) -> ScheduleSpec:
-        now, job_id = self._clock.now(), verdict.attempt.job_id
+        now = self._clock.now()
         job = delayed(
             _again(delivery, verdict, now),
             queue_name=delivery.queue.name,
-            job_id=job_id,
+            job_id=verdict.attempt.job_id,
             job_type=verdict.job_type,
             due=now + timedelta(seconds=_wait_s(verdict)),
             token=_token(delivery),
         )
-        return schedule_of(job, self._topology, retry_name(job_id), now)
+        try:
+            return await self._delayed.hold(job)
+        except PayloadTooLarge:
+            return False
+        except TransportError as error:
+            self._report(delivery, verdict, "schedule", error)
+            return False
 
     async def _refresh_payload(self, delivery: Delivery, verdict: Verdict) -> None:
         """Write a payload in the object store anew, since objects expire by their age."""
@@ -188,15 +179,3 @@ def _token(delivery: Delivery) -> str:
     """Return the hand-over's token, the same however often this delivery's request is sent."""
     message = delivery.message
     return f"{message.message_id}-{message.receive_count}"[-64:]
-
-
-def _is_of(standing: ScheduleSpec, delivery: Delivery) -> bool:
-    """Return True if a schedule was created by another delivery of this very message.
-
-    The schedule of an earlier hand-over may still exist for a while after it has fired.
-    """
-    try:
-        job = read_delayed(from_json(standing.input))
-    except (MessageUnreadable, ValueError):
-        return False
-    return job.token.startswith(f"{delivery.message.message_id}-")

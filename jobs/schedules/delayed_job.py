@@ -7,16 +7,15 @@ minute; for a standard queue it fires a minute early, and SQS's own delay covers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from headgate.jobs.core.ports import OutgoingMessage, ScheduleSpec
 from headgate.jobs.core.topology import MAX_DELAY, Topology
-from headgate.jobs.errors import MessageUnreadable, PayloadTooLarge
+from headgate.jobs.errors import PayloadTooLarge
 from headgate.jobs.messages.envelope import GroupId, Moment
 
 MAX_INPUT_BYTES = 262_144
@@ -31,8 +30,6 @@ _LEAD = timedelta(minutes=1)
 """Precision of schedules: the lead of a standard queue's, and the soonest that any can fire.
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html"""
 
-_DUE = "delayed_until"
-
 _Text = Annotated[str, Field(min_length=1)]
 
 
@@ -40,6 +37,9 @@ class DelayedJob(BaseModel):
     """A one-time schedule's input to the bridge: a message and its queue."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
+
+    counts: ClassVar[bool] = True
+    """It is always to be sent."""
 
     delayed_until: Moment
     """Time at which the job is due."""
@@ -155,24 +155,3 @@ def check_input(what: str, text: str) -> None:
             f"{what} would hold {size:,} bytes; EventBridge Scheduler takes {MAX_INPUT_BYTES:,} "
             "(256 KiB): store the data and submit its address"
         )
-
-
-def is_delayed(event: Mapping[str, Any]) -> bool:
-    """Return True if the bridge's event is a delayed job."""
-    return _DUE in event
-
-
-def read_delayed(event: Mapping[str, Any]) -> DelayedJob:
-    """Read a one-time schedule's input.
-
-    Raises:
-        MessageUnreadable: not a delayed job; the message names the fields, never their values.
-    """
-    try:
-        return DelayedJob.model_validate(event)
-    except ValidationError as error:
-        fields = sorted(
-            {str(part) for fault in error.errors(include_input=False) for part in fault["loc"][:1]}
-        )
-    # Not from pydantic's error, which quotes the values.
-    raise MessageUnreadable(f"the input is no delayed job of Headgate's: {', '.join(fields)}")

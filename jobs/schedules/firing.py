@@ -1,13 +1,13 @@
 """A schedule's firing: EventBridge Scheduler's input to the bridge, and the job that it becomes.
 
 One model serves both ends: `schedule_input` renders it into a schedule when the app is deployed,
-and `read_firing` reads it back when the schedule fires. So the bridge needs nothing of the app.
+and the bridge reads it back when the schedule fires (`jobs.schedules.inputs`), so it needs nothing
+of the app.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -171,26 +171,6 @@ def _fifo_group(job: JobType[Any, Any], payload: Any) -> str:
             f"{fault} group_by made {group!r}: a group is 1 to 128 ASCII characters without spaces"
         )
     return group
-
-
-def read_firing(event: Mapping[str, Any]) -> Firing:
-    """Read a schedule's input to the bridge.
-
-    Raises:
-        MessageUnreadable: it is not a firing; the message names the fields, never their values.
-    """
-    try:
-        return Firing.model_validate(event)
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or 'input'}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
-        )
-    # Not from pydantic's error, which quotes the values.
-    raise MessageUnreadable(
-        f"the input is not that of a Headgate schedule: {faults}. Schedules and the bridge are "
-        "deployed together: run `cdk deploy`, or fix the input of a schedule made by hand"
-    )
 
 
 def read_scheduled(text: str) -> ScheduledJob:

@@ -27,8 +27,9 @@ from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.envelope import Envelope, new_job_id
 from headgate.jobs.messages.large_payloads import unpacked
-from headgate.jobs.schedules.bridging import Bridge, read_input
+from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import PREFIX
+from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.clock import VirtualClock

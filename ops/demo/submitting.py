@@ -19,7 +19,7 @@ from headgate.jobs.core.events import Event, Events, JobSubmitted
 from headgate.jobs.core.ports import OutgoingMessage, Transport
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.schedules.bridging import Bridge
-from headgate.jobs.schedules.firing import read_firing, schedule_input
+from headgate.jobs.schedules.firing import Firing, schedule_input
 from headgate.ops.demo.plan import Plan, PlannedJob, PlannedMessage, batches
 
 _AT_ONCE = 100
@@ -92,7 +92,7 @@ class Submitter:
     async def _fire(self, declared: JobType[Any, Any]) -> None:
         """Act as EventBridge Scheduler and the bridge do when a schedule is due."""
         now = datetime.now(UTC)
-        firing = read_firing(_filled_in(schedule_input(app, declared), now))
+        firing = Firing.model_validate(_filled_in(schedule_input(app, declared), now))
         bridge = Bridge(self._blocking, None, lambda: now)
         await asyncio.to_thread(bridge.submit, firing)
         job_id = str(firing.job_id)

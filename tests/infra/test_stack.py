@@ -39,7 +39,7 @@ from headgate.jobs.core.topology import (
     physical_name,
 )
 from headgate.jobs.errors import AppImportError, ConfigurationError
-from headgate.jobs.schedules.firing import read_firing
+from headgate.jobs.schedules.firing import Firing
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import (
     Properties,
@@ -194,7 +194,7 @@ def test_what_a_schedule_hands_over_is_a_job_that_its_type_accepts(
     app: App, template: Mapping[str, Any]
 ) -> None:
     for schedule in resources(template, "AWS::Scheduler::Schedule", "JobsSchedules").values():
-        firing = read_firing(json.loads(schedule["Target"]["Input"]) | FIRED)
+        firing = Firing.model_validate(json.loads(schedule["Target"]["Input"]) | FIRED)
         job = app.find_type(firing.type)
         assert firing.schedule == schedule["Name"]
         assert (firing.schema_, firing.queue, firing.priority) == (

@@ -18,7 +18,7 @@ from headgate import Accepts, App, Priority
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
-from headgate.jobs.definitions.event_rule import event_input, read_occurrence
+from headgate.jobs.definitions.event_rule import Occurrence, event_input
 from headgate.jobs.execution.delivery import Delivery, Job, load
 from headgate.jobs.messages.foreign_formats import S3Object
 from tests.support.environment import REGION, with_test_credentials
@@ -181,7 +181,7 @@ async def test_what_a_rule_of_on_event_hands_over_is_an_occurrence(place: Place)
     template = event_input(place.app.topology, place.app.event_rules["placed"])
     await _rule(place, InputTransformer={"InputTemplate": template})
 
-    occurrence = read_occurrence(json.loads((await place.received()).body))
+    occurrence = Occurrence.model_validate(json.loads((await place.received()).body))
 
     payload = json.loads(occurrence.message(occurrence.event.time).body)["payload"]
     assert payload == {"order": 7, "text": 'quoted "text" & <more>', "from": "shop"}

@@ -33,7 +33,6 @@ from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import (
     DelayedJob,
     delay_name,
-    read_delayed,
     retry_name,
     schedule_of,
 )
@@ -158,7 +157,7 @@ async def test_a_delayed_submission_is_held_by_a_schedule_that_the_bridge_unders
     group = deployed.app.topology.schedule_group
     held = await deployed.scheduler.get(group, delay_name(handle.id))
     assert held is not None
-    job = read_delayed(json.loads(held.input))
+    job = DelayedJob.model_validate(json.loads(held.input))
 
     await asyncio.to_thread(_send, job, deployed, job.delayed_until)
 
@@ -247,7 +246,7 @@ async def test_a_worker_hands_a_long_wait_over_and_the_job_goes_on_when_it_is_du
             group = deployed.app.topology.schedule_group
             held = await deployed.scheduler.get(group, retry_name(handle_of_job.id))
             assert held is not None
-            job = read_delayed(json.loads(held.input))
+            job = DelayedJob.model_validate(json.loads(held.input))
             assert parse(job.body).not_before == job.delayed_until
             await asyncio.to_thread(_send, _due_now(job), deployed, job.delayed_until)
             await done.wait()

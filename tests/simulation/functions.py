@@ -11,7 +11,8 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.deployment.sweep_plan import sweep_plan
 from headgate.jobs.errors import HeadgateError, TransportError
-from headgate.jobs.schedules.bridging import Bridge, read_input
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.inputs import read_input
 from headgate.lambdas.consume import Consumer, consumer
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper

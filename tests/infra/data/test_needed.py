@@ -46,9 +46,10 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.topology import QUARANTINE_RETENTION
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.deployment.sweep_plan import sweep_plan
-from headgate.jobs.schedules.bridging import Bridge, read_input
+from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import delay_name
 from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.schedules.inputs import read_input
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper
 from headgate.workers.configuration import WorkerSettings

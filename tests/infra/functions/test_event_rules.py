@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App, Priority
 from headgate.jobs.core.topology import physical_name
-from headgate.jobs.definitions.event_rule import read_occurrence
+from headgate.jobs.definitions.event_rule import Occurrence
 from tests.infra.conftest import Params
 from tests.infra.templates import (
     Properties,
@@ -59,7 +59,7 @@ def test_what_a_rule_hands_over_is_a_job_that_its_type_accepts(
         [target] = rule["Targets"]
         template = target["InputTransformer"]["InputTemplate"]
         filled = template.replace("<aws.events.event.json>", json.dumps(EVENT))
-        occurrence = read_occurrence(json.loads(filled))
+        occurrence = Occurrence.model_validate(json.loads(filled))
         job = app.find_type(occurrence.job.type)
         assert occurrence.queue_name == app.topology.queue(job.queue, job.priority).name
         assert job.load({"days": 3}) == Params(days=3)

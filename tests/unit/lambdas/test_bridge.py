@@ -24,7 +24,8 @@ from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settlement import Ack
 from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge
-from headgate.jobs.schedules.firing import Firing, read_firing, schedule_input, schedule_name
+from headgate.jobs.schedules.firing import Firing, schedule_input, schedule_name
+from headgate.jobs.schedules.inputs import parse_input
 from headgate.jobs.submission.prepare import Origin, prepare
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge
@@ -113,7 +114,7 @@ def submit(firing: Firing, sqs: MemorySqs, clock: VirtualClock) -> str:
 def test_a_fired_schedule_becomes_the_message_that_a_submitted_job_would_be(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
-    firing = read_firing(shop.fired())
+    firing = Firing.model_validate(shop.fired())
     job_id = submit(firing, sqs, clock)
 
     [stored] = sqs.messages(shop.queue)
@@ -135,7 +136,7 @@ def test_a_fired_schedule_becomes_the_message_that_a_submitted_job_would_be(
 async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
-    job_id = submit(read_firing(shop.fired()), sqs, clock)
+    job_id = submit(Firing.model_validate(shop.fired()), sqs, clock)
     events: list[Event] = []
     executor = Executor(Means(app=shop.app, clock=clock, events=Events(events.append)))
 
@@ -155,16 +156,16 @@ async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
 def test_an_occurrence_that_is_invoked_again_submits_the_same_job_id(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
-    first = submit(read_firing(shop.fired()), sqs, clock)
+    first = submit(Firing.model_validate(shop.fired()), sqs, clock)
     clock.advance(timedelta(minutes=2))
-    again = read_firing(shop.fired(execution_id="other", attempt_number="2"))
+    again = Firing.model_validate(shop.fired(execution_id="other", attempt_number="2"))
 
     assert submit(again, sqs, clock) == first
 
 
 def test_the_same_moment_in_another_time_zone_is_the_same_occurrence(shop: Shop) -> None:
-    utc = read_firing(shop.fired())
-    berlin = read_firing(shop.fired(scheduled_time="2026-03-01T09:00:00+01:00"))
+    utc = Firing.model_validate(shop.fired())
+    berlin = Firing.model_validate(shop.fired(scheduled_time="2026-03-01T09:00:00+01:00"))
 
     assert utc.job_id == berlin.job_id
 
@@ -174,7 +175,10 @@ def test_the_same_moment_in_another_time_zone_is_the_same_occurrence(shop: Shop)
     [{"scheduled_time": "2026-03-01T08:01:00Z"}, {"schedule_arn": "arn:aws:scheduler:::other"}],
 )
 def test_another_occurrence_or_schedule_is_another_job(shop: Shop, other: dict[str, str]) -> None:
-    assert read_firing(shop.fired()).job_id != read_firing(shop.fired(**other)).job_id
+    assert (
+        Firing.model_validate(shop.fired()).job_id
+        != Firing.model_validate(shop.fired(**other)).job_id
+    )
 
 
 def test_a_message_that_sqs_does_not_take_fails_the_invocation(
@@ -183,12 +187,12 @@ def test_a_message_that_sqs_does_not_take_fails_the_invocation(
     sqs.faults.fail_entries("send", code="InternalError")
 
     with pytest.raises(EntryRejected, match="InternalError"):
-        submit(read_firing(shop.fired()), sqs, clock)
+        submit(Firing.model_validate(shop.fired()), sqs, clock)
 
 
 def test_a_missing_queue_fails_the_invocation(shop: Shop, clock: VirtualClock) -> None:
     with pytest.raises(QueueMissing, match="shop-test-jobs-high"):
-        submit(read_firing(shop.fired()), MemorySqs(clock), clock)
+        submit(Firing.model_validate(shop.fired()), MemorySqs(clock), clock)
 
 
 @pytest.mark.usefixtures("on_lambda")
@@ -237,7 +241,7 @@ def test_an_input_that_is_no_firing_is_refused_by_the_names_of_its_fields(
 
 def test_context_attributes_that_nobody_filled_in_are_refused(shop: Shop) -> None:
     with pytest.raises(MessageUnreadable, match=r"scheduled_time: .*attempt_number: "):
-        read_firing(schedule_input(shop.app, shop.report))
+        parse_input(schedule_input(shop.app, shop.report))
 
 
 def test_a_schedules_input_has_every_field_of_a_firing(shop: Shop) -> None:

@@ -17,8 +17,9 @@ from headgate import App, cron
 from headgate.jobs.definitions.event_rule import event_input
 from headgate.jobs.errors import MessageUnreadable, TransportError
 from headgate.jobs.messages.envelope import new_job_id, parse
-from headgate.jobs.schedules.bridging import Bridge, read_input
+from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge

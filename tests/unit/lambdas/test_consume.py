@@ -63,7 +63,7 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.items import partition
-from headgate.jobs.schedules.delayed_job import read_delayed
+from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.testing import (
     MemoryScheduler,
     MemorySqs,
@@ -420,7 +420,7 @@ def test_a_delay_beyond_what_sqs_can_hide_is_handed_to_a_one_time_schedule() -> 
         function.invoke()
     assert function.messages() == []
     [held] = schedules.schedules
-    letter = read_delayed(json.loads(held.input))
+    letter = DelayedJob.model_validate(json.loads(held.input))
     assert letter.delayed_until == function.clock.now() + timedelta(hours=13)
     assert function.heard(JobDeferred) == 1
 

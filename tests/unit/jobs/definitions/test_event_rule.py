@@ -12,10 +12,11 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Priority
-from headgate.jobs.definitions.event_rule import event_input, read_occurrence, rule_name
+from headgate.jobs.definitions.event_rule import Occurrence, event_input, rule_name
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
 from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.inputs import parse_input
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge
 
@@ -93,7 +94,7 @@ def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]
 
 
 def test_an_event_becomes_a_job_with_the_fields_that_its_rule_maps(app: App) -> None:
-    occurrence = read_occurrence(matched(app, "order-placed"))
+    occurrence = Occurrence.model_validate(matched(app, "order-placed"))
     now = AT + timedelta(seconds=1)
 
     envelope = parse(occurrence.message(now).body)
@@ -108,20 +109,22 @@ def test_an_event_becomes_a_job_with_the_fields_that_its_rule_maps(app: App) -> 
 
 
 def test_without_a_map_the_detail_is_the_payload(app: App) -> None:
-    envelope = parse(read_occurrence(matched(app, "raw")).message(AT).body)
+    envelope = parse(Occurrence.model_validate(matched(app, "raw")).message(AT).body)
 
     assert envelope.payload == EVENT["detail"]
 
 
 def test_a_field_that_the_event_lacks_is_left_to_the_model(app: App) -> None:
-    occurrence = read_occurrence(matched(app, "order-placed", detail={"order_id": 7}))
+    occurrence = Occurrence.model_validate(matched(app, "order-placed", detail={"order_id": 7}))
 
     assert parse(occurrence.message(AT).body).payload == {"order": 7}
 
 
 def test_an_event_that_is_delivered_again_submits_the_same_job(app: App) -> None:
-    first = read_occurrence(matched(app, "order-placed"))
-    again = read_occurrence(matched(app, "order-placed", time="2026-03-01T09:00:00+01:00"))
+    first = Occurrence.model_validate(matched(app, "order-placed"))
+    again = Occurrence.model_validate(
+        matched(app, "order-placed", time="2026-03-01T09:00:00+01:00")
+    )
 
     assert first.job_id == again.job_id == derived_job_id(AT, "event", "order-placed", EVENT["id"])
 
@@ -132,15 +135,15 @@ def test_an_event_that_is_delivered_again_submits_the_same_job(app: App) -> None
     ids=["another event", "another rule"],
 )
 def test_another_event_or_rule_is_another_job(app: App, name: str, changed: Any) -> None:
-    first = read_occurrence(matched(app, "order-placed"))
+    first = Occurrence.model_validate(matched(app, "order-placed"))
 
-    assert read_occurrence(matched(app, name, **changed)).job_id != first.job_id
+    assert Occurrence.model_validate(matched(app, name, **changed)).job_id != first.job_id
 
 
 def test_a_fifo_job_keeps_the_order_of_the_group_that_its_event_names(app: App) -> None:
-    booked = read_occurrence(matched(app, "booked")).message(AT)
-    nameless = read_occurrence(matched(app, "booked", detail={})).message(AT)
-    in_line = read_occurrence(matched(app, "in-line")).message(AT)
+    booked = Occurrence.model_validate(matched(app, "booked")).message(AT)
+    nameless = Occurrence.model_validate(matched(app, "booked", detail={})).message(AT)
+    in_line = Occurrence.model_validate(matched(app, "in-line")).message(AT)
 
     assert (booked.group, nameless.group, in_line.group) == ("hunter2", "booked", "in-line")
     assert booked.deduplication_id is not None
@@ -148,7 +151,7 @@ def test_a_fifo_job_keeps_the_order_of_the_group_that_its_event_names(app: App) 
 
 @pytest.mark.parametrize("name", ["Ada Lovelace", "", "ä", "x" * 129, {"first": "Ada"}])
 def test_a_fifo_group_that_sqs_would_refuse_is_named_by_its_path(app: App, name: Any) -> None:
-    booked = read_occurrence(matched(app, "booked", detail={"customer": {"name": name}}))
+    booked = Occurrence.model_validate(matched(app, "booked", detail={"customer": {"name": name}}))
 
     with pytest.raises(
         MessageUnreadable, match=r"at \$\.detail\.customer\.name can't be"
@@ -185,12 +188,12 @@ def test_a_missing_queue_fails_the_invocation(app: App) -> None:
     nowhere = Bridge(MemorySqs(VirtualClock(AT)).blocking, None, lambda: AT)
 
     with pytest.raises(QueueMissing, match="shop-test-jobs-high"):
-        nowhere.submit(read_occurrence(matched(app, "raw")))
+        nowhere.submit(Occurrence.model_validate(matched(app, "raw")))
 
 
 def test_an_input_that_no_rule_made_is_refused_without_its_values() -> None:
     with pytest.raises(MessageUnreadable, match="job: Field required") as refused:
-        read_occurrence({"kind": "event", "event": {"id": "", "detail": "hunter2"}})
+        parse_input({"kind": "event", "event": {"id": "", "detail": "hunter2"}})
     assert "hunter2" not in str(refused.value)
     assert refused.value.__context__ is None
 
@@ -202,7 +205,7 @@ def test_nothing_of_a_rule_is_taken_for_a_variable_of_eventbridge_s(app: App) ->
     template = event_input(app.topology, app.event_rules["odd"])
 
     assert template.count("<") == 1
-    occurrence = read_occurrence(matched(app, "odd", detail={"<id>": 7}))
+    occurrence = Occurrence.model_validate(matched(app, "odd", detail={"<id>": 7}))
     assert parse(occurrence.message(AT).body).payload == {"<order>": 7}
 
 

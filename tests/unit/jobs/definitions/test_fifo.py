@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from headgate import App, Priority, Tenant, cron
 from headgate.jobs.errors import ConfigurationError, OptionInvalid
-from headgate.jobs.schedules.firing import read_firing, schedule_input
+from headgate.jobs.schedules.firing import Firing, schedule_input
 from headgate.jobs.testing import Harness
 
 FIRED_AT = datetime(2026, 5, 4, 8, tzinfo=UTC)
@@ -78,7 +78,7 @@ def test_a_firing_that_is_invoked_twice_is_one_message_of_the_types_own_group() 
         "execution_id": "e",
         "attempt_number": "1",
     }
-    first, second = (read_firing(fired).message(FIRED_AT) for _ in range(2))
+    first, second = (Firing.model_validate(fired).message(FIRED_AT) for _ in range(2))
     assert first.group == "audit"
     assert first.deduplication_id == second.deduplication_id is not None
 

@@ -20,7 +20,7 @@ from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settlement import Release, Way
 from headgate.jobs.messages.envelope import parse
-from headgate.jobs.schedules.delayed_job import delayed, read_delayed, retry_name, schedule_of
+from headgate.jobs.schedules.delayed_job import DelayedJob, delayed, retry_name, schedule_of
 from headgate.jobs.testing import Harness
 
 DAY_S, HOUR_S = 86_400, 3_600
@@ -170,7 +170,7 @@ def test_a_job_that_is_handed_over_by_two_deliveries_of_a_message_is_held_once()
     with pytest.raises(EntryRejected, match="InternalError"):
         jobs.drain()
     [held] = jobs.scheduler.schedules
-    token = read_delayed(json.loads(held.input)).token
+    token = DelayedJob.model_validate(json.loads(held.input)).token
     jobs.clock.advance(timedelta(minutes=10))
     jobs.drain()
     assert token.endswith("-1")

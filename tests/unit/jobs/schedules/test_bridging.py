@@ -16,9 +16,10 @@ from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.delivery import Delivery, load
 from headgate.jobs.records.items import partition
-from headgate.jobs.schedules.bridging import KEEP, Input, read_input
+from headgate.jobs.schedules.bridging import KEEP
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.schedules.inputs import Input, read_input
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
 from tests.support.bridge import DeployedBridge
 

@@ -31,10 +31,9 @@ from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.schedules.delayed_job import (
     MAX_INPUT_BYTES,
     DelayedJob,
-    is_delayed,
     literally,
-    read_delayed,
 )
+from headgate.jobs.schedules.inputs import parse_input
 from headgate.jobs.testing import Harness, MemoryScheduler, MemorySqs, VirtualClock
 
 QUEUE = "shop-test-jobs-normal"
@@ -345,13 +344,12 @@ def test_a_delayed_job_reads_back_from_its_input() -> None:
         attributes={"JobType": "note"},
     )
     event = json.loads(job.to_input())
-    assert is_delayed(event)
-    assert read_delayed(event) == job
+    assert parse_input(event) == job
 
 
 def test_an_input_that_is_no_delayed_job_is_refused_by_its_fields_and_never_shown() -> None:
-    with pytest.raises(MessageUnreadable, match="attributes, body") as refused:
-        read_delayed({"delayed_until": "2026-01-01T00:00:00Z", "body": ["hunter2"]})
+    with pytest.raises(MessageUnreadable, match=r"one-time schedule: .*; body: ") as refused:
+        parse_input({"delayed_until": "2026-01-01T00:00:00Z", "body": ["hunter2"]})
     assert "hunter2" not in str(refused.value)
     assert refused.value.__cause__ is refused.value.__context__ is None
 

@@ -39,7 +39,7 @@ from headgate.jobs.errors import AccessDenied, ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.records.items import partition
-from headgate.jobs.schedules.delayed_job import read_delayed
+from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing import MemoryScheduler
@@ -229,7 +229,11 @@ async def test_a_message_that_can_not_be_deleted_leaves_the_job_twice_under_one_
         await rig.happens(SettlementFailed)
     [held] = rig.schedules.schedules
     [stored] = rig.sqs.messages(MAIL)
-    assert read_delayed(json.loads(held.input)).job_id == job_id == str(parse(stored.body).id)
+    assert (
+        DelayedJob.model_validate(json.loads(held.input)).job_id
+        == job_id
+        == str(parse(stored.body).id)
+    )
 
 
 async def test_a_once_job_that_a_schedule_holds_too_completes_once() -> None:
@@ -348,7 +352,7 @@ async def test_what_this_version_does_not_know_of_a_body_is_handed_over_too() ->
     async with rig.working():
         await rig.happens(JobRetryScheduled)
     [held] = rig.schedules.schedules
-    again = json.loads(read_delayed(json.loads(held.input)).body)
+    again = json.loads(DelayedJob.model_validate(json.loads(held.input)).body)
     assert again["of_the_future"] == {"a": 1}
     assert again["attempts_used"] == 1
 
@@ -369,7 +373,7 @@ async def test_a_handler_may_submit_with_a_long_delay() -> None:
     async with rig.working():
         await rig.happens(JobCompleted)
     [held] = rig.schedules.schedules
-    envelope = parse(read_delayed(json.loads(held.input)).body)
+    envelope = parse(DelayedJob.model_validate(json.loads(held.input)).body)
     assert str(envelope.parent) == parent_id
     assert held.name == f"delay.{envelope.id}"
 

@@ -1,0 +1,112 @@
+"""The one-time schedules that hold delayed jobs: creating and cancelling them.
+
+Clients put submissions there that are due too late for SQS, and workers put jobs there whose next
+attempt is. The request of a creation may be repeated, by whoever makes it: one schedule holds the
+job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from pydantic_core import from_json
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import Scheduler, ScheduleSpec
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.errors import MessageUnreadable
+from headgate.jobs.schedules.delayed_job import (
+    DelayedJob,
+    check_input,
+    delay_name,
+    retry_name,
+    schedule_of,
+)
+from headgate.jobs.schedules.inputs import parse_input
+from headgate.jobs.schedules.registry import times_of
+
+_DELETION = timedelta(seconds=30)
+"""Longest duration of a deletion: three tries of 10 s each."""
+
+
+class DelayedJobs:
+    """Holds jobs in one-time schedules.
+
+    Args:
+        scheduler: opens EventBridge Scheduler.
+        topology: returns the app's topology, which names the schedules' targets.
+        clock: tells the time.
+    """
+
+    def __init__(
+        self,
+        scheduler: Callable[[], Scheduler],
+        topology: Callable[[], Topology],
+        clock: Clock,
+    ) -> None:
+        self._scheduler = scheduler
+        self._topology = topology
+        self._clock = clock
+
+    async def hold(self, job: DelayedJob) -> bool:
+        """Create the schedule that holds a job until it is due; return True if one holds it.
+
+        False: the schedule of an earlier hand-over still stands under its name. A submission has
+        none before it, so a schedule that stands was created by the same request.
+
+        Raises:
+            PayloadTooLarge: its message is over EventBridge Scheduler's limit.
+            TransportError: AWS did not create it, as far as is known.
+        """
+        name = retry_name(job.job_id) if job.token else delay_name(job.job_id)
+        spec = schedule_of(job, self._topology(), name, self._clock.now())
+        check_input(f"the schedule {name!r}", spec.input)
+        scheduler = self._scheduler()
+        if await scheduler.create(spec, token=job.token or job.job_id) or not job.token:
+            return True
+        standing = await scheduler.get(spec.group, spec.name)
+        return standing is not None and _is_of(standing, job)
+
+    async def cancel(self, job_id: str) -> bool:
+        """Delete the schedule that holds a job; return True if the job will not be sent.
+
+        Raises:
+            TransportError: AWS could not be asked.
+        """
+        for name in (delay_name(job_id), retry_name(job_id)):
+            if await self._withdraw(name):
+                return True
+        return False
+
+    async def _withdraw(self, name: str) -> bool:
+        group, scheduler = self._topology().schedule_group, self._scheduler()
+        found = await scheduler.get(group, name)
+        if found is None or not _is_waiting(found, self._clock.now()):
+            return False
+        return await scheduler.delete(group, name)
+
+
+def _is_of(standing: ScheduleSpec, job: DelayedJob) -> bool:
+    """Return True if a schedule was created for another delivery of the same message.
+
+    The schedule of an earlier hand-over may still exist for a while after it has fired.
+    """
+    try:
+        held = parse_input(from_json(standing.input))
+    except (MessageUnreadable, ValueError):
+        return False
+    message_id = job.token.rpartition("-")[0]
+    return isinstance(held, DelayedJob) and held.token.startswith(f"{message_id}-")
+
+
+def _is_waiting(spec: ScheduleSpec, now: datetime) -> bool:
+    """Return True if a one-time schedule can still be deleted before it fires.
+
+    EventBridge Scheduler deletes such a schedule a while after it has fired, or has given up. Until
+    then it is found, although its job may have been sent, and have run, long ago.
+    """
+    deleted_by = (spec.as_of or now) + _DELETION
+    when = Schedule(expression=spec.expression, timezone=spec.timezone)
+    return next(times_of(when, deleted_by), None) is not None
