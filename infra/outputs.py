@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def add_outputs(stack: Stack, system: JobSystem) -> None:
     """Give a stack outputs, under stable keys; nothing is exported to other stacks.
 
-    Queues have none: their names follow from the app's, and ``headgate queues`` lists them.
+    Queues have none: their names follow from the app's, and ``headgate queues list`` has them.
     """
     for key, (description, value) in _outputs(system).items():
         CfnOutput(stack, key, description=description, value=value)

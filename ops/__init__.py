@@ -10,12 +10,23 @@ if not __name__.startswith("headgate."):
     raise ImportError("'ops' is a folder of Headgate's sources: write `import headgate.ops`")
 
 
+EXIT_INTERRUPTED = 130
+"""Ended by Ctrl-C, as a shell says it."""
+
+
 def main() -> None:
     """Run the command ``headgate``, or name the extra that it needs."""
     if is_worker(sys.argv[1:]):
-        end_on_signals()  # first, since the import below takes most of a second
+        end_on_signals()  # first, since the imports take most of a second
     try:
-        from headgate.ops.cli import main as run
+        _run()
+    except KeyboardInterrupt:  # during an import, or where a command waits
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _run() -> None:
+    try:
+        from headgate.ops.cli.main import main as run
     except ModuleNotFoundError as error:
         sys.exit(f"headgate: the command line needs {error.name}: pip install 'headgate[ops]'")
     run()

@@ -8,6 +8,7 @@ import sys
 from pythonjsonlogger.json import JsonFormatter
 
 from headgate.jobs.core.event_log import BoundedTraces, name_job
+from headgate.jobs.values.texts import printable
 
 _SDKS = ("aiobotocore", "boto3", "botocore")
 """Loggers that write whole requests, including payloads, at DEBUG, and nothing useful at INFO."""
@@ -46,9 +47,9 @@ class _JsonFormatter(BoundedTraces, JsonFormatter):
 
 
 class _PlainFormatter(BoundedTraces):
-    """A plain-text formatter, which writes the traceback of a failure below its line."""
+    """A plain-text formatter for terminals, with the traceback of a failure below its line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)
         trace: str | None = getattr(record, "traceback", None)
-        return f"{line}\n{trace.rstrip()}" if trace else line
+        return printable(f"{line}\n{trace.rstrip()}" if trace else line)

@@ -20,7 +20,12 @@ LONGEST_NAME = 256
 """Maximum characters of the name of an error's class."""
 
 # C0 and C1 except for tab and newline, surrogates (always lone in a `str`), noncharacters.
-_UNFIT = re.compile("\r\n|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+_UNFIT = re.compile(f"\r\n|[{_CONTROLS}]")
+
+# Besides those, what changes the direction of the text beside it, and other separators of lines.
+# https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
+_MISLEADING = re.compile(f"\r\n|[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def legible(text: object, most: int = LONGEST, *, from_end: bool = False) -> str:
@@ -46,6 +51,18 @@ def legible(text: object, most: int = LONGEST, *, from_end: bool = False) -> str
     if (room := most - len(mark) - 2) < 0:
         return escaped[:most]
     return f"{mark} …{escaped[len(escaped) - room :]}" if from_end else f"{escaped[:room]}… {mark}"
+
+
+def printable(text: str) -> str:
+    r"""Return a text that can do nothing to the terminal it is printed on.
+
+    Control characters, bidirectional ones included, are escaped as in Python's literals, except for
+    newlines and tabs.
+
+    >>> printable("\x1b[2J and \u202e")
+    '\\x1b[2J and \\u202e'
+    """
+    return _MISLEADING.sub(_escaped, text)
 
 
 def encodable(text: str) -> str:

@@ -146,8 +146,8 @@ def _places(queue: ParkingQueue) -> Iterator[str]:
 def _advice(found: Iterable[Found]) -> Iterator[str]:
     queues = {each.queue.name: each.queue for each in found}.values()
     yield (
-        "`headgate status APP JOB_ID` tells a job's attempts and errors; APP is module:attribute, "
-        "and HEADGATE_STAGE the stage."
+        "`headgate jobs show JOB_ID` shows a job's attempts and errors; HEADGATE_APP names the app "
+        "as module:attribute, and HEADGATE_STAGE the stage."
     )
     for kind in dict.fromkeys(queue.kind for queue in queues):
         yield _ADVICE[kind]

@@ -90,7 +90,7 @@ def _metrics(alarm: Mapping[str, Any]) -> int:
 def test_an_estimate_needs_neither_cdk_nor_an_sdk() -> None:
     unneeded = {"aws_cdk", "aws_lambda_powertools", "boto3"}
     code = (
-        "import sys, headgate.ops.cost, headgate.ops.costing.estimate; "
+        "import sys, headgate.ops.cli.cost, headgate.ops.costing.estimate; "
         f"assert not {unneeded} & sys.modules.keys()"
     )
     answered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -15,7 +15,9 @@ CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 async def test_a_job_submitted_by_the_command_is_run_by_a_worker(stage: Stage) -> None:
-    submitted = await command("submit", APP_PATH, "steady-quick", "{}", env=stage.environment())
+    submitted = await command(
+        "-A", APP_PATH, "submit", "steady-quick", "{}", env=stage.environment()
+    )
     assert (submitted.code, submitted.err) == (0, "")
     worker = await stage.worker("steady")
     job = submitted.out.strip()

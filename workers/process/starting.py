@@ -15,11 +15,19 @@ from typing import NoReturn
 from headgate.workers.process.exit_codes import EXIT_CLEAN
 
 _STDERR = 2
+_APP_OPTION = ("-A", "--app")
+"""The option of ``headgate`` that takes a value and comes before the command."""
 
 
 def is_worker(arguments: Sequence[str]) -> bool:
     """Return True if these arguments of ``headgate`` start a worker."""
-    return next((each for each in arguments if not each.startswith("-")), "") == "worker"
+    words = iter(arguments)
+    for word in words:
+        if word in _APP_OPTION:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word == "worker"
+    return False
 
 
 def end_on_signals() -> None:

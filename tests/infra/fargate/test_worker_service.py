@@ -25,7 +25,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup, worker_service_name
 from headgate.jobs.errors import ConfigurationError
-from headgate.ops.cli import cli
+from headgate.ops.cli.main import cli
 from headgate.workers.configuration import Watching, WorkerSettings
 from headgate.workers.process.ecs_protection import bound_s
 from tests.infra.conftest import ELSEWHERE, Params

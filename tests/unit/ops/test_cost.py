@@ -22,8 +22,8 @@ from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.errors import SettingsInvalid, UnknownJobType
 from headgate.ops import prices
 from headgate.ops.cdk_context import deployment_from_cdk_json
-from headgate.ops.cli import cli
-from headgate.ops.cost_options import count
+from headgate.ops.cli.cost_options import count
+from headgate.ops.cli.main import cli
 from headgate.ops.costing.estimate import Estimate, estimate
 from headgate.ops.costing.load import Load, firings
 from headgate.ops.costing.sweeping import requests
@@ -300,7 +300,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
-COMMAND = ["cost", "examples.shop.app:app", "--jobs", "10M"]
+COMMAND = ["-A", "examples.shop.app:app", "cost", "--jobs", "10M"]
 
 
 @pytest.mark.usefixtures("here")
@@ -334,7 +334,7 @@ def test_as_json_the_command_says_all_that_it_knows() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        ["cost", "examples.shop.app:app"],
+        ["-A", "examples.shop.app:app", "cost"],
         [*COMMAND, "--jobs", "many"],
         [*COMMAND, "--share", "send-email"],
         [*COMMAND, "--share", "send-email=0.1", "--share", "send-email=0.2"],

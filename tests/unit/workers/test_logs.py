@@ -109,6 +109,12 @@ def test_a_failure_s_traceback_is_a_field_in_json_and_below_the_line_in_plain(
     assert errors().rstrip().endswith("\nTraceback:\n  here")
 
 
+def test_what_a_terminal_would_obey_is_escaped_in_a_plain_log(errors: Written) -> None:
+    configure(json=False)
+    logging.getLogger("headgate.job.send-email").warning("to \x1b[2J\u202e\x9b5m\nand on")
+    assert errors().endswith("to \\x1b[2J\\u202e\\x9b5m\nand on\n")
+
+
 def test_below_the_chosen_level_nothing_is_written(errors: Written) -> None:
     configure(level=logging.WARNING, json=True)
     log_event(made(JobCompleted))

@@ -10,7 +10,7 @@ from headgate.jobs.aws.dynamo.attributes import encode
 from headgate.jobs.core.ports import Item, OutgoingMessage
 from headgate.jobs.errors import ChildFailed
 from headgate.jobs.testing.memory import sqs_limits
-from headgate.jobs.values.texts import LONGEST, LONGEST_NAME, legible, text_of, type_of
+from headgate.jobs.values.texts import LONGEST, LONGEST_NAME, legible, printable, text_of, type_of
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,21 @@ from headgate.jobs.values.texts import LONGEST, LONGEST_NAME, legible, text_of, 
 )
 def test_what_a_text_may_not_hold_is_escaped(text: object, said: str) -> None:
     assert legible(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[bold]größe[/] :smile:\t\u05e9\n", "[bold]größe[/] :smile:\t\u05e9\n"),
+        ("\x1b]0;owned\x07\x9b2J\x7f", "\\x1b]0;owned\\x07\\x9b2J\\x7f"),
+        ("a\r\nb\rc", "a\nb\\rc"),
+        ("\u202egnp.exe\u2066\u200f\u061c", "\\u202egnp.exe\\u2066\\u200f\\u061c"),
+        ("a\u2028b\u2029c", "a\\u2028b\\u2029c"),
+        ("caf\udce9", "caf\\udce9"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_printed_escaped(text: str, said: str) -> None:
+    assert printable(text) == said
 
 
 def test_what_is_cut_off_is_told() -> None:

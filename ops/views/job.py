@@ -1,21 +1,20 @@
-"""Output of ``headgate status`` and ``headgate submit --wait``: the state of a job."""
+"""Output of ``headgate jobs`` and ``headgate submit --wait``: one job's state and history."""
 
 from __future__ import annotations
 
-import sys
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-from pydantic_core import to_json
-from rich.console import Console
-from rich.table import Table
 
 from headgate.jobs.client.handle import JobHandle
 from headgate.jobs.errors import ResultTimeout
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import Happening, JobState
+from headgate.ops.views.output import Table, in_line, show, show_error, show_json
 
+EXIT_ENDED = 1
+"""Exit code of a cancellation that came too late."""
 EXIT_FAILED = 3
 """Exit code for a job that is dead, quarantined or cancelled."""
 EXIT_UNFINISHED = 4
@@ -39,20 +38,19 @@ def exit_code(state: JobState) -> int:
 def show_record(record: JobRecord, *, as_json: bool) -> int:
     """Print all that is known of a job; returns the exit code."""
     if as_json:
-        print(to_json(record, indent=2).decode())
+        show_json(record)
         return exit_code(record.state)
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(f"{record.id}  {record.type or 'unknown type'}: {record.state}")
+    _show_line(f"{record.id}  {record.type or 'unknown type'}: {record.state}")
     for name, value in _facts(record):
-        console.print(f"  {name:<10} {value}")
+        _show_line(f"  {name:<10} {value}")
     if record.attempts:
-        console.print(_attempts(record))
+        _attempts(record).show()
     for attempt in record.attempts[-1:]:
         if attempt.traceback:
-            console.print(f"\n{attempt.traceback.rstrip()}")
-    console.print()
+            show(f"\n{attempt.traceback.rstrip()}")
+    show()
     for happening in record.timeline:
-        console.print(_line(happening))
+        _show_line(_line(happening))
     return exit_code(record.state)
 
 
@@ -61,14 +59,24 @@ def show_end(job: JobHandle[Any], timeout: timedelta | None) -> int:
     try:
         job.wait(None if timeout is None else timeout.total_seconds())
     except ResultTimeout as error:
-        print(f"headgate: {error}", file=sys.stderr)
+        show_error(str(error))
         return EXIT_UNFINISHED
     record = job.history()
     if record.state is JobState.COMPLETED:
-        print(to_json(record.result).decode())
+        show_json(record.result, indent=None)
     else:
-        print(f"headgate: the job {job.id} is {record.state}: {_why(record)}", file=sys.stderr)
+        show_error(f"the job {job.id} is {record.state}: {_why(record)}")
     return exit_code(record.state)
+
+
+def cancel(job: JobHandle[Any], reason: str) -> int:
+    """Request a job's cancellation unless it has ended; returns the exit code."""
+    if (state := job.state()).is_final and state is not JobState.CANCELLED:
+        show_error(f"the job {job.id} is {state} already: there is nothing to cancel")
+        return EXIT_ENDED
+    job.cancel(reason)
+    show(f"{job.id}: cancellation requested")
+    return 0
 
 
 def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
@@ -90,13 +98,13 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     if (asked := record.cancel_requested_at) is not None:
         yield "cancel", f"asked for at {_time(asked)} {record.cancel_reason}".rstrip()
     if record.has_result:
-        yield "result", to_json(record.result).decode()
+        yield "result", json.dumps(record.result, ensure_ascii=False)
 
 
 def _attempts(record: JobRecord) -> Table:
     table = Table("attempt", "started", "ended", "ran", "outcome", "worker", "error")
     for each in record.attempts:
-        table.add_row(
+        table.row(
             str(each.number),
             _time(each.started_at),
             _time(each.ended_at),
@@ -106,6 +114,10 @@ def _attempts(record: JobRecord) -> Table:
             _joined(each.error_type, each.error_message),
         )
     return table
+
+
+def _show_line(text: str) -> None:
+    show(in_line(text))
 
 
 def _line(happening: Happening) -> str:

@@ -1,36 +1,16 @@
-"""Output of ``headgate check`` and ``headgate plan``."""
+"""Output of ``headgate plan``: when each attempt of a failing job comes."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.deployment.retry_timeline import Planned, timeline
-from headgate.jobs.errors import Fault
-
-EXIT_FAULTY = 1
-"""An app has faults that keep it from being deployed."""
+from headgate.ops.views.output import Table, show, show_json
 
 _BAR = 40
-
-
-def show_faults(faults: Sequence[Fault], *, as_json: bool) -> int:
-    """Print faults; returns the exit code."""
-    if as_json:
-        print(json.dumps([dataclasses.asdict(fault) for fault in faults], indent=2))
-    for fault in () if as_json else faults:
-        print(f"{fault.severity}: {fault}")
-    if not faults and not as_json:
-        print("no faults")
-    return EXIT_FAULTY if any(fault.severity == "error" for fault in faults) else 0
 
 
 def show_plan(
@@ -43,18 +23,18 @@ def show_plan(
     """
     planned = timeline(job, long_delays=long_delays)
     if as_json:
-        print(json.dumps([dataclasses.asdict(each) for each in planned], indent=2))
+        show_json(planned)
         return
     table = Table("attempt", "wait before it", "comes after", "", title=_title(job))
     for each in planned:
-        table.add_row(
+        table.row(
             str(each.attempt),
             _span(each.least_wait_s, each.most_wait_s),
             _span(each.earliest_s, each.latest_s),
             _bar(each, planned[-1].latest_s),
         )
-    Console().print(table)
-    print(
+    table.show()
+    show(
         f"All attempts come within {_duration(planned[-1].latest_s)} and what the attempts "
         f"themselves take; SQS keeps the message for {_duration(queue.retention.total_seconds())}."
     )

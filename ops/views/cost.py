@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from headgate.ops.costing.estimate import Estimate
 from headgate.ops.prices import AS_OF, REGION, all_prices
+from headgate.ops.views.output import Table, show, show_json
 
 _CENT = 0.005
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -20,44 +17,41 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 def show_cost(found: Estimate, others: Mapping[str, float], *, as_json: bool) -> None:
     """Print an estimate, and the month's cost under each alternative."""
     if as_json:
-        print(json.dumps(_as_json(found, others), indent=2))
+        show_json(_as_json(found, others))
         return
-    console = Console(highlight=False)
-    console.print(_services(found))
-    console.print(_types(found))
+    _services(found).show()
+    _types(found).show()
     for line in _notes(found, others):
-        console.print(line, soft_wrap=True, markup=False)
+        show(line)
 
 
 def _services(found: Estimate) -> Table:
-    table = Table("service", "for", title=_title(found))
-    table.add_column("units", justify="right")
-    table.add_column("USD", justify="right")
+    right = ("units", "USD")
+    table = Table("service", "for", *right, right=right, title=_title(found))
     small = 0.0
     for item in found.bill.items:
         if item.usd < _CENT:
             small += item.usd
         else:
             units = f"{_short(item.units)} {item.unit}"
-            table.add_row(item.service, item.what, units, f"{item.usd:,.2f}")
-    table.add_row("", "what is less than a cent", "", f"{small:,.2f}")
-    table.add_section()
-    table.add_row("", "in all", "", f"{found.bill.usd:,.2f}")
+            table.row(item.service, item.what, units, f"{item.usd:,.2f}")
+    table.row("", "what is less than a cent", "", f"{small:,.2f}")
+    table.section()
+    table.row("", "in all", "", f"{found.bill.usd:,.2f}")
     return table
 
 
 def _types(found: Estimate) -> Table:
-    table = Table("job type", title="By job type")
-    for name in ("jobs", "USD", "a million", "mostly for"):
-        table.add_column(name, justify="right" if name != "mostly for" else "left")
+    right = ("jobs", "USD", "a million")
+    table = Table("job type", *right, "mostly for", right=right, title="By job type")
     by_type = found.bill.by_type
     for stream in sorted(found.fleet.streams, key=lambda each: -_sum(by_type, each.job.name)):
         usd = _sum(by_type, stream.job.name)
         million = f"{usd / stream.jobs * 1e6:,.2f}" if stream.jobs else ""
         row = (_short(stream.jobs), f"{usd:,.2f}", million, _mostly(by_type, stream.job.name))
-        table.add_row(stream.job.name, *row)
-    table.add_section()
-    table.add_row("whatever runs", "", f"{_sum(by_type, None):,.2f}", "", _mostly(by_type, None))
+        table.row(stream.job.name, *row)
+    table.section()
+    table.row("whatever runs", "", f"{_sum(by_type, None):,.2f}", "", _mostly(by_type, None))
     return table
 
 

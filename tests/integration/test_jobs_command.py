@@ -1,4 +1,4 @@
-"""``headgate submit --wait`` and ``headgate status`` as a user runs them, with a real worker."""
+"""``headgate submit --wait`` and ``headgate jobs`` as a user runs them, with a real worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.client.async_client import AsyncClient
-from headgate.ops.status import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN
+from headgate.ops.views.job import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN
 from tests.support.fixture_app import APP_PATH
 from tests.support.journal import GENEROUS_S
 from tests.support.stage import Stage
@@ -16,14 +16,16 @@ from tests.support.workers import Finished, command
 NOBODY = "0196a2b4-0000-7000-8000-000000000001"
 
 
+async def headgate(stage: Stage, *words: str) -> Finished:
+    return await command("-A", APP_PATH, *words, env=stage.environment())
+
+
 async def submitted(stage: Stage, job_type: str, *options: str) -> Finished:
-    return await command(
-        *("submit", APP_PATH, job_type, "{}", "--wait", *options), env=stage.environment()
-    )
+    return await headgate(stage, "submit", job_type, "{}", "--wait", *options)
 
 
-async def status(stage: Stage, job_id: str, *options: str) -> Finished:
-    return await command("status", APP_PATH, job_id, *options, env=stage.environment())
+async def shown_of(stage: Stage, job_id: str, *options: str) -> Finished:
+    return await headgate(stage, "jobs", "show", job_id, *options)
 
 
 async def test_who_waits_at_the_command_line_sees_a_job_to_its_end(stage: Stage) -> None:
@@ -38,10 +40,10 @@ async def test_who_waits_at_the_command_line_sees_a_job_to_its_end(stage: Stage)
     assert failed.code == EXIT_FAILED
     assert "is dead: attempts-exhausted; RuntimeError: it fails every time" in failed.err
 
-    shown = await status(stage, job_id)
+    shown = await shown_of(stage, job_id)
     assert (shown.code, shown.err) == (0, "")
     assert f"{job_id}  steady-quick: completed" in shown.out
-    told = await status(stage, failed.out.strip(), "--json")
+    told = await shown_of(stage, failed.out.strip(), "--json")
     record = json.loads(told.out)
     assert (told.code, record["state"]) == (EXIT_FAILED, "dead")
     assert [each["outcome"] for each in record["attempts"]] == ["failed", "failed"]
@@ -55,8 +57,8 @@ async def test_a_job_that_nobody_runs_and_one_that_never_was_have_codes_of_their
     waiting = await submitted(stage, "steady-quick", "--timeout", "0s")
     assert waiting.code == EXIT_UNFINISHED
     assert "its state is submitted" in waiting.err
-    assert (await status(stage, waiting.out.strip())).code == EXIT_UNFINISHED
-    assert (await status(stage, NOBODY)).code == EXIT_UNKNOWN
+    assert (await shown_of(stage, waiting.out.strip())).code == EXIT_UNFINISHED
+    assert (await shown_of(stage, NOBODY)).code == EXIT_UNKNOWN
 
 
 async def test_a_job_that_is_cancelled_while_a_worker_process_runs_it_ends(stage: Stage) -> None:
@@ -70,9 +72,19 @@ async def test_a_job_that_is_cancelled_while_a_worker_process_runs_it_ends(stage
         AsyncDynamoTable(app.topology.table_name, endpoint_url=stage.endpoint_url) as table,
         AsyncClient(app, transport=stage.sqs, table=table) as client,
     ):
-        await client.handle(job_id).cancel("a mistake")
+        cancelled = await headgate(stage, "jobs", "cancel", job_id, "--reason", "a mistake")
+        assert cancelled.code == 0, cancelled.err
         async with asyncio.timeout(GENEROUS_S):
             assert await client.handle(job_id).wait() == "cancelled"
     await stage.becomes("steady")
     assert stage.journal.count("done")[job_id] == 0
     assert stage.journal.count("start")[job_id] == 1
+
+
+async def test_the_queues_are_listed_with_their_messages(stage: Stage) -> None:
+    await stage.submit("steady-quick", 3)
+    listed = await headgate(stage, "queues", "list", "--json")
+    assert (listed.code, listed.err) == (0, "")
+    waiting = {each["name"]: each["waiting"] for each in json.loads(listed.out)["queues"]}
+    assert waiting.pop(stage.queue("steady").name) == 3
+    assert not any(waiting.values())

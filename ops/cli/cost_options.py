@@ -46,22 +46,43 @@ def shares(texts: list[str] | None) -> dict[str, float]:
 
 Jobs = Annotated[
     float,
-    typer.Option("--jobs", parser=count, metavar="N", help="Submitted in a month: 250k, 10M, 1G."),
+    typer.Option("--jobs", parser=count, metavar="N", help="Jobs submitted in a month: 250k, 10M."),
 ]
 Shares = Annotated[
     list[str] | None,
-    typer.Option("--share", metavar="TYPE=PART", help="Of the jobs, 0 to 1; even by default."),
+    typer.Option(
+        "--share",
+        metavar="TYPE=PART",
+        help="A type's part of the jobs, 0 to 1; may be repeated.  [default: equal parts]",
+    ),
 ]
-PayloadBytes = Annotated[int, typer.Option("--payload", help="Bytes of a payload's JSON.")]
-ResultBytes = Annotated[int, typer.Option("--result", help="Bytes of a result's JSON.")]
-FailureRate = Annotated[float, typer.Option(help="Part of attempts that fail, 0 to 1.")]
+PayloadBytes = Annotated[
+    int, typer.Option("--payload", metavar="BYTES", help="Size of a payload's JSON.")
+]
+ResultBytes = Annotated[
+    int, typer.Option("--result", metavar="BYTES", help="Size of a result's JSON.")
+]
+FailureRate = Annotated[
+    float, typer.Option(metavar="PART", help="Part of the attempts that fail, 0 to 1.")
+]
 Together = Annotated[
-    float, typer.Option(help="Messages to a request: 1 one by one, 10 in bulk or a backlog.")
+    float,
+    typer.Option(metavar="N", help="Messages per request: 1 one by one, 10 in bulk or a backlog."),
 ]
-Peak = Annotated[float, typer.Option(help="How many times the mean rate while jobs come.")]
-Delayed = Annotated[float, typer.Option(help="Part with more than 15 minutes' delay, 0 to 1.")]
+Peak = Annotated[
+    float, typer.Option(metavar="FACTOR", help="Peak rate of jobs, as a multiple of the mean.")
+]
+Delayed = Annotated[
+    float,
+    typer.Option(metavar="PART", help="Part of the jobs delayed by over 15 minutes, 0 to 1."),
+]
 Tenants = Annotated[bool, typer.Option("--tenants", help="Jobs are submitted for tenants.")]
-FreeTier = Annotated[bool, typer.Option("--free-tier", help="Leave out what AWS gives away.")]
+FreeTier = Annotated[bool, typer.Option("--free-tier", help="Subtract AWS's free tier.")]
 CdkJson = Annotated[
-    Path | None, typer.Option("--cdk-json", help="Where the deployment stands; ./cdk.json.")
+    Path | None,
+    typer.Option(
+        "--cdk-json",
+        metavar="PATH",
+        help="The file that describes the deployment.  [default: ./cdk.json]",
+    ),
 ]

@@ -1,0 +1,24 @@
+"""``headgate demo``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headgate.ops.cli.shared import examples
+
+EXAMPLES = examples("headgate demo", "headgate demo --jobs 10000 --seed 7")
+
+
+def demo(
+    jobs: Annotated[int, typer.Option(min=100, help="About how many jobs to submit.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Another seed plans other faults.")] = 1,
+) -> None:
+    """Run a whole system on this machine, and check it.
+
+    It ends by itself and leaves nothing behind. Exits with 1 if a check failed.
+    """
+    from headgate.ops.demo import DemoOptions, run_demo
+
+    raise typer.Exit(run_demo(DemoOptions(jobs=jobs, seed=seed)))

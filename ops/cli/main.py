@@ -1,0 +1,91 @@
+"""The commands of ``headgate`` together, and the exit codes of their failures."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from headgate.jobs.errors import ConfigurationError, HeadgateError, ScheduleError, SubmissionError
+from headgate.ops.cli import check, cost, demo, submit, worker
+from headgate.ops.cli.jobs import jobs
+from headgate.ops.cli.queues import queues
+from headgate.ops.cli.schedules import schedules
+from headgate.ops.cli.shared import examples
+from headgate.ops.cli.spelling import APP_FLAGS, Commands
+from headgate.ops.views.output import show_error
+
+EXIT_FAULT = 1
+EXIT_USAGE = 2
+
+cli = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@cli.callback(
+    epilog=examples(
+        "headgate worker shop.app:app",
+        'headgate -A shop.app:app submit send-email \'{"to": "ada@example.com"}\' --wait',
+        "headgate -A shop.app:app jobs show 0196a2b4-0000-7000-8000-000000000001",
+        "HEADGATE_APP=shop.app:app headgate schedules list --json",
+    )
+)
+def headgate(
+    app: Annotated[
+        str | None,
+        typer.Option(
+            *APP_FLAGS,
+            metavar="MODULE:NAME",
+            help="The app that a command is about, as in shop.app:app.  [default: $HEADGATE_APP]",
+        ),
+    ] = None,
+) -> None:
+    """Run and look after background jobs on AWS SQS and EventBridge."""
+
+
+cli.command(epilog=worker.EXAMPLES)(worker.worker)
+cli.command(epilog=submit.EXAMPLES)(submit.submit)
+cli.add_typer(jobs, name="jobs")
+cli.add_typer(queues, name="queues")
+cli.add_typer(schedules, name="schedules")
+cli.command(epilog=check.CHECK_EXAMPLES)(check.check)
+cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)
+cli.command(epilog=cost.EXAMPLES)(cost.cost)
+cli.command(epilog=demo.EXAMPLES)(demo.demo)
+
+
+def main() -> None:
+    """Run the command line.
+
+    An error of Headgate's becomes one line and an exit code: 2 when the command, the app or the
+    environment has to change, 1 when running it again may help. A reader that has gone, as that of
+    ``| head``, ends it with 1 and in silence.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # whatever the terminal's encoding lacks
+    try:
+        try:
+            cli(prog_name="headgate")
+        finally:
+            _flush()
+    except BrokenPipeError:
+        # Python flushes once more as it ends, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAULT)
+    except HeadgateError as error:
+        show_error(str(error))
+        wrong = isinstance(error, ConfigurationError | SubmissionError | ScheduleError)
+        sys.exit(EXIT_USAGE if wrong else EXIT_FAULT)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()

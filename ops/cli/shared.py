@@ -1,0 +1,54 @@
+"""What the commands have in common: the app they are about, their options, their help."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.jobs.core.settings import Settings
+
+if TYPE_CHECKING:
+    from headgate.jobs.client.client import Client
+    from headgate.jobs.definitions.app import App
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def app_of(context: typer.Context, named: str | None = None) -> App:
+    """Import the app of a command: the one named, or ``-A``'s, or ``HEADGATE_APP``'s.
+
+    Raises:
+        click's UsageError: none is named, or two different ones are.
+        AppImportError: there is none by that name.
+    """
+    from headgate.jobs.definitions.app_path import load_app
+
+    option: str | None = context.find_root().params["app"]
+    if named and option and named != option:
+        context.fail(f"two apps are named, {option} and {named}: name one of them")
+    path = named or option or Settings.from_env().app
+    if not path:
+        context.fail("no app is named: write headgate -A shop.app:app ..., or set HEADGATE_APP")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does: an app lives in the current directory
+    return load_app(path)
+
+
+def client_of(context: typer.Context) -> Client:
+    """Return a client of the command's app; raises as `app_of`."""
+    from headgate.jobs.client.client import Client
+
+    return Client(app_of(context))
+
+
+def noun(about: str, epilog: str) -> typer.Typer:
+    """Return a group for the commands of one noun, its verbs."""
+    return typer.Typer(help=about, epilog=epilog, no_args_is_help=True, rich_markup_mode=None)
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: command lines, which are not wrapped."""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))

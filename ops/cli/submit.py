@@ -1,0 +1,93 @@
+"""``headgate submit``."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic_core import from_json
+
+from headgate.jobs.core.topology import Priority
+from headgate.ops.cli.durations import duration
+from headgate.ops.cli.shared import app_of, examples
+
+if TYPE_CHECKING:
+    from headgate.jobs.definitions.overrides import Overrides
+
+EXAMPLES = examples(
+    'headgate -A shop.app:app submit send-email \'{"to": "ada@example.com"}\'',
+    "headgate -A shop.app:app submit nightly --delay 1h30m --priority low",
+    "headgate -A shop.app:app submit report - --wait < parameters.json",
+)
+
+
+def submit(
+    context: typer.Context,
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type's name.")],
+    payload: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAYLOAD", help="The payload as JSON; - reads it from standard input."
+        ),
+    ] = "{}",
+    delay: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=duration, metavar="DURATION", help="Start it no sooner: 90s, 1h30m, 2d."
+        ),
+    ] = None,
+    priority: Annotated[
+        Priority | None, typer.Option(help="A priority other than its type's.")
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The tenant that the job is for.")
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the job to end, and print its result as JSON.")
+    ] = False,
+    timeout: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=duration, metavar="DURATION", help="How long to wait.  [default: for ever]"
+        ),
+    ] = None,
+) -> None:
+    """Submit a job and print its id.
+
+    With --wait it exits as `headgate jobs show` does: with 0 once the job has completed, 3 if it
+    failed for good, 4 if it has not ended in time.
+    """
+    from headgate.jobs.client.client import Client
+    from headgate.jobs.client.waiting import keeps_outcomes
+    from headgate.ops.views.job import show_end
+
+    app = app_of(context)
+    declared = app.find_type(job_type)
+    if wait and not keeps_outcomes(app, declared):
+        raise typer.BadParameter("--wait needs a type with records='outcomes' or 'full'")
+    loaded = declared.load(_json(payload))
+    with Client(app) as client:
+        job = client.submit(declared, loaded, **_overrides(delay, priority, tenant))
+        print(job.id, flush=True)
+        if wait:
+            raise typer.Exit(show_end(job, timeout))
+
+
+def _json(payload: str) -> Any:
+    try:
+        return from_json(sys.stdin.read() if payload == "-" else payload)
+    except ValueError as error:
+        raise typer.BadParameter(f"the payload is not JSON: {error}") from error
+
+
+def _overrides(delay: timedelta | None, priority: Priority | None, tenant: str | None) -> Overrides:
+    found: Overrides = {}
+    if delay is not None:
+        found["delay"] = delay
+    if priority is not None:
+        found["priority"] = priority
+    if tenant is not None:
+        found["tenant"] = tenant
+    return found

@@ -1,0 +1,84 @@
+"""Printing, for all commands.
+
+Texts may come from anyone who can submit a job: an id, a tenant, an error's message. They are
+printed as they stand, and never read as markup; characters that a terminal obeys are escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from headgate.jobs.values.texts import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_UNBOUNDED = 10_000
+"""Columns of an output that is no terminal: its reader is a program, which wraps nothing."""
+
+
+def show(text: str = "") -> None:
+    """Print a text, which may have several lines."""
+    print(printable(text))
+
+
+def show_error(text: str) -> None:
+    """Print one line about a failure on standard error."""
+    print(f"headgate: {in_line(text)}", file=sys.stderr)
+
+
+def show_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print a value as one JSON document, in ASCII.
+
+    Times are written in ISO 8601, durations too, and enumerations as their values.
+    """
+    print(json.dumps(to_jsonable_python(value), indent=indent))
+
+
+def in_line(text: str) -> str:
+    """Return a text that takes one line, with its line breaks escaped."""
+    return printable(text).replace("\n", "\\n")
+
+
+class Table:
+    """Rows under headings, in a frame.
+
+    Args:
+        columns: the headings.
+        right: those whose cells are numbers, aligned to the right.
+        title: a line above.
+    """
+
+    def __init__(self, *columns: str, right: Collection[str] = (), title: str = "") -> None:
+        from rich.table import Table as Frame  # slow to import, and few commands draw one
+
+        self._frame = Frame(title=_text(title) if title else None)
+        for each in columns:
+            self._frame.add_column(_text(each), justify="right" if each in right else "left")
+
+    def row(self, *cells: str) -> None:
+        """Add a row."""
+        self._frame.add_row(*map(_text, cells))
+
+    def section(self) -> None:
+        """Draw a line below the last row."""
+        self._frame.add_section()
+
+    def show(self) -> None:
+        """Print the table, as wide as it is unless a terminal is narrower."""
+        from rich.console import Console
+
+        bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
+        Console(width=None if bounded else _UNBOUNDED).print(self._frame)
+
+
+def _text(text: str) -> Text:
+    from rich.text import Text  # in one of these no markup is looked for
+
+    return Text(in_line(text))

@@ -1,0 +1,96 @@
+"""Output of ``headgate schedules``: an app's schedules on AWS, and the times they fire at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.ops.views.output import Table, in_line, show, show_error, show_json
+
+
+def show_schedules(
+    found: Sequence[ScheduleInfo | UnreadableSchedule], now: datetime, *, as_json: bool
+) -> None:
+    """Print each schedule with its expression, its state and its next time."""
+    if as_json:
+        show_json([_values(each, now) for each in found])
+        return
+    table = Table("schedule", "job type", "when", "time zone", "state", "made by", "next (UTC)")
+    for each in found:
+        table.row(*_row(each, now))
+    table.show()
+    tell_unreadable(found)
+
+
+def show_times(found: Mapping[str, Sequence[datetime]], *, as_json: bool) -> None:
+    """Print the next times of each schedule, by its name."""
+    if as_json:
+        show_json(found)
+        return
+    for name, coming in found.items():
+        for at in coming:
+            show(in_line(f"{at:%Y-%m-%d %H:%M} UTC  {name}"))
+
+
+def times_by_name(
+    found: Sequence[ScheduleInfo | UnreadableSchedule], count: int, now: datetime
+) -> dict[str, Sequence[datetime]]:
+    """Return the next times of each schedule that can be read."""
+    readable = (each for each in found if isinstance(each, ScheduleInfo))
+    return {each.name: _next_of(each, count, now) for each in readable}
+
+
+def tell_unreadable(found: Sequence[ScheduleInfo | UnreadableSchedule]) -> None:
+    """Name the schedules that can't be read, on standard error."""
+    for each in found:
+        if isinstance(each, UnreadableSchedule):
+            show_error(f"the schedule {each.name!r} can't be read: {each.reason}")
+
+
+def _row(schedule: ScheduleInfo | UnreadableSchedule, now: datetime) -> Sequence[str]:
+    made_by = "the code" if schedule.declared else "hand"
+    if isinstance(schedule, UnreadableSchedule):
+        return schedule.name, "-", "-", "-", "unreadable", made_by, "-"
+    coming = _next_of(schedule, 1, now) if schedule.enabled else []
+    return (
+        schedule.name,
+        schedule.job_type,
+        schedule.when.expression,
+        schedule.when.timezone,
+        "on" if schedule.enabled else "paused",
+        made_by,
+        f"{coming[0]:%Y-%m-%d %H:%M}" if coming else "-",
+    )
+
+
+def _values(schedule: ScheduleInfo | UnreadableSchedule, now: datetime) -> dict[str, Any]:
+    if isinstance(schedule, UnreadableSchedule):
+        return {
+            "name": schedule.name,
+            "declared": schedule.declared,
+            "unreadable": schedule.reason,
+        }
+    when = schedule.when
+    window = when.flexible_window
+    return {
+        "name": schedule.name,
+        "job_type": schedule.job_type,
+        "expression": when.expression,
+        "timezone": when.timezone,
+        "enabled": schedule.enabled,
+        "declared": schedule.declared,
+        "start": when.start,
+        "end": when.end,
+        "flexible_window_s": window.total_seconds() if window else None,
+        "next": _next_of(schedule, 1, now),
+    }
+
+
+def _next_of(schedule: ScheduleInfo, count: int, now: datetime) -> Sequence[datetime]:
+    try:
+        return schedule.next_times(count, now)
+    except SettingsInvalid:
+        return []  # AWS accepted it, so it is readable there; the others still have to be shown

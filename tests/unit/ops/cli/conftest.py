@@ -1,0 +1,51 @@
+"""A directory with an app in it, in which the commands are run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+
+APP = """
+from pydantic import BaseModel
+from headgate import App
+
+class Email(BaseModel):
+    to: str
+
+app = App("shop", stage="test", records="outcomes")
+silent = App("shop", stage="test", records="failures")
+
+@app.job("send-email")
+def send_email(email: Email) -> int: ...
+
+@app.job("nightly")
+def nightly() -> None: ...
+
+@silent.job("send-email")
+def send_silently(email: Email) -> int: ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory; the process is restored afterwards."""
+    (tmp_path / "cli_shop.py").write_text(textwrap.dedent(APP))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    for name in [name for name in os.environ if name.startswith("HEADGATE_")]:
+        monkeypatch.delenv(name)
+    yield tmp_path
+    sys.modules.pop("cli_shop", None)
+
+
+@pytest.fixture
+def headgate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """The command itself."""
+    return CommandLine(monkeypatch, capsys)

@@ -1,0 +1,69 @@
+"""``headgate check`` and ``headgate plan``."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+from tests.support.command_line import CommandLine
+
+APP = "cli_shop:app"
+FAULTY = """
+
+from headgate import cron
+
+class Nothing(BaseModel):
+    pass
+
+@app.job("new-year", schedule=cron("0 0 31 6 ? *"))
+def new_year(nothing: Nothing) -> None: ...
+"""
+
+
+def test_an_app_without_faults_passes_the_check(headgate: CommandLine) -> None:
+    ended = headgate("check", app=APP)
+    assert (ended.code, ended.out) == (0, "no faults\n")
+    ended = headgate("check", "--json", app=APP)
+    assert (ended.code, json.loads(ended.out)) == (0, [])
+
+
+def test_a_fault_is_exit_code_1_and_one_line_that_names_its_rule(
+    here: Path, headgate: CommandLine
+) -> None:
+    with (here / "cli_shop.py").open("a") as source:
+        source.write(textwrap.dedent(FAULTY))
+    ended = headgate("check", app=APP)
+    assert ended.code == 1
+    assert ended.out.startswith("error: type new-year: cron(0 0 31 6 ? *) has no date")
+    assert ended.out.endswith("[schedule-never-fires]\n")
+    ended = headgate("check", "--json", app=APP)
+    [fault] = json.loads(ended.out)
+    assert ended.code == 1
+    assert fault.keys() == {"rule", "where", "what", "why", "instead", "severity"}
+    assert (fault["rule"], fault["severity"]) == ("schedule-never-fires", "error")
+
+
+def test_the_check_looks_at_the_deployment_that_cdk_json_describes(
+    here: Path, headgate: CommandLine
+) -> None:
+    unfit = {"workers": [{"priorities": ["low"]}]}
+    (here / "cdk.json").write_text(json.dumps({"context": {"headgate:deployment": unfit}}))
+    ended = headgate("check", app=APP)
+    assert ended.code == 1
+    assert "nobody serves the queue" in ended.out
+    assert ended.out.endswith("[deployment-unfit]\n")
+
+
+def test_a_plan_shows_when_each_attempt_comes(headgate: CommandLine) -> None:
+    ended = headgate("plan", "send-email", app=APP)
+    assert ended.code == 0
+    assert "0 s to 3 s" in ended.out
+    planned = json.loads(headgate("plan", "send-email", "--json", app=APP).out)
+    assert [each["latest_s"] for each in planned] == [0, 1, 3]
+
+
+def test_a_type_that_the_app_lacks_has_no_plan(headgate: CommandLine) -> None:
+    ended = headgate("plan", "send-emial", app=APP)
+    assert (ended.code, ended.out) == (2, "")
+    assert "did you mean 'send-email'?" in ended.err

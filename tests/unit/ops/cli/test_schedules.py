@@ -1,0 +1,165 @@
+"""``headgate schedules``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from headgate import App, Client, Schedule, cron, load_app
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.errors import ScheduleGroupMissing
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import MemoryScheduler, MemorySqs
+from tests.support.command_line import CommandLine, Ended
+
+APP = "cli_shop:app"
+NIGHTLY = cron("0 2 * * ? *", timezone="Europe/Berlin")
+
+
+class Shop:
+    """The commands, on an in-memory app."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, headgate: CommandLine) -> None:
+        self.scheduler = MemoryScheduler(SystemClock())
+        self.sqs = MemorySqs(SystemClock())
+        self._headgate = headgate
+        monkeypatch.syspath_prepend(".")
+        monkeypatch.setattr("headgate.jobs.client.client.Client", self._client)
+
+    def _client(self, app: App) -> Client:
+        self.sqs.provision(app.topology)
+        return Client(app, transport=self.sqs.blocking, scheduler=self.scheduler.blocking)
+
+    def create(self, name: str, when: Schedule = NIGHTLY) -> None:
+        app = load_app(APP)
+        email = sys.modules["cli_shop"].Email(to="ada")
+        self._client(app).schedules.create(name, app.find_type("send-email"), email, schedule=when)
+
+    def run(self, *words: str, app: str | None = APP) -> Ended:
+        """Run a command."""
+        return self._headgate("schedules", *words, app=app)
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch, headgate: CommandLine) -> Shop:
+    return Shop(monkeypatch, headgate)
+
+
+def test_a_list_shows_each_schedule_with_its_times_and_its_state(shop: Shop) -> None:
+    shop.create("nightly")
+    shop.create("often", Schedule.rate(timedelta(hours=1)))
+    shop.run("pause", "often")
+    ended = shop.run("list")
+    assert ended.code == 0
+    [nightly] = [line for line in ended.out.splitlines() if "nightly" in line]
+    assert "send-email" in nightly
+    assert "cron(0 2 * * ? *)" in nightly
+    assert "Europe/Berlin" in nightly
+    [often] = [line for line in ended.out.splitlines() if "often" in line]
+    assert "paused" in often
+
+
+def test_a_list_as_json_can_be_read_by_a_program(shop: Shop) -> None:
+    shop.create("nightly")
+    ended = shop.run("list", "--json")
+    [nightly] = json.loads(ended.out)
+    assert ended.code == 0
+    assert datetime.fromisoformat(nightly.pop("next")[0]).minute == 0
+    assert nightly == {
+        "name": "nightly",
+        "job_type": "send-email",
+        "expression": "cron(0 2 * * ? *)",
+        "timezone": "Europe/Berlin",
+        "enabled": True,
+        "declared": False,
+        "start": None,
+        "end": None,
+        "flexible_window_s": None,
+    }
+
+
+def test_a_list_of_one_shows_that_one_alone(shop: Shop) -> None:
+    shop.create("nightly")
+    shop.create("other")
+    found = json.loads(shop.run("list", "other", "--json").out)
+    assert [each["name"] for each in found] == ["other"]
+
+
+def test_a_schedule_that_cannot_be_read_is_shown_beside_the_others(shop: Shop) -> None:
+    shop.create("nightly")
+    shop.create("odd")
+    odd = shop.scheduler.schedules[1]
+    shop.scheduler.replace(replace(odd, input="{}"))
+    ended = shop.run("list")
+    assert ended.code == 0
+    assert "nightly" in ended.out
+    [line] = [line for line in ended.out.splitlines() if "odd" in line]
+    assert "unreadable" in line
+    assert ended.err.startswith("headgate: the schedule 'odd' can't be read: ")
+    nightly, unreadable = json.loads(shop.run("list", "--json").out)
+    assert nightly["job_type"] == "send-email"
+    assert (unreadable["name"], unreadable["declared"]) == ("odd", False)
+    assert "is not that of a Headgate schedule" in unreadable["unreadable"]
+    ended = shop.run("next", "--json")
+    assert list(json.loads(ended.out)) == ["nightly"]
+    assert ended.err.startswith("headgate: the schedule 'odd' can't be read: ")
+
+
+def test_next_shows_so_many_times_of_one_or_of_all(shop: Shop) -> None:
+    shop.create("nightly")
+    ended = shop.run("next", "nightly", "--count", "3")
+    assert ended.code == 0
+    assert len(ended.out.splitlines()) == 3
+    assert all(line.endswith(":00 UTC  nightly") for line in ended.out.splitlines())
+    found = json.loads(shop.run("next", "--count", "2", "--json").out)
+    assert {name: len(times) for name, times in found.items()} == {"nightly": 2}
+
+
+def test_pause_and_resume_switch_a_schedule(shop: Shop) -> None:
+    shop.create("nightly")
+    assert shop.run("pause", "nightly") == Ended(0, "nightly is paused\n", "")
+    assert not shop.scheduler.schedules[0].enabled
+    assert shop.run("resume", "nightly") == Ended(0, "nightly fires again\n", "")
+    assert shop.scheduler.schedules[0].enabled
+
+
+def test_run_submits_the_job_and_prints_its_id(shop: Shop) -> None:
+    shop.create("nightly")
+    ended = shop.run("run", "nightly")
+    [message] = shop.sqs.messages("shop-test-jobs-normal")
+    assert ended == Ended(0, f"{parse(message.body).id}\n", "")
+
+
+def test_the_environment_may_name_the_app(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.create("nightly")
+    monkeypatch.setenv("HEADGATE_APP", APP)
+    assert shop.run("pause", "nightly", app=None).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pause", "nope"], "no schedule 'nope'"),
+        (["run", "nope"], "no schedule 'nope'"),
+        (["list", "nope"], "no schedule 'nope'"),
+        (["pause"], "Missing argument 'NAME'"),
+        (["stop", "nightly"], "No such command 'stop'"),
+        ([], "Usage: headgate schedules"),
+    ],
+)
+def test_a_wrong_command_says_so_and_ends_with_2(shop: Shop, words: list[str], said: str) -> None:
+    ended = shop.run(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+
+
+def test_what_another_try_may_mend_ends_with_1(shop: Shop) -> None:
+    shop.scheduler.error = ScheduleGroupMissing("shop-test")
+    ended = shop.run("list")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("headgate: the schedule group 'shop-test' does not exist")
+    assert ended.err.count("\n") == 1

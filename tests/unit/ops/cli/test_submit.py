@@ -1,0 +1,184 @@
+"""``headgate submit``."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from headgate import App, Client
+from headgate.jobs.core.ports import BlockingTable, BlockingTransport, Item
+from headgate.jobs.errors import QueueMissing
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from headgate.ops.views.job import EXIT_FAILED, EXIT_UNFINISHED
+from tests.support.command_line import CommandLine, Ended
+from tests.support.story import START, Story
+
+ADA = '{"to": "ada"}'
+
+
+@pytest.fixture
+def sqs(monkeypatch: pytest.MonkeyPatch) -> MemorySqs:
+    """The SQS that the command submits to, in place of AWS."""
+    sqs = MemorySqs(VirtualClock())
+
+    def client(app: App, *, transport: BlockingTransport | None = None) -> Client:
+        sqs.provision(app.topology)
+        return Client(app, transport=transport or sqs.blocking)
+
+    monkeypatch.setattr("headgate.jobs.client.client.Client", client)
+    return sqs
+
+
+def test_submit_prints_the_id_of_the_job_that_sqs_has(
+    sqs: MemorySqs, headgate: CommandLine
+) -> None:
+    options = ["--delay", "1m30s", "--priority", "low", "--tenant", "org-1"]
+    ended = headgate("submit", "send-email", ADA, *options, app="cli_shop:app")
+    [message] = sqs.messages("shop-test-jobs-low")
+    envelope = parse(message.body)
+    assert (ended.code, ended.out, ended.err) == (0, f"{envelope.id}\n", "")
+    assert envelope.payload == {"to": "ada"}
+    assert message.group == "org-1"
+    assert envelope.not_before == envelope.submitted_at + timedelta(seconds=90)
+
+
+def test_submit_needs_no_payload_for_a_job_that_has_none(
+    sqs: MemorySqs, headgate: CommandLine
+) -> None:
+    assert headgate("submit", "nightly", app="cli_shop:app").code == 0
+    [message] = sqs.messages("shop-test-jobs-normal")
+    assert parse(message.body).payload == {}
+
+
+def test_submit_reads_the_payload_from_standard_input_for_a_dash(
+    sqs: MemorySqs, headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{ADA}\n"))
+    assert headgate("submit", "send-email", "-", app="cli_shop:app").code == 0
+    assert len(sqs.messages("shop-test-jobs-normal")) == 1
+
+
+@pytest.mark.parametrize(
+    ("app", "arguments", "said"),
+    [
+        ("cli_shop", ["send-email", "{}"], "'cli_shop' is no app path"),
+        ("cli_none:app", ["send-email", "{}"], "there is no module 'cli_none'"),
+        ("cli_shop:app", ["send-mail", "{}"], "no job type 'send-mail': did you mean 'send-email'"),
+        ("cli_shop:app", ["send-email", "{}"], "payload of 'send-email' is not valid: to: Field"),
+        ("cli_shop:app", ["send-email", ADA, "--delay", "9999999d"], "after the year 9999"),
+        ("cli_shop:app", ["send-email", ADA, "--tenant", "a b"], "tenant must be"),
+    ],
+)
+@pytest.mark.usefixtures("sqs")
+def test_a_submission_at_fault_is_one_line_on_standard_error_and_exit_code_2(
+    app: str, arguments: list[str], said: str, headgate: CommandLine
+) -> None:
+    ended = headgate("submit", *arguments, app=app)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("headgate: ")
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["send-email", "{to: a}"], "the payload is not JSON"),
+        (["send-email", "{}", "--delay", "soon"], "'soon' is no duration"),
+        (["send-email", "{}", "--priority", "urgent"], "'urgent' is not one of"),
+    ],
+)
+@pytest.mark.usefixtures("sqs")
+def test_an_argument_at_fault_is_explained_with_exit_code_2(
+    arguments: list[str], said: str, headgate: CommandLine
+) -> None:
+    ended = headgate("submit", *arguments, app="cli_shop:app")
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+
+
+def test_an_error_of_aws_is_one_line_and_exit_code_1(
+    headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def client(app: App) -> Client:
+        return Client(app, transport=MemorySqs(VirtualClock()).blocking)
+
+    monkeypatch.setattr("headgate.jobs.client.client.Client", client)
+    ended = headgate("submit", "send-email", ADA, app="cli_shop:app")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == f"headgate: {QueueMissing('shop-test-jobs-normal')}\n"
+
+
+# --- --wait --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> BlockingTable:
+    """The table in which the command looks for the job's end, in place of AWS's."""
+    clock = VirtualClock(START)
+    sqs, table = MemorySqs(clock), MemoryTable(clock).blocking
+
+    def client(app: App) -> Client:
+        sqs.provision(app.topology)
+        return Client(app, transport=sqs.blocking, table=table, clock=clock, sleep=clock.advance)
+
+    monkeypatch.setattr("headgate.jobs.client.client.Client", client)
+    return table
+
+
+@pytest.fixture
+def waiting(table: BlockingTable, headgate: CommandLine) -> Callable[..., Ended]:  # noqa: ARG001 - in place of AWS's
+    """Submit a job and wait for it."""
+
+    def run(*options: str, app: str = "cli_shop:app") -> Ended:
+        return headgate("submit", "send-email", ADA, "--wait", *options, app=app)
+
+    return run
+
+
+def _ending(table: BlockingTable, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every requested job one that has just ended."""
+    query = table.query
+
+    def ended(pk: str, *, prefix: str = "") -> list[Item]:
+        story = Story(pk.removeprefix("job#")).run(1, kind, result=7, reason="because")
+        table.put(story.items)
+        return query(pk, prefix=prefix)
+
+    monkeypatch.setattr(table, "query", ended)
+
+
+def test_who_waits_gets_the_id_and_then_the_result(
+    table: BlockingTable, waiting: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ending(table, "completed", monkeypatch)
+    ended = waiting()
+    assert ended.code == 0, ended.err
+    job_id, printed = ended.out.splitlines()
+    assert (len(job_id), printed) == (36, "7")
+
+
+def test_who_waits_for_a_job_that_fails_hears_why(
+    table: BlockingTable, waiting: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ending(table, "dead", monkeypatch)
+    ended = waiting()
+    assert ended.code == EXIT_FAILED
+    assert "is dead: because" in ended.err
+
+
+def test_who_waits_in_vain_is_told_the_state(waiting: Callable[..., Ended]) -> None:
+    ended = waiting("--timeout", "2m")
+    assert ended.code == EXIT_UNFINISHED
+    assert "within 120 s; its state is unknown" in ended.err
+
+
+def test_what_can_never_be_awaited_is_not_even_submitted(waiting: Callable[..., Ended]) -> None:
+    ended = waiting(app="cli_shop:silent")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--wait needs a type with records" in ended.err

@@ -1,0 +1,65 @@
+"""Printing: nothing that is printed is markup, and nothing is a command to a terminal."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from headgate import Priority
+from headgate.ops.views.output import Table, show, show_error, show_json
+
+MARKUP = "[bold]a[/bold] [link=x]b[/] :smile:"
+
+
+def test_a_text_is_printed_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    show(f"{MARKUP}\n\tgröße \x1b[31m\u202e\x85")
+    assert capsys.readouterr().out == f"{MARKUP}\n\tgröße \\x1b[31m\\u202e\\x85\n"
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    show_error("first\nheadgate: forged\x1b[2J")
+    assert capsys.readouterr().err == "headgate: first\\nheadgate: forged\\x1b[2J\n"
+
+
+def test_a_table_shows_its_cells_headings_and_title_as_they_stand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = Table(MARKUP, "n", right=["n"], title=f"of {MARKUP}")
+    table.row(f"{MARKUP}\x1b[2J", "1")
+    table.section()
+    table.row("two\nlines", "1,000")
+    table.show()
+    out = capsys.readouterr().out
+    assert out.count(MARKUP) == 3
+    assert "\\x1b[2J" in out
+    assert "│ two\\nlines" in out
+    assert "│     1 │" in out
+
+
+def test_a_table_is_wrapped_for_terminals_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    table = Table("id")
+    table.row("x" * 300)
+    table.show()
+    assert "x" * 300 in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "40")
+    table.show()
+    assert max(map(len, capsys.readouterr().out.splitlines())) == 40
+
+
+def test_json_is_one_document_in_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {
+        "at": datetime(2026, 1, 2, tzinfo=UTC),
+        "priority": Priority.HIGH,
+        "text": "größe \x1b\x9b\u202e\ud800",
+    }
+    show_json(value)
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert json.loads(out) == {**value, "at": "2026-01-02T00:00:00Z", "priority": "high"}
+    show_json([1, {"a": None}], indent=None)
+    assert capsys.readouterr().out == '[1, {"a": null}]\n'
