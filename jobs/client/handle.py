@@ -33,6 +33,7 @@ from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
 from headgate.jobs.records.items import partition
 from headgate.jobs.records.state import JobState
 from headgate.jobs.records.writes import put_patiently
+from headgate.jobs.values.durations import Duration
 
 R = TypeVar("R")
 
@@ -67,20 +68,20 @@ class Lookup:
         return read_job(job_id, await self.table.query(partition(job_id)))
 
     async def finished(
-        self, job_id: str, declared: JobType[Any, Any] | None, timeout_s: float | None
+        self, job_id: str, declared: JobType[Any, Any] | None, within: Duration | None
     ) -> JobRecord:
         """Return the record of a job once it is in a final state; raises as `JobHandle.wait`."""
         require_outcomes(self.app, declared, job_id)
-        patience = Patience(job_id, timeout_s, clock=self.clock, rng=self.rng)
+        patience = Patience(job_id, within, clock=self.clock, rng=self.rng)
         while not (record := await self.history(job_id, declared)).state.is_final:
             await self.sleep(patience.pause_s(record.state))
         return record
 
     async def result(
-        self, job_id: str, declared: JobType[Any, R] | None, timeout_s: float | None
+        self, job_id: str, declared: JobType[Any, R] | None, within: Duration | None
     ) -> R:
         """`JobHandle.result`."""
-        record = await self.finished(job_id, declared, timeout_s)
+        record = await self.finished(job_id, declared, within)
         if (ref := record.result_ref) is None:
             return self._result_of(declared, record)
         content = await require_store(record, self.store()).get(ref.key)
@@ -174,28 +175,30 @@ class JobHandle(_Handle[R]):
         """Return the job's record: its attempts, errors, progress and times."""
         return drive(self._lookup.history(self.id, self._declared))
 
-    def wait(self, timeout: float | None = None) -> JobState:
+    def wait(self, timeout: Duration | None = None) -> JobState:
         """Wait until the job is in a final state, and return that state.
 
         Args:
-            timeout: seconds; None waits for ever.
+            timeout: seconds or a timedelta; None waits for ever.
 
         Raises:
             ResultTimeout: the job is in no final state by then.
+            SettingsInvalid: the timeout is no duration.
             RecordsOff: the app doesn't keep completed jobs.
         """
         return drive(self._lookup.finished(self.id, self._declared, timeout)).state
 
-    def result(self, timeout: float | None = None) -> R:
+    def result(self, timeout: Duration | None = None) -> R:
         """Wait until the job has completed, and return its handler's result.
 
         Args:
-            timeout: seconds; None waits for ever.
+            timeout: seconds or a timedelta; None waits for ever.
 
         Raises:
             JobDead: it failed for good; the error tells the reason.
             JobDiscarded, JobCancelled: it ended without a result.
             ResultTimeout: it has not finished by then.
+            SettingsInvalid: the timeout is no duration.
             ResultInvalid: the kept result doesn't fit the handler's return annotation.
             RecordsOff: the app doesn't keep results.
         """
@@ -238,11 +241,11 @@ class AsyncJobHandle(_Handle[R]):
         """`JobHandle.history`, awaited."""
         return await self._lookup.history(self.id, self._declared)
 
-    async def wait(self, timeout: float | None = None) -> JobState:  # noqa: ASYNC109 - as JobHandle
+    async def wait(self, timeout: Duration | None = None) -> JobState:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.wait`, awaited."""
         return (await self._lookup.finished(self.id, self._declared, timeout)).state
 
-    async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as JobHandle
+    async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.result`, awaited."""
         return await self._lookup.result(self.id, self._declared, timeout)
 

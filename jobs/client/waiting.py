@@ -27,6 +27,7 @@ from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import keeps
 from headgate.jobs.records.state import JobState
 from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.values.durations import Duration, duration
 
 S = TypeVar("S")
 
@@ -44,18 +45,19 @@ class Patience:
 
     Args:
         job_id: the job that is waited for.
-        timeout_s: the timeout in seconds; None waits for ever.
+        timeout: the timeout; None waits for ever.
         clock: tells the time.
         rng: spreads the lookups.
+
+    Raises:
+        SettingsInvalid: the timeout is no duration.
     """
 
     def __init__(
-        self, job_id: str, timeout_s: float | None, *, clock: Clock, rng: random.Random
+        self, job_id: str, timeout: Duration | None, *, clock: Clock, rng: random.Random
     ) -> None:
-        if timeout_s is not None and timeout_s < 0:
-            raise ValueError(f"timeout is in seconds and not negative, got {timeout_s}")
         self._job_id = job_id
-        self._timeout_s = timeout_s
+        self._timeout_s = None if timeout is None else duration("timeout", timeout).total_seconds()
         self._clock = clock
         self._rng = rng
         self._began = clock.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
 from headgate.jobs.core.retention import DEFAULT_KEEP, Keep, RecordsLevel, check_keep, check_level
@@ -33,6 +33,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.retry.policy import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
+from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.kinds import check_kind
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ class App(Declares, Hooks):
             that are declared on the app itself; None takes those of a plain ``Queue("jobs")``.
         parking: the number of tries, and the delays between them, of a message that can't be run
             here, before it is parked in the dead-letter queue.
-        timeout: the timeout of one attempt of a type without ``timeout=``; None bounds these only
-            by SQS's limit of 12 h.
+        timeout: the timeout of one attempt of a type without ``timeout=``, in seconds or as a
+            timedelta; None bounds these only by SQS's limit of 12 h.
         crash_limit: the number of a job's attempts that may kill the process running them before
             the job is put into quarantine.
         records: the records that workers write into the app's DynamoDB table: ``outcomes`` (how
@@ -78,8 +79,8 @@ class App(Declares, Hooks):
             start as well) or ``off``. With records an attempt is a failure or a crash; without them
             every delivery counts as one, and a job that kills its process is stopped late; see
             `jobs.core.retention.RecordsLevel`.
-        keep: the retention of records: a `Keep`, the time for completed jobs, or 0 for nothing of
-            jobs that simply complete.
+        keep: the retention of records: a `Keep`, or the time for completed jobs, in seconds or as a
+            timedelta; 0 keeps nothing of jobs that simply complete.
         long_delays: use one-time schedules of EventBridge Scheduler for delays over 15 minutes, and
             for retries beyond the 12 hours that SQS can hide a message. False: such delays are
             refused, such retries come sooner, and no permissions for schedules are needed.
@@ -99,11 +100,11 @@ class App(Declares, Hooks):
         stage: str | None = None,
         handlers: Iterable[str] = (),
         default_queue: Queue | None = None,
-        timeout: timedelta | None = DEFAULT_TIMEOUT,
+        timeout: Duration | None = DEFAULT_TIMEOUT,
         parking: Retry = DEFAULT_PARKING,
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
         records: RecordsLevel = "outcomes",
-        keep: Keep | timedelta | Literal[0] = DEFAULT_KEEP,
+        keep: Keep | Duration = DEFAULT_KEEP,
         long_delays: bool = True,
         max_message_bytes: int = DEFAULT_PAYLOAD_LIMIT,
         **limits: Unpack[LimitOptions],
@@ -129,7 +130,7 @@ class App(Declares, Hooks):
             ("max_message_bytes", max_message_bytes, int),
         ):
             check_kind(f"App({option}=...)", given, kind)
-        self._timeout_s = check_timeout(f"the app {name!r}", timeout)
+        self._timeout = check_timeout(f"the app {name!r}", timeout)
         self.parking = parking
         self.crash_limit = crash_limit
         self.records = check_level(records)
@@ -291,9 +292,9 @@ class App(Declares, Hooks):
         """
         return [declared for declared in self._types.values() if queue in declared.runs_from]
 
-    def timeout_s_of(self, job: JobType[Any, Any]) -> float:
-        """Return the timeout of one attempt of a type, in seconds."""
-        return self._timeout_s if job.timeout_s is None else job.timeout_s
+    def timeout_of(self, job: JobType[Any, Any]) -> timedelta:
+        """Return the timeout of one attempt of a type."""
+        return self._timeout if job.timeout is None else job.timeout
 
     def records_of(self, job: JobType[Any, Any]) -> RecordsLevel:
         """Return the level of records written for a type's jobs."""

@@ -42,6 +42,7 @@ from headgate.jobs.definitions.place import Place
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
+from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.faults import place_of, told
 from headgate.jobs.values.json_values import lost_number
 from headgate.jobs.values.yielding import LARGE, Yielding, read
@@ -101,8 +102,8 @@ class JobType(Hooks, Generic[P, R]):
         self.queue = queue
         self.place = Place(name, queue, options.get("priority"), options.get("retry"))
         own = "timeout" in options
-        self.timeout_s = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
-        """The type's own timeout of one attempt, in seconds; None takes the app's."""
+        self.timeout = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
+        """The type's own timeout of one attempt; None takes the app's."""
         self.schema = options.get("schema", 1)
         self.upgrades = dict(options.get("upgrade", {}))
         self.accepts = options.get("accepts")
@@ -369,8 +370,8 @@ class JobType(Hooks, Generic[P, R]):
         return {name for model in models for name in model.get("properties", {})}
 
 
-def check_timeout(where: str, timeout: timedelta | None) -> float:
-    """Return a checked timeout in seconds; None means the longest that SQS allows.
+def check_timeout(where: str, timeout: Duration | None) -> timedelta:
+    """Return a checked timeout; None means the longest that SQS allows.
 
     Args:
         where: the name of its owner in errors.
@@ -380,14 +381,11 @@ def check_timeout(where: str, timeout: timedelta | None) -> float:
         ConfigurationError: it is not positive, or longer than SQS lets a message be held.
     """
     if timeout is None:
-        return LONGEST_TIMEOUT.total_seconds()
-    if not isinstance(timeout, timedelta):
+        return LONGEST_TIMEOUT
+    length = duration(f"{where}: timeout", timeout, positive=True, error=ConfigurationError)
+    if length > LONGEST_TIMEOUT:
         raise ConfigurationError(
-            f"{where}: timeout must be a timedelta, got {timeout!r}: write timedelta(seconds=...)"
+            f"{where}: timeout must be at most {LONGEST_TIMEOUT} (SQS holds a message for 12 h at "
+            f"most), got {length}"
         )
-    if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
-        raise ConfigurationError(
-            f"{where}: timeout must lie between 0 and {LONGEST_TIMEOUT} (SQS holds "
-            f"a message for 12 h at most), got {timeout}"
-        )
-    return timeout.total_seconds()
+    return length

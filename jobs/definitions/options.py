@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from headgate.jobs.core.limits import LimitOptions
@@ -15,6 +14,7 @@ from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.messages.foreign_formats import Accepts
 from headgate.jobs.messages.schema_upgrades import Upgrade, check_upgrades
 from headgate.jobs.retry.policy import Retry
+from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.kinds import check_kind
 
 Isolation = Literal["worker", "process"]
@@ -26,9 +26,10 @@ class JobOptions(LimitOptions, total=False):
     priority: Priority | PriorityName | None
     """The priority of its jobs, which selects their queue; None takes NORMAL, or the group's only
     one."""
-    timeout: timedelta | None
-    """The timeout of one attempt. If left out, it is the app's (15 minutes, unless
-    ``App(timeout=...)`` sets another); None explicitly sets none but SQS's limit of 12 h."""
+    timeout: Duration | None
+    """The timeout of one attempt, in seconds or as a timedelta. If left out, it is the app's (15
+    minutes, unless ``App(timeout=...)`` sets another); None explicitly sets none but SQS's limit of
+    12 h."""
     retry: Retry | None
     """The retry policy; None takes the queue's."""
     schema: int
@@ -54,9 +55,9 @@ class JobOptions(LimitOptions, total=False):
     """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
     records: RecordsLevel | None
     """The level of records that workers write of its jobs into the table; None takes the app's."""
-    keep: Keep | timedelta | Literal[0] | None
-    """The retention of records: a `Keep`, the time for completed jobs, or 0 for nothing of jobs
-    that simply complete; None takes the app's."""
+    keep: Keep | Duration | None
+    """The retention of records: a `Keep`, or the time for completed jobs, in seconds or as a
+    timedelta, 0 for nothing of jobs that simply complete; None takes the app's."""
     once: bool
     """True if a job that is done must never run again, however often it is delivered, and has only
     one runner at a time: it is claimed in the app's table, which costs two requests."""

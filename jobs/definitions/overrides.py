@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, TypedDict
 
 from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.topology import Priority, PriorityName
 from headgate.jobs.definitions.uniqueness import Unique
+from headgate.jobs.values.durations import Duration
 
 
 class Overrides(TypedDict, total=False):
     """Options of a single submission, in place of its job type's; None stands for not given."""
 
-    delay: timedelta | None
-    """Minimum time from now until the job runs. Over 15 minutes, and on a FIFO queue, a one-time
-    schedule of EventBridge Scheduler holds the job meanwhile, which AWS bills as a request of its
-    own."""
+    delay: Duration | None
+    """Minimum time from now until the job runs, in seconds or as a timedelta. Over 15 minutes, and
+    on a FIFO queue, a one-time schedule of EventBridge Scheduler holds the job meanwhile, which AWS
+    bills as a request of its own."""
     at: datetime | None
     """The earliest time to run the job; aware. A past time means now."""
     priority: Priority | PriorityName | None
     max_attempts: int | None
     """Number of attempts, the first included."""
-    timeout: timedelta | None
-    """The timeout of one attempt."""
+    timeout: Duration | None
+    """The timeout of one attempt, in seconds or as a timedelta."""
     tenant: str | Tenant | None
     """The tenant of the job; SQS's fair queues keep one tenant's flood from delaying the others."""
     group: str | None

@@ -16,8 +16,10 @@ from headgate.jobs.definitions.occurrences import (
     check_expression,
 )
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.values.durations import Duration, duration
 
 _TOO_LATE = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 
@@ -57,7 +59,7 @@ class Schedule:
         expression: str,
         *,
         timezone: str = "UTC",
-        flexible_window: timedelta | None = None,
+        flexible_window: Duration | None = None,
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Schedule:
@@ -66,7 +68,8 @@ class Schedule:
         Args:
             expression: minutes, hours, day of month, month, day of week, year.
             timezone: the IANA zone that the expression is read in.
-            flexible_window: the time over which AWS may spread the firing.
+            flexible_window: the time over which AWS may spread the firing: whole minutes, in
+                seconds or as a timedelta.
             start: the earliest firing; aware.
             end: the latest firing; aware.
 
@@ -81,45 +84,43 @@ class Schedule:
         return Schedule(
             expression=f"cron({' '.join(expression.split())})",
             timezone=timezone,
-            flexible_window=flexible_window,
+            flexible_window=_window(flexible_window),
             start=start,
             end=end,
         )
 
     @staticmethod
     def rate(
-        every: timedelta,
+        every: Duration,
         *,
-        flexible_window: timedelta | None = None,
+        flexible_window: Duration | None = None,
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Schedule:
         """Fire at a fixed interval: ``Schedule.rate(timedelta(minutes=15))``.
 
-        The first firing is at ``start``, to the minute, and all others follow from it. Without a
-        ``start`` it is as soon as the schedule exists, and again whenever a deploy changes it.
+        ``every`` is in seconds or a timedelta. The first firing is at ``start``, to the minute, and
+        all others follow from it. Without a ``start`` it is as soon as the schedule exists, and
+        again whenever a deploy changes it.
 
         Raises:
             SettingsInvalid: ``every`` is not a positive number of whole minutes, EventBridge's
                 finest step.
         """
-        if not isinstance(every, timedelta):
-            raise SettingsInvalid(
-                f"rate({every!r}): it must be a timedelta: "
-                "write Schedule.rate(timedelta(minutes=15))"
-            )
-        seconds = every // timedelta(seconds=1) if not every % timedelta(seconds=1) else 0
+        interval = duration("Schedule.rate(every)", every)
+        seconds = 0 if interval % _SECOND else interval // _SECOND
         for unit, length in _UNITS:
             if seconds >= length and seconds % length == 0:
                 count = seconds // length
                 return Schedule(
                     expression=f"rate({count} {unit.removesuffix('s') if count == 1 else unit})",
-                    flexible_window=flexible_window,
+                    flexible_window=_window(flexible_window),
                     start=start,
                     end=end,
                 )
         raise SettingsInvalid(
-            f"rate({every!r}): EventBridge Scheduler fires by whole minutes, 1 or more"
+            "Schedule.rate(every) must be 1 or more whole minutes, EventBridge Scheduler's step, "
+            f"got {interval}"
         )
 
     @staticmethod
@@ -165,6 +166,10 @@ def _check_timezone(expression: str, name: object) -> None:
             f"{expression}: {name!r} is no IANA time zone such as Europe/Berlin. (Where the "
             "system has no time zone data at all: pip install tzdata)"
         ) from error
+
+
+def _window(window: Duration | None) -> timedelta | None:
+    return None if window is None else duration("flexible_window", window)
 
 
 def _check_window(expression: str, window: object) -> None:

@@ -13,6 +13,7 @@ from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.ports import Item
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid
 from headgate.jobs.messages.envelope import UniqueBy, UniqueMode
+from headgate.jobs.values.durations import Duration, duration
 
 UniqueKey = str | Callable[[Any], str]
 
@@ -54,7 +55,7 @@ class Unique:
     keep: Kept
 
     def __init__(
-        self, *, within: timedelta | float, key: UniqueKey | None = None, keep: Kept = "first"
+        self, *, within: Duration, key: UniqueKey | None = None, keep: Kept = "first"
     ) -> None:
         checked: Any = key
         if not (checked is None or callable(checked) or (isinstance(checked, str) and checked)):
@@ -68,19 +69,13 @@ class Unique:
         object.__setattr__(self, "keep", keep)
 
 
-def _checked_within(within: timedelta | float) -> timedelta:
-    if isinstance(within, bool) or not isinstance(within, timedelta | int | float):
+def _checked_within(within: Duration) -> timedelta:
+    length = duration("Unique(within=...)", within, positive=True)
+    if length > LONGEST_UNIQUE:
         raise SettingsInvalid(
-            f"Unique(within=...) must be a timedelta or seconds, got {within!r}: write "
-            "Unique(within=timedelta(hours=1))"
+            f"Unique(within=...) must be at most {LONGEST_UNIQUE.days} days, got {length}"
         )
-    seconds = within.total_seconds() if isinstance(within, timedelta) else within
-    if not 0 < seconds <= LONGEST_UNIQUE.total_seconds():  # which NaN is not either
-        raise SettingsInvalid(
-            f"Unique(within=...) must be more than 0 and at most {LONGEST_UNIQUE.days} days, got "
-            f"{within}"
-        )
-    return within if isinstance(within, timedelta) else timedelta(seconds=within)
+    return length
 
 
 def unique_by(

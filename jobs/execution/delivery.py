@@ -145,14 +145,14 @@ def _loaded(app: App, delivery: Delivery) -> Job:
             f"up to {declared.schema}"
         )
     options = envelope.options
-    overridden = options.timeout_s if options else None
+    timeout_s = (options and options.timeout_s) or app.timeout_of(declared).total_seconds()
     lacks_payload = envelope.payload_ref is not None or len(delivery.message.body) > LARGE
     return Job(
         envelope=envelope,
         type=declared,
         payload=None if lacks_payload else _payload(declared, envelope),
         handler=declared.require_handler(),
-        timeout_s=min(overridden or app.timeout_s_of(declared), LONGEST_TIMEOUT.total_seconds()),
+        timeout_s=min(timeout_s, LONGEST_TIMEOUT.total_seconds()),
         attempt=Attempt(
             job_id=str(envelope.id),
             number=envelope.attempts_used + delivery.message.receive_count,

@@ -32,6 +32,7 @@ from headgate.jobs.errors import (
 from headgate.jobs.messages.envelope import VERSION, Envelope, Options, UniqueBy, new_job_id
 from headgate.jobs.messages.outgoing import is_group_id, message_of
 from headgate.jobs.schedules.delayed_job import DelayedJob, check_input, delayed
+from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.json_values import is_utf8
 
 R = TypeVar("R")
@@ -299,10 +300,7 @@ def _not_before(
         delay = _until(job, at, now)
     if delay is None:
         return None
-    if not isinstance(delay, timedelta):
-        raise DelayInvalid(_no_timedelta(job, "delay", delay))
-    if delay < timedelta(0):
-        raise DelayInvalid(f"{job.name!r}: delay must not be negative, got {delay}")
+    delay = duration(f"{job.name!r}: delay", delay, error=DelayInvalid)
     if not app.long_delays and (delay > MAX_DELAY or (delay and queue.fifo)):
         raise DelayInvalid(
             f"{job.name!r}: a delay of {delay} on {queue.name!r} takes a one-time schedule, since "
@@ -387,11 +385,9 @@ def _options(
         return None
     if attempts is not None:
         _check_attempts(job, attempts, queue)
-    if timeout is not None:
-        _check_timeout(job, timeout)
     return Options(
         attempts=attempts,
-        timeout_s=timeout.total_seconds() if timeout else None,
+        timeout_s=None if timeout is None else _timeout_s(job, timeout),
         unique=unique,
     )
 
@@ -431,14 +427,10 @@ def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) 
         )
 
 
-def _check_timeout(job: JobType[Any, Any], timeout: object) -> None:
-    if not isinstance(timeout, timedelta):
-        raise OptionInvalid(_no_timedelta(job, "timeout", timeout))
-    if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
+def _timeout_s(job: JobType[Any, Any], timeout: Duration) -> float:
+    length = duration(f"{job.name!r}: timeout", timeout, positive=True, error=OptionInvalid)
+    if length > LONGEST_TIMEOUT:
         raise OptionInvalid(
-            f"{job.name!r}: timeout must lie between 0 and {LONGEST_TIMEOUT}, got {timeout}"
+            f"{job.name!r}: timeout must be at most {LONGEST_TIMEOUT}, got {length}"
         )
-
-
-def _no_timedelta(job: JobType[Any, Any], name: str, value: object) -> str:
-    return f"{job.name!r}: {name} must be a timedelta, got {value!r}: write timedelta(seconds=...)"
+    return length.total_seconds()

@@ -57,7 +57,7 @@ def show_record(record: JobRecord, *, as_json: bool) -> int:
 def show_end(job: JobHandle[Any], timeout: timedelta | None) -> int:
     """Wait for a job to end, and print its result as JSON; returns the exit code."""
     try:
-        job.wait(None if timeout is None else timeout.total_seconds())
+        job.wait(timeout)
     except ResultTimeout as error:
         show_error(str(error))
         return EXIT_UNFINISHED

@@ -19,10 +19,10 @@ _FILES = {
     "jobs/app.py": """
         from pydantic import BaseModel
 
-        from headgate import App, Priority
+        from headgate import App, Priority, RateLimit
 
         app = App("letters", handlers=["workers.handlers"])
-        mail = app.queue("mail", priorities=[Priority.NORMAL])
+        mail = app.queue("mail", priorities=[Priority.NORMAL], rate_limit=RateLimit(20, per=1))
         post = app.queue("post", priorities=[Priority.NORMAL])
 
 
@@ -30,7 +30,7 @@ _FILES = {
             to: str
 
 
-        write = mail.define("write", Letter, returns=int)
+        write = mail.define("write", Letter, returns=int, timeout=60)
         bind = mail.define("bind", Letter, returns=int, isolation="process")
         stamp = post.define("stamp", Letter)
         """,
@@ -83,14 +83,16 @@ _FILES = {
             assembly.synth()
         """,
     "ops/write.py": """
+        from datetime import timedelta
+
         from headgate import Client
 
         from jobs.app import Letter, app, bind, write
 
         if __name__ == "__main__":
             with Client(app) as client:
-                submitted = [client.submit(job, Letter(to="Ada")) for job in (write, bind)]
-                print(*[job.result(timeout=60) for job in submitted])
+                submitted = [client.submit(job, Letter(to="Ada"), delay=1) for job in (write, bind)]
+                print(*[job.result(timeout=timedelta(minutes=1)) for job in submitted])
         """,
     "tests/test_letters.py": """
         from headgate.testing import Harness

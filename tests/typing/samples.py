@@ -19,16 +19,25 @@ from headgate import (
     App,
     AsyncClient,
     AsyncJobHandle,
+    Backoff,
+    Breaker,
     Client,
+    CrashLimit,
     JobContext,
     JobHandle,
     JobState,
     JobType,
+    Keep,
+    Lane,
     NewJob,
     Priority,
     Queue,
+    RateLimit,
+    RetryBudget,
+    RetryLater,
     Router,
     Schedule,
+    Spool,
     Tenant,
     Unique,
     cron,
@@ -171,7 +180,7 @@ def types_of_declarations() -> None:
 
 
 def declarations_at_fault() -> None:
-    @app.job("late", timeout=30)  # type: ignore[arg-type]
+    @app.job("late", timeout="30s")  # type: ignore[arg-type]
     def late(payload: Email) -> None: ...
 
     @app.job("urgent", priority="urgent")  # type: ignore[arg-type]
@@ -297,6 +306,55 @@ def submissions_with_options_that_may_be_none(
     client.submit(async_two, email, max_attempts=None, timeout=delay, unique=None)
 
 
+# --- durations -----------------------------------------------------------------------------------
+
+
+minute = timedelta(minutes=1)
+
+
+@app.job("in-seconds", timeout=30, keep=3600, schedule=Schedule.rate(900, flexible_window=60.0))
+async def in_seconds(payload: Email | None = None) -> None: ...
+
+
+@app.job("in-minutes", timeout=minute, keep=minute, schedule=Schedule.rate(minute))
+async def in_minutes(payload: Email | None = None) -> None: ...
+
+
+def durations(client: Client) -> None:
+    assert_type(in_seconds.timeout, timedelta | None)
+    client.submit(async_one, email, delay=0.5, timeout=30)
+    client.submit(async_one, email, delay=minute, timeout=minute)
+    client.submit(async_one, email).wait(minute)
+    App("seconds", timeout=30, keep=0)
+    App("timedeltas", timeout=minute, keep=Keep(minute, failed=86_400))
+
+
+def durations_of_policies() -> None:
+    assert_type(RateLimit(20, per=1).per, timedelta)
+    assert_type(RetryBudget(20, per=minute).per, timedelta)
+    assert_type(Breaker(window=30, open_for=minute).open_for, timedelta)
+    assert_type(CrashLimit(within=300).within, timedelta)
+    assert_type(Keep(3600, failed=minute).completed, timedelta)
+    assert_type(Lane(visibility=30, start_within=minute, share=0.1).visibility, timedelta)
+    assert_type(RetryLater(5).after, timedelta)
+    assert_type(Spool("jobs.spool", lease=120).lease, timedelta)
+    Backoff.exponential(base=timedelta(seconds=5), cap=60)
+    Backoff.adaptive(base=1, cap=minute)
+    Backoff.steps(60, timedelta(minutes=5), 900.0)
+    Backoff.custom(lambda attempt: attempt * minute)
+
+
+def durations_at_fault() -> None:
+    RateLimit(20, per="1s")  # type: ignore[arg-type]
+    RateLimit(20, 1)  # type: ignore[call-arg]
+    Lane(visibility="30s", start_within=0, share=0)  # type: ignore[arg-type]
+    Lane(start_within=0, share=0)  # type: ignore[call-arg]
+    Backoff.fixed("5s")  # type: ignore[arg-type]
+    RetryLater("5s")  # type: ignore[arg-type]
+    Schedule.rate("15 minutes")  # type: ignore[arg-type]
+    RateLimit(20).per = minute  # type: ignore[misc]
+
+
 # --- uniqueness ----------------------------------------------------------------------------------
 
 
@@ -352,7 +410,7 @@ def jobs_as_values(client: Client) -> None:
 def jobs_as_values_at_fault(client: Client) -> None:
     async_one.new(Wrong(to="a"))  # type: ignore[arg-type]
     counting.new({})  # type: ignore[typeddict-item]
-    async_one.new(email, delay=60)  # type: ignore[arg-type]
+    async_one.new(email, delay="1m")  # type: ignore[arg-type]
     client.submit(async_one.new(email), tenant="x")  # type: ignore[call-overload]
     client.submit_many([email])  # type: ignore[arg-type]
 
@@ -365,11 +423,11 @@ def submissions_at_fault(client: Client) -> None:
     client.submit(paying, Email)  # type: ignore[arg-type]
     client.submit_many(async_one, email)  # type: ignore[arg-type]
     client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[list-item]
-    client.submit(async_one, email, delay=60)  # type: ignore[call-overload]
+    client.submit(async_one, email, delay="1m")  # type: ignore[call-overload]
     client.submit(async_one, email, at="2026-01-01")  # type: ignore[call-overload]
     client.submit(async_one, email, priority="lower")  # type: ignore[call-overload]
     client.submit(async_one, email, max_attempts="3")  # type: ignore[call-overload]
-    client.submit(async_one, email, timeout=5)  # type: ignore[call-overload]
+    client.submit(async_one, email, timeout="5s")  # type: ignore[call-overload]
     client.submit(async_one, email, tenant=42)  # type: ignore[call-overload]
     client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-overload]
     client.submit_many(async_one, [email], delayed=timedelta(0))  # type: ignore[call-overload]
@@ -390,7 +448,7 @@ async def async_submissions_at_fault(client: AsyncClient) -> None:
     client.submit(async_one, email)  # type: ignore[unused-coroutine]
     await client.submit(async_one, Wrong(to="a"))  # type: ignore[arg-type]
     await client.submit_many(async_one, [email, Wrong(to="a")])  # type: ignore[list-item]
-    await client.submit(async_one, email, delay=60)  # type: ignore[call-overload]
+    await client.submit(async_one, email, delay="1m")  # type: ignore[call-overload]
     await client.submit(async_one, email, tenant=42)  # type: ignore[call-overload]
     await client.submit(async_one, email, prioriy=Priority.LOW)  # type: ignore[call-overload]
 
@@ -412,7 +470,7 @@ def results(client: Client) -> None:
 def results_at_fault(client: Client) -> None:
     client.handle(42)  # type: ignore[call-overload]
     client.handle("id", "async-one")  # type: ignore[call-overload]
-    client.submit(async_one, email).result(timeout=timedelta(seconds=30))  # type: ignore[arg-type]
+    client.submit(async_one, email).result(timeout="30s")  # type: ignore[arg-type]
     client.submit(async_one, email).result().amount  # type: ignore[attr-defined]  # noqa: B018
 
 

@@ -25,7 +25,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,7 @@ from headgate.jobs.errors import SettingsInvalid, TransportError
 from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.retry.backoff import Backoff, check_count
 from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.values.durations import DurationField
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -56,7 +57,7 @@ _MEBIBYTE = 1024 * 1024
 _MOST = 2**40  # more than any disk has room for
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Spool:
     """A local file that keeps submissions while SQS can't be reached: ``Client(app, spool=...)``.
 
@@ -69,19 +70,22 @@ class Spool:
     """
 
     path: StrPath
-    max_jobs: int = field(default=100_000, kw_only=True)
+    _: KW_ONLY
+    max_jobs: int = 100_000
     """Maximum number of jobs. The next one is refused with `SpoolFull`."""
-    max_bytes: int = field(default=256 * _MEBIBYTE, kw_only=True)
+    max_bytes: int = 256 * _MEBIBYTE
     """Maximum bytes of messages; the file is somewhat larger, and doesn't shrink."""
-    lease: timedelta = field(default=timedelta(minutes=2), kw_only=True)
-    """Time for which a process has a queue for itself while it sends some of its jobs; at least
-    1 s. If that takes longer, they may be sent twice. A process that ends, or is killed, is noticed
-    at once, except on another machine or before a restart: then its jobs wait for the lease."""
+    lease: DurationField = DurationField(timedelta(minutes=2))
+    """Time for which a process has a queue for itself while it sends some of its jobs, in seconds
+    or as a timedelta; at least 1 s. If that takes longer, they may be sent twice. A process that
+    ends, or is killed, is noticed at once, except on another machine or before a restart: then its
+    jobs wait for the lease."""
 
     def __post_init__(self) -> None:
         check_count("max_jobs", self.max_jobs, most=_MOST)
         check_count("max_bytes", self.max_bytes, most=_MOST)
-        _check_lease(self.lease)
+        if self.lease < timedelta(seconds=1):
+            raise SettingsInvalid(f"Spool(lease=...) must be at least 1 s, got {self.lease}")
 
     @property
     def name(self) -> str:
@@ -210,13 +214,6 @@ class Rhythm:
     def _failed(self, now_s: float) -> None:
         self._failures = min(self._failures + 1, _ENOUGH_FAILURES)
         self.due_s = now_s + _PAUSES.delay_s(self._failures, self._rng)
-
-
-def _check_lease(lease: object) -> None:
-    if not isinstance(lease, timedelta) or lease < timedelta(seconds=1):
-        raise SettingsInvalid(
-            f"Spool(lease=...) must be a timedelta of at least a second, got {lease!r}"
-        )
 
 
 def _names(envelope: Envelope) -> dict[str, Any]:

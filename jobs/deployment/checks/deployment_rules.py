@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.core.limits import Limits
@@ -36,13 +35,13 @@ def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
 def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
     """A type that may run for longer than the function that runs it."""
     for group, job in _run_by_functions(app, deployment):
-        longest_s = app.timeout_s_of(job)
-        if longest_s <= group.longest_job.total_seconds():
+        longest = app.timeout_of(job)
+        if longest <= group.longest_job:
             continue
-        declared = job.timeout_s is not None and not is_endless(longest_s)
-        runs = "has no timeout" if job.timeout_s is not None else "has no timeout of its own"
+        declared = job.timeout is not None and not is_endless(longest)
+        runs = "has no timeout" if job.timeout is not None else "has no timeout of its own"
         if declared:
-            runs = f"may run for {timedelta(seconds=longest_s)}"
+            runs = f"may run for {longest}"
         yield Fault(
             rule="timeout-above-functions",
             where=place_of(job),

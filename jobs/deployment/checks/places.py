@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
@@ -12,6 +13,6 @@ def place_of(job: JobType[Any, Any]) -> str:
     return f"type {job.name}"
 
 
-def is_endless(timeout_s: float) -> bool:
+def is_endless(timeout: timedelta) -> bool:
     """Return True for the timeout of a type that has none."""
-    return timeout_s == LONGEST_TIMEOUT.total_seconds()
+    return timeout == LONGEST_TIMEOUT

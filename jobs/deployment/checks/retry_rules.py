@@ -51,8 +51,8 @@ def retries_outlive_retention(app: App, _now: datetime) -> Iterator[Fault]:
     """Attempts that end later than SQS keeps the message."""
     for job in _with_timeline(app):
         queue = app.topology.queue(job.queue, job.priority)
-        timeout_s = job.timeout_s if job.timeout_s and not is_endless(job.timeout_s) else 0.0
-        window_s = timeline(job)[-1].latest_s + job.retry.max_attempts * timeout_s
+        timeout = job.timeout if job.timeout and not is_endless(job.timeout) else timedelta(0)
+        window_s = timeline(job)[-1].latest_s + job.retry.max_attempts * timeout.total_seconds()
         if window_s > queue.retention.total_seconds() and not has_long_delays(app, job):
             yield Fault(
                 rule="retries-outlive-retention",

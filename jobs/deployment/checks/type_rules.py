@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import combinations
 from typing import Any
 
@@ -23,16 +23,15 @@ def timeout_beyond_lane(app: App, _now: datetime) -> Iterator[Fault]:
     for job in app.types.values():
         lane = app.queues[job.queue].lanes[job.priority]
         suited = _SUITED_VISIBILITIES * lane.visibility
-        if job.timeout_s is None or job.timeout_s <= suited.total_seconds():
+        if job.timeout is None or job.timeout <= suited:
             continue
-        if job.isolation == "process" and is_endless(job.timeout_s):
+        if job.isolation == "process" and is_endless(job.timeout):
             continue  # `no_timeout_in_a_process` reports it
         yield Fault(
             rule="timeout-beyond-lane",
             where=place_of(job),
-            what=f"it may run for {timedelta(seconds=job.timeout_s)}, and is {job.priority} on "
-            f"{job.queue!r}, whose visibility timeout of {lane.visibility} suits jobs of up to "
-            f"{suited}",
+            what=f"it may run for {job.timeout}, and is {job.priority} on {job.queue!r}, whose "
+            f"visibility timeout of {lane.visibility} suits jobs of up to {suited}",
             why="It may hold a slot for that long, where others are to start within "
             f"{lane.start_within}",
             instead="Declare a shorter timeout or a lower priority, or a longer visibility for the "
@@ -44,7 +43,7 @@ def timeout_beyond_lane(app: App, _now: datetime) -> Iterator[Fault]:
 def no_timeout_in_a_process(app: App, _now: datetime) -> Iterator[Fault]:
     """A type that runs in a process of its own, without a timeout to end it."""
     for job in app.types.values():
-        if job.isolation == "process" and is_endless(app.timeout_s_of(job)):
+        if job.isolation == "process" and is_endless(app.timeout_of(job)):
             yield Fault(
                 rule="no-timeout-in-a-process",
                 where=place_of(job),

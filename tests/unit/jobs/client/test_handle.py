@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Literal
 
 import pytest
@@ -26,10 +27,12 @@ from headgate.jobs.errors import (
     ResultInvalid,
     ResultTimeout,
     ServiceUnavailable,
+    SettingsInvalid,
     Throttled,
 )
 from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from headgate.jobs.values.durations import Duration
 from tests.support.story import JOB, START, Story
 
 
@@ -301,13 +304,16 @@ async def test_who_waits_looks_less_and_less_often_and_never_without_a_pause(
     assert bench.table.calls.count("query") == len(bench.pauses) + 1
 
 
+@pytest.mark.parametrize("timeout", [10, timedelta(seconds=10)], ids=repr)
 @pytest.mark.parametrize("method", ["wait", "result"])
 async def test_out_of_patience_it_says_the_state_after_a_last_look(
-    bench: Bench, method: str
+    bench: Bench,
+    method: str,
+    timeout: Duration,  # noqa: ASYNC109 - not awaited here
 ) -> None:
     await bench.write(Story().run(0, "failed"))
     with pytest.raises(ResultTimeout, match="within 10 s; its state is retrying") as raised:
-        await answer(getattr(bench.handle(), method)(timeout=10))
+        await answer(getattr(bench.handle(), method)(timeout=timeout))
     assert (raised.value.state, raised.value.timeout_s) == ("retrying", 10)
     assert bench.clock.monotonic() == pytest.approx(10)
 
@@ -319,7 +325,7 @@ async def test_a_timeout_of_nothing_looks_once(bench: Bench) -> None:
 
 
 async def test_a_negative_timeout_is_refused(bench: Bench) -> None:
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(SettingsInvalid, match="timeout must not be negative, got -1 s"):
         await answer(bench.handle().wait(timeout=-1))
 
 

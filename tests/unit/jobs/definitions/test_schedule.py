@@ -7,6 +7,7 @@ import pytest
 
 from headgate import Schedule, cron
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.values.durations import Duration
 
 
 @pytest.mark.parametrize(
@@ -57,10 +58,16 @@ def test_a_rate_is_written_in_the_largest_unit_that_fits(every: timedelta, expre
 
 @pytest.mark.parametrize(
     "every",
-    [timedelta(0), timedelta(minutes=-5), timedelta(seconds=30), timedelta(seconds=90)],
+    [timedelta(0), timedelta(seconds=30), timedelta(seconds=90), 90, 0.5],
 )
-def test_a_rate_that_is_no_whole_number_of_minutes_is_refused(every: timedelta) -> None:
-    with pytest.raises(SettingsInvalid, match="fires by whole minutes, 1 or more"):
+def test_a_rate_that_is_no_whole_number_of_minutes_is_refused(every: Duration) -> None:
+    with pytest.raises(SettingsInvalid, match=r"rate\(every\) must be 1 or more whole minutes"):
+        Schedule.rate(every)
+
+
+@pytest.mark.parametrize("every", [timedelta(minutes=-5), -60])
+def test_a_negative_rate_is_refused(every: Duration) -> None:
+    with pytest.raises(SettingsInvalid, match=r"rate\(every\) must not be negative"):
         Schedule.rate(every)
 
 
@@ -89,10 +96,10 @@ def test_utc_needs_no_time_zone_data_and_other_zones_say_that_it_is_missing(
 
 @pytest.mark.parametrize(
     "window",
-    [timedelta(0), timedelta(seconds=90), timedelta(minutes=-1), timedelta(minutes=1441)],
+    [timedelta(0), timedelta(seconds=90), timedelta(minutes=-1), timedelta(minutes=1441), 90],
 )
-def test_a_flexible_window_is_1_to_1440_whole_minutes(window: timedelta) -> None:
-    with pytest.raises(SettingsInvalid, match="flexible_window must be 1 to 1440 whole minutes"):
+def test_a_flexible_window_is_1_to_1440_whole_minutes(window: Duration) -> None:
+    with pytest.raises(SettingsInvalid, match=r"flexible_window must (be 1 to 1440 whole|not be)"):
         Schedule.rate(timedelta(hours=1), flexible_window=window)
     fitting = timedelta(minutes=15)
     assert cron("0 8 * * ? *", flexible_window=fitting).flexible_window == fitting

@@ -18,6 +18,7 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.durations import duration
 from headgate.workers.configuration import Watching, WorkerSettings
 from tests.support import odd_values
 
@@ -81,7 +82,10 @@ def test_whatever_a_setting_is_given_it_is_taken_or_refused_by_its_name(
         said = str(error)
     else:
         taken = getattr(made, name)
-        assert taken == tuple(value) if isinstance(value, list) else taken is value
+        if isinstance(taken, timedelta):
+            assert taken == duration(name, value)
+        else:
+            assert taken == tuple(value) if isinstance(value, list) else taken is value
         return
     assert name in said or name == "name"
 

@@ -194,7 +194,8 @@ def test_the_bytes_of_the_messages_are_bounded_too(bench: Bench) -> None:
         ({"max_jobs": 0}, "max_jobs"),
         ({"max_bytes": 1.5}, "max_bytes"),
         ({"lease": timedelta(0)}, "lease"),
-        ({"lease": 5}, "lease"),
+        ({"lease": 0.5}, "lease"),
+        ({"lease": "2m"}, "lease"),
     ],
 )
 def test_a_bound_out_of_range_is_refused_by_its_name(options: dict[str, Any], named: str) -> None:
