@@ -19,7 +19,7 @@ from typing import Literal
 from benchmarks.growth import Note, Rest
 from benchmarks.stage import REGION, use_test_account
 from headgate import App, AsyncClient, Client, Events, Priority
-from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
+from headgate.jobs.aws.backend import AsyncAwsBackend, AwsBackend
 from headgate.jobs.errors import HeadgateError, PartlySubmitted
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
@@ -121,8 +121,8 @@ class Stand:
         if kind == "plain":
             return await asyncio.to_thread(self._submit_plainly, notes)
         async with (
-            AsyncSqsTransport(endpoint_url=self._proxy.endpoint_url, region=REGION) as sqs,
-            AsyncClient(app, transport=sqs, events=Events()) as client,
+            self._aws() as backend,
+            AsyncClient(app, events=Events(), backend=backend) as client,
         ):
             began = time.monotonic()
             try:
@@ -133,8 +133,10 @@ class Stand:
 
     def _submit_plainly(self, notes: Sequence[Note]) -> tuple[float, int]:
         with (
-            SqsTransport(endpoint_url=self._proxy.endpoint_url, region=REGION) as sqs,
-            Client(app, transport=sqs, events=Events()) as client,
+            AwsBackend(
+                app.topology, endpoint_url=self._proxy.endpoint_url, region=REGION
+            ) as backend,
+            Client(app, events=Events(), backend=backend) as client,
         ):
             began = time.monotonic()
             try:
@@ -143,14 +145,16 @@ class Stand:
                 return time.monotonic() - began, self._refused(error)
             return time.monotonic() - began, 0
 
+    def _aws(self) -> AsyncAwsBackend:
+        return AsyncAwsBackend(app.topology, endpoint_url=self._proxy.endpoint_url, region=REGION)
+
     def _refused(self, error: HeadgateError) -> int:
         return len(error.refusals) if isinstance(error, PartlySubmitted) else self._jobs
 
     async def _drain(self, jobs: int) -> float:
         rest = Rest(jobs)
-        endpoint = self._proxy.endpoint_url
-        async with AsyncSqsTransport(endpoint_url=endpoint, region=REGION) as sqs:
-            worker = Worker(app, sqs, WorkerSettings(), events=Events(rest))
+        async with self._aws() as backend:
+            worker = Worker(app, backend, WorkerSettings(), events=Events(rest))
             began = time.monotonic()
             run = asyncio.create_task(worker.run())
             await rest.none.wait()

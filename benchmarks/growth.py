@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, Priority
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events, JobCompleted
-from headgate.jobs.testing import MemorySqs
+from headgate.jobs.testing import MemoryBackend
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
 
@@ -80,14 +79,13 @@ def main() -> None:
 async def measure(queues: int, priorities: Sequence[Priority], each: int) -> Cost:
     """Process a backlog of that many jobs in each queue."""
     app, clock = _app(queues, priorities), SystemClock()
-    sqs = MemorySqs(clock)
-    sqs.provision(app.topology)
-    async with AsyncClient(app, transport=sqs, clock=clock) as client:
+    backend = MemoryBackend(app, clock=clock)
+    sqs = backend.sqs
+    async with AsyncClient(app, backend=backend) as client:
         for job in app.types.values():
             await client.submit_many(job, [Note()] * each)
     rest = Rest(queues * each)
-    settings, rng = WorkerSettings(), random.Random(0)  # noqa: S311 - spreads pauses
-    worker = Worker(app, sqs, settings, clock=clock, events=Events(rest), rng=rng)
+    worker = Worker(app, backend, WorkerSettings(), events=Events(rest))
     began_s = time.process_time()
     run = asyncio.create_task(worker.run())
     await rest.none.wait()

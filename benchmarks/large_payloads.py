@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,7 +24,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events, JobCompleted
-from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable
+from headgate.jobs.testing import MemoryBackend
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
 
@@ -144,14 +143,10 @@ async def measure(kind: str, size: int) -> list[float]:
     async def echo(payload: Any) -> Any:
         return payload
 
-    sqs, store, table = MemorySqs(clock), MemoryStore(), MemoryTable(clock)
-    sqs.provision(app.topology)
+    backend = MemoryBackend(app, clock=clock)
     settings = WorkerSettings(receive_wait=timedelta(seconds=1))
-    rng = random.Random(0)  # noqa: S311 - spreads pauses
-    worker = Worker(
-        app, sqs, settings, table=table, store=store, clock=clock, events=Events(completed), rng=rng
-    )
-    async with AsyncClient(app, transport=sqs, store=store, table=table, clock=clock) as client:
+    worker = Worker(app, backend, settings, events=Events(completed))
+    async with AsyncClient(app, backend=backend) as client:
         payload = make(size)
         async with gaps.step():
             handle = await client.submit(job, payload)

@@ -25,15 +25,16 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
+from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.client.async_client import AsyncClient
-from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import ObjectStore, Scheduler, Table, Transport
+from headgate.jobs.core.ports import Transport
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.groups import FUNCTION_CONCURRENCY
@@ -50,6 +51,10 @@ from headgate.lambdas.batches import Batch
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.source import records_of
 from headgate.lambdas.timetable import Timetable
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
+    from botocore.config import Config
 
 _DEPTH_S = 1.0
 """Seconds that an adaptive backoff waits for the depth of its queue."""
@@ -72,38 +77,32 @@ Response = dict[str, list[dict[str, str]]]
 def consumer(
     app: App,
     *,
-    transport: Transport | None = None,
-    scheduler: Scheduler | None = None,
-    table: Table | None = None,
-    store: ObjectStore | None = None,
-    events: Events | None = None,
+    session: AioSession | None = None,
+    config: Config | None = None,
     concurrency: int | None = None,
+    events: Events | None = None,
     metrics: bool | None = None,
-    clock: Clock | None = None,
+    backend: AsyncBackend | None = None,
 ) -> Consumer:
     """Make the function's handler; call this once, when the module is imported.
 
     Args:
         app: the app, whose handlers are loaded here.
-        transport: an open transport, which is left open; None connects to SQS at the first
-            invocation.
-        scheduler: for long delays; it is left open. None makes one if ``transport`` is None too.
-        table: an open table, which is left open; None connects to the app's at the first
-            invocation, if a type has ``once=True`` or ``Unique(keep="last")``, or if the app
-            keeps records and ``transport`` is None too.
-        store: an open store, which is left open, for payloads that are too large for messages. None
-            connects to S3 when it is first needed, if ``transport`` is None too.
-        events: receives all events; None logs them, as JSON, with the invocation's id.
+        session: the aiobotocore session to connect with, at the first invocation; None makes one
+            with the standard AWS settings.
+        config: a `botocore.config.Config`; what it sets wins over Headgate's own settings.
         concurrency: jobs of one invocation at once, at least 1. None takes
             ``HEADGATE_CONCURRENCY``, which CDK sets from the deployment, or else 10.
+        events: receives all events; None logs them, as JSON, with the invocation's id.
         metrics: whether to count the jobs' outcomes in CloudWatch; see
             `jobs.deployment.metric_lines`. None takes ``HEADGATE_EMF``, which is 1 if CDK has made
             the function.
-        clock: tells the time.
+        backend: stands for AWS and the time in tests, and is left open: a
+            `headgate.testing.MemoryBackend`. Not together with ``session`` or ``config``.
 
     Raises:
-        ConfigurationError: a handler module doesn't import, a type has no handler, or
-            ``concurrency`` is under 1.
+        ConfigurationError: a handler module doesn't import, a type has no handler,
+            ``concurrency`` is under 1, or an argument is of the wrong type.
     """
     settings = Settings.from_env()
     if concurrency is None:
@@ -113,18 +112,18 @@ def consumer(
     if metrics is None:
         metrics = settings.emf
     app.load_handlers()
-    lines = log_as_json() if events is None else None
+    check_alone(backend, session, config)
+    own = None
+    if backend is None:
+        backend = own = AsyncAwsBackend(app.topology, session=session, config=config)
     return Consumer(
         app,
-        transport=transport,
-        scheduler=scheduler,
-        table=table,
-        store=store,
+        backend=backend,
+        own=own,
         events=events or Events(log_event),
         concurrency=concurrency,
         metrics=_metrics(app) if metrics else None,
-        lines=lines,
-        clock=clock or SystemClock(),
+        lines=log_as_json() if events is None else None,
     )
 
 
@@ -140,25 +139,21 @@ class Consumer:
         self,
         app: App,
         *,
-        transport: Transport | None,
-        scheduler: Scheduler | None,
-        table: Table | None,
-        store: ObjectStore | None,
+        backend: AsyncBackend,
+        own: AsyncAwsBackend | None,
         events: Events,
         concurrency: int,
         metrics: MetricLines | None,
         lines: LambdaPowertoolsFormatter | None,
-        clock: Clock,
     ) -> None:
         self._app = app
-        self._transport = transport
-        self._scheduler = scheduler
-        self._table = table
-        self._store = store
+        self._backend = backend
+        self._own = own
+        self._ports = backend.async_ports
+        self._clock = self._ports.clock
         self._events = events
         self._concurrency = concurrency
         self._lines = lines
-        self._clock = clock
         self._threads = _Threads(concurrency)
         self._runner = asyncio.Runner()  # its loop is created on first use
         self._kept = AsyncExitStack()
@@ -204,10 +199,10 @@ class Consumer:
         opened = self._opened = self._opened or await self._open()
         batch = Batch(
             opened.executor,
-            opened.transport,
+            self._ports.transport,
             times,
             concurrency=self._concurrency,
-            scheduler=self._scheduler,
+            scheduler=self._ports.scheduler if self._app.long_delays else None,
             recorder=opened.recorder,
             cancelling=opened.cancelling,
             secure=self._flush_metrics,
@@ -233,99 +228,67 @@ class Consumer:
 
     async def _open(self) -> _Open:
         async with AsyncExitStack() as stack:  # if anything fails, the rest is closed again
-            transport, store = self._transport, self._store
-            if transport is None:
-                from headgate.jobs.aws.s3 import AsyncS3Store
-                from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
-                from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
-
-                transport = await stack.enter_async_context(AsyncSqsTransport())
-                if store is None:
-                    own = AsyncS3Store(self._app.topology.bucket)
-                    store = await stack.enter_async_context(own)
-                if self._scheduler is None and self._app.long_delays:
-                    self._scheduler = await stack.enter_async_context(AsyncEventBridgeScheduler())
-            table = await self._table_of(stack)
-            claims = None
-            if table is not None:
-                claims = Claims(table, owner=_owner(), clock=self._clock)
+            if self._own is not None:
+                await stack.enter_async_context(self._own)
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
-        client = AsyncClient(
-            self._app,
-            transport=transport,
-            table=table,
-            scheduler=self._scheduler,
-            store=store,
-            clock=self._clock,
-            events=self._events,
-        )
+        ports, keeps = self._ports, self._app.keeps_records
         means = Means(
             app=self._app,
-            clock=self._clock,
+            clock=ports.clock,
             events=self._events,
-            send=client.send,
-            store=store,
+            send=AsyncClient(self._app, events=self._events, backend=self._backend).send,
+            store=ports.store,
             call_blocking=self._threads,
             shared=shared,
             heeds_ctrl_c=False,  # there is no keyboard
-            claims=claims,
+            claims=self._claims(),
         )
-        recorder = self._recorder(table, store)
         executor = Executor(
             means,
-            backlog=partial(_depth, transport),
-            records=recorder is not None,
+            backlog=partial(_depth, ports.transport),
+            records=keeps,
             backstop=False,  # messages that a batch has no time for are received, but not started
-            scheduled=self._scheduler is not None,
+            scheduled=self._app.long_delays,
         )
-        return _Open(transport, executor, recorder, self._cancelling(table))
+        if not keeps:
+            return _Open(executor, None, None)
+        cancelling = Cancelling(ports.table, clock=ports.clock, events=self._events, rng=ports.rng)
+        return _Open(executor, self._recorder(), cancelling)
 
-    async def _table_of(self, stack: AsyncExitStack) -> Table | None:
-        """Return the app's table, if the app needs one."""
-        own = self._transport is None and self._app.keeps_records
-        if self._table is not None or not (own or needs_claims(self._app)):
-            return self._table
-        from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
-
-        return await stack.enter_async_context(AsyncDynamoTable(self._app.topology.table_name))
-
-    def _recorder(self, table: Table | None, store: ObjectStore | None) -> Recorder | None:
-        if table is None or not self._app.keeps_records:
+    def _claims(self) -> Claims | None:
+        """Return the claims, if the app has a table."""
+        if not (self._app.keeps_records or needs_claims(self._app)):
             return None
+        return Claims(self._ports.table, owner=_owner(), clock=self._clock)
+
+    def _recorder(self) -> Recorder:
         recorder = Recorder(
             self._app,
-            table,
+            self._ports.table,
             worker=_owner(),
             clock=self._clock,
             events=self._events,
-            rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
-            store=store,
+            rng=self._ports.rng,
+            store=self._ports.store,
             silence_counts=False,  # not every message that Lambda receives reaches the function
             until=lambda: self._ends_at,
         )
         self._events.subscribe(recorder)
         return recorder
 
-    def _cancelling(self, table: Table | None) -> Cancelling | None:
-        if table is None or not self._app.keeps_records:
-            return None
-        rng = random.Random()  # noqa: S311 - spreads looks, guards no secret
-        return Cancelling(table, clock=self._clock, events=self._events, rng=rng)
-
 
 @dataclass(frozen=True, slots=True)
 class _Open:
     """The objects that are kept between invocations."""
 
-    transport: Transport
     executor: Executor
     recorder: Recorder | None
     cancelling: Cancelling | None
 
 
 def _metrics(app: App) -> MetricLines:
-    rng = random.Random()  # noqa: S311 - samples, guards no secret
+    rng = random.Random()  # noqa: S311 - spreads samples, guards no secret
     return MetricLines(service_name(app.name, app.stage), rng=rng)
 
 

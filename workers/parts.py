@@ -12,13 +12,14 @@ from functools import partial
 from typing import Any
 
 from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.core.ports import ObjectStore, OutgoingMessage, Scheduler, Table, Transport
+from headgate.jobs.core.ports import OutgoingMessage, Table, Transport
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
 from headgate.jobs.execution.call import Around, Means
-from headgate.jobs.execution.claimed_call import require_claims
+from headgate.jobs.execution.claimed_call import needs_claims
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settler import Settler
@@ -34,7 +35,7 @@ from headgate.workers.dispatch.shares import Shares
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Holdings
 from headgate.workers.isolation.child_pool import ChildPool
-from headgate.workers.limits.gate import Gate
+from headgate.workers.limits.gate import Gate, needs_table
 from headgate.workers.receiving.demand import Demand
 from headgate.workers.receiving.heartbeat import Heartbeat
 from headgate.workers.receiving.poller import Poller
@@ -56,15 +57,11 @@ class Parts:
     Args:
         services: the worker's services.
         settings: the worker's settings, such as its concurrency and queues.
-        transport: an open transport, left open; so are the following.
-        table: for records, fleet limits, and types with ``once=True``.
-        scheduler: for waits longer than SQS allows.
-        store: for payloads that are too large for messages.
+        backend: gives them AWS and the time, open; it is left open.
         around: entered around each call of a handler.
 
     Raises:
-        ConfigurationError: the app needs a table and there is none, or it has no queue of the
-            settings' priorities.
+        ConfigurationError: the app has no queue of the settings' priorities.
         UnknownQueue: the settings name a queue group that the app doesn't have.
     """
 
@@ -72,14 +69,13 @@ class Parts:
         self,
         services: Services,
         settings: WorkerSettings,
-        transport: Transport,
+        backend: AsyncBackend,
         *,
-        table: Table | None,
-        scheduler: Scheduler | None,
-        store: ObjectStore | None,
         around: Around,
     ) -> None:
         app, clock, events = services.app, services.clock, services.events
+        ports = backend.async_ports
+        table = _table_of(app, ports)
         self._app = app
         self._clock = clock
         self._settings = settings
@@ -93,11 +89,11 @@ class Parts:
         self.books = Bookkeeping(
             services,
             table,
-            store,
+            ports.store,
             groups={queue.group for queue in queues},
             on_cancelled=self._end_cancelled,
         )
-        self._settle(services, transport, scheduler, store, table)
+        self._settle(services, backend)
         self.hooks = HookRunner(app, clock=clock, events=events)
         events.subscribe(self.hooks)
         self.means = Means(
@@ -105,14 +101,13 @@ class Parts:
             clock=clock,
             events=events,
             send=self.client.send,
-            store=store,
+            store=ports.store,
             call_blocking=self.threads,
             call_isolated=self.children.call if self.children is not None else None,
             around=around,
             claims=Claims(table, owner=services.name, clock=clock) if table is not None else None,
         )
-        require_claims(app, self.means.claims)
-        self._run_and_receive(services, transport, queues)
+        self._run_and_receive(services, ports.transport, queues)
 
     def _admit(self, services: Services, table: Table | None, queues: Sequence[QueueSpec]) -> None:
         """Make the parts that decide which messages start, and how many are received."""
@@ -141,41 +136,26 @@ class Parts:
             on_change=self.look_soon,
         )
 
-    def _settle(
-        self,
-        services: Services,
-        transport: Transport,
-        scheduler: Scheduler | None,
-        store: ObjectStore | None,
-        table: Table | None,
-    ) -> None:
+    def _settle(self, services: Services, backend: AsyncBackend) -> None:
         """Make the parts that carry out verdicts, and that submit jobs for handlers."""
+        ports = backend.async_ports
         self.settler = HoldSettler(
             self.holdings,
             rng=services.rng,
             make=lambda host: Settler(
                 host,
-                transport,
+                ports.transport,
                 self._app.topology,
                 clock=services.clock,
                 events=services.events,
                 eager=lambda: self.demand.busy == 0,
                 rng=services.rng,
                 pacing=SETTLEMENT_PACING,
-                scheduler=scheduler,
-                store=store,
+                scheduler=ports.scheduler if self._app.long_delays else None,
+                store=ports.store,
             ),
         )
-        self._scheduled = scheduler is not None
-        self.client = AsyncClient(
-            self._app,
-            transport=transport,
-            scheduler=scheduler,
-            store=store,
-            table=table,
-            clock=services.clock,
-            events=services.events,
-        )
+        self.client = AsyncClient(self._app, events=services.events, backend=backend)
 
     def _run_and_receive(
         self, services: Services, transport: Transport, queues: Sequence[QueueSpec]
@@ -186,7 +166,7 @@ class Parts:
             self.means,
             backlog=Backlog(transport, clock),
             records=self.books.recorder is not None,
-            scheduled=self._scheduled,
+            scheduled=self._app.long_delays,
         )
         returns = Returns(
             self.waiting,
@@ -305,6 +285,12 @@ class Parts:
         self.pollers.notice()
         if self.running.fill():
             self.pollers.notice()
+
+
+def _table_of(app: App, ports: AsyncPorts) -> Table | None:
+    """Return the app's table, or None if nothing in the app needs one."""
+    needed = app.keeps_records or needs_table(app) or needs_claims(app)
+    return ports.table if needed else None
 
 
 def _isolates(app: App) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
-from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.backend import AsyncBackend
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import ObjectStore, Scheduler, Table, Transport
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.call import Around, nothing_around
 from headgate.workers.configuration import DEFAULTS, WorkerSettings
@@ -24,44 +22,35 @@ class Worker:
 
     Args:
         app: its handlers are loaded here.
-        transport: an open transport, left open.
+        backend: gives it AWS and the time, open; it is left open.
         settings: the worker's settings, such as its concurrency and queues.
-        table: an open table, left open; for records, fleet limits, and types with ``once=True``.
-        scheduler: a scheduler, left open; for waits longer than SQS allows.
-        store: an open store, left open; for payloads that are too large for messages.
         around: entered around each call of a handler.
         name: the worker's unique name in records and leases; None generates one.
-        clock: tells the time.
         events: receives all events.
-        rng: the source of jitter.
 
     Raises:
-        ConfigurationError: a handler module can't be imported, a type has no handler, the app needs
-            a table and there is none, or it has no queue of the settings' priorities.
+        ConfigurationError: a handler module can't be imported, a type has no handler, or the app
+            has no queue of the settings' priorities.
         UnknownQueue: the settings name a queue group that the app doesn't have.
     """
 
     def __init__(
         self,
         app: App,
-        transport: Transport,
+        backend: AsyncBackend,
         settings: WorkerSettings = DEFAULTS,
         *,
-        table: Table | None = None,
-        scheduler: Scheduler | None = None,
-        store: ObjectStore | None = None,
         around: Around = nothing_around,
         name: str | None = None,
-        clock: Clock | None = None,
         events: Events | None = None,
-        rng: random.Random | None = None,
     ) -> None:
         app.load_handlers()
+        ports = backend.async_ports
         services = Services(
             app=app,
-            clock=clock or SystemClock(),
+            clock=ports.clock,
             events=events or Events(),
-            rng=rng or random.Random(),  # noqa: S311 - spreads pauses, guards no secret
+            rng=ports.rng,
             name=name or made_up_name(),
         )
         self._app = app
@@ -70,15 +59,7 @@ class Worker:
         self._begun = False
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._parts = Parts(
-            services,
-            settings,
-            transport,
-            table=table,
-            scheduler=scheduler,
-            store=store,
-            around=around,
-        )
+        self._parts = Parts(services, settings, backend, around=around)
 
     @property
     def is_stuck(self) -> bool:

@@ -15,7 +15,7 @@ from benchmarks.simulation.world import MIX, Call, Scenario, Service, build, dur
 from headgate import AsyncClient, Events, Priority
 from headgate.jobs.core.topology import DEFAULT_LANES
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.testing import LoopClock, MemorySqs
+from headgate.jobs.testing import LoopClock, MemoryBackend
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
 
@@ -33,23 +33,20 @@ def simulate(scenario: Scenario, *, seed: int = 1) -> dict[str, Any]:
 async def _simulate(scenario: Scenario, rng: random.Random) -> dict[str, Any]:
     clock, service = LoopClock(), Service(scenario)
     app, types = build(scenario, service)
-    sqs = MemorySqs(clock)
-    sqs.provision(app.topology)
-    sqs.calls.clear()
+    backend = MemoryBackend(app, clock=clock)
+    backend.rng = rng
     series = Series(clock.now())
     workers = [
         Worker(
             app,
-            sqs,
+            backend,
             WorkerSettings(concurrency=scenario.concurrency),
-            clock=clock,
             events=Events(series),
-            rng=random.Random(rng.random()),  # noqa: S311 - spreads pauses
         )
         for _ in range(scenario.workers)
     ]
     runs = [asyncio.create_task(worker.run()) for worker in workers]
-    async with AsyncClient(app, transport=sqs, clock=clock) as client:
+    async with AsyncClient(app, backend=backend) as client:
         submitted = await _submit(scenario, client, types, rng)
     async with asyncio.timeout(_LAST_S):
         await series.ended(submitted)

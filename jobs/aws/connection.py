@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from headgate.jobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
+    from boto3.session import Session
+    from botocore.config import Config
 
 CONNECT_TIMEOUT_S = 5
 """Seconds to reach an endpoint: more than AWS ever needs, less than a heartbeat can wait."""
@@ -47,12 +50,22 @@ class Connection:
     5xx and throttling are tried again after a jittered pause."""
     pool: int = 50
     """Maximum number of connections, and so of requests under way."""
+    session: Session | AioSession | None = None
+    """The user's own session, of boto3 or aiobotocore; None makes one."""
+    config: Config | None = None
+    """The user's own settings, which win over these; aiobotocore's `AioConfig` is one, too."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments shared by botocore's, boto3's and aiobotocore's client factories."""
-        return {"endpoint_url": self.endpoint_url, "region_name": self.region or _region()}
+    def arguments(self, region: str | None = None) -> dict[str, Any]:
+        """Return the arguments shared by botocore's, boto3's and aiobotocore's client factories.
 
-    def config(self) -> dict[str, Any]:
+        Args:
+            region: the region of the user's own session.
+        """
+        configured: str | None = getattr(self.config, "region_name", None)
+        region = self.region or configured or region or _region()
+        return {"endpoint_url": self.endpoint_url, "region_name": region}
+
+    def options(self) -> dict[str, Any]:
         """Return the arguments of botocore's `Config`, or of aiobotocore's."""
         return {
             "connect_timeout": self.connect_timeout_s,
@@ -73,21 +86,36 @@ def blocking_client(service: str, connection: Connection) -> Any:
         TransportError: the region or the profile is missing, or the endpoint is not a URL, or the
             credentials are not available now: a client made without any never gets them.
     """
-    import boto3
-    import botocore.session
     from botocore.config import Config
 
+    config = Config(**connection.options())
+    if connection.config is not None:
+        config = config.merge(connection.config)
     try:
-        core = botocore.session.get_session()
-        if expects_role(core) and core.get_credentials() is None:
-            raise no_role_yet()
-        session = boto3.session.Session(botocore_session=core)
-        # The stubs have an overload for each service's name; the service is decided at run time.
-        return session.client(  # type: ignore[call-overload]
-            service, config=Config(**connection.config()), **connection.arguments()
-        )
+        with _CREATING:
+            session: Any = connection.session
+            region = None if session is None else session.region_name
+            # The stubs have an overload for each service's name; it is decided at run time.
+            return (session or _own_session()).client(
+                service, config=config, **connection.arguments(region)
+            )
     except FOREIGN_AT_OPENING as error:
         raise fault(error, action=f"{service}:*", target=service, opening=True) from error
+
+
+_CREATING = threading.Lock()
+"""Held while a client is created: a boto3 session is not thread-safe, and a user's may be shared by
+several threads' clients."""
+
+
+def _own_session() -> Any:
+    import boto3
+    import botocore.session
+
+    core = botocore.session.get_session()
+    if expects_role(core) and core.get_credentials() is None:
+        raise no_role_yet()
+    return boto3.session.Session(botocore_session=core)
 
 
 class ImmediateClient:
@@ -116,20 +144,25 @@ async def async_client(
         ConfigurationError: aiobotocore is not installed.
         TransportError: the region or the profile is missing, or the endpoint is not a URL.
     """
-    owner = session or async_session()
+    owner = session or async_session(connection.session)
     from aiobotocore.config import AioConfig
 
     from headgate.jobs.aws.bounded import BoundedSession
 
     config = AioConfig(
-        **connection.config(),
+        **connection.options(),
         **({"http_session_cls": BoundedSession} if connection.bounded else {}),
     )
+    if connection.config is not None:
+        given: Any = connection.config  # botocore's is as good as aiobotocore's own
+        config = config.merge(given)
+    own = connection.session is None
+    region = None if own else owner.get_config_variable("region")
     async with AsyncExitStack() as stack:
         try:
-            # As above: the stubs want the service's name as a literal.
+            # The stubs want the service's name as a literal.
             opening = owner.create_client(  # type: ignore[call-overload]
-                service, config=config, **connection.arguments()
+                service, config=config, **connection.arguments(region)
             )
             client = await stack.enter_async_context(opening)
         except FOREIGN_AT_OPENING as error:
@@ -137,10 +170,10 @@ async def async_client(
         yield client
 
 
-def async_session() -> AioSession:
-    """Return an aiobotocore session, whose clients share one set of credentials.
+def async_session(given: Any = None) -> AioSession:
+    """Return the given aiobotocore session, or make one; its clients share credentials.
 
-    While the credentials are not available, each call looks them up again.
+    While the credentials of ours are not available, each call looks them up again.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
@@ -151,7 +184,7 @@ def async_session() -> AioSession:
         raise ConfigurationError(
             "talking to AWS from an event loop needs aiobotocore: pip install 'headgate[worker]'"
         ) from error
-    return PatientSession()
+    return PatientSession() if given is None else given
 
 
 def _region() -> str | None:

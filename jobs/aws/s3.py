@@ -10,13 +10,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from headgate.jobs.aws.connection import Connection, async_client, async_session, blocking_client
 from headgate.jobs.aws.faults import naming
 from headgate.jobs.core.topology import Bucket
 from headgate.jobs.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
+    from boto3.session import Session
+    from botocore.config import Config
 
 _CONNECT_TIMEOUT_S = 2.0
 _READ_TIMEOUT_S = 10.0
@@ -40,6 +46,8 @@ class AsyncS3Store:
             profile, else AWS's own.
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
         max_pool_connections: Maximum number of requests under way; others wait for a connection.
+        session: The user's own aiobotocore session; None makes one.
+        config: The user's own botocore settings, which win over these.
     """
 
     def __init__(
@@ -49,16 +57,20 @@ class AsyncS3Store:
         endpoint_url: str | None = None,
         region: str | None = None,
         max_pool_connections: int = 10,
+        session: AioSession | None = None,
+        config: Config | None = None,
     ) -> None:
         self._bucket = bucket
-        self._connection = _connection(endpoint_url, region, max_pool_connections)
+        self._connection = replace(
+            _connection(endpoint_url, region, max_pool_connections), session=session, config=config
+        )
         self._opening = asyncio.Lock()
         self._opened: tuple[Any, str] | None = None
         self._closing = AsyncExitStack()
         self._usable = False
 
     async def __aenter__(self) -> Self:
-        self._usable = True
+        self.start()
         return self
 
     async def __aexit__(
@@ -68,6 +80,10 @@ class AsyncS3Store:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
+
+    def start(self) -> None:
+        """Let calls be made; the first opens the connections. Idempotent."""
+        self._usable = True
 
     async def stop(self) -> None:
         """Close the connections. Idempotent."""
@@ -103,7 +119,7 @@ class AsyncS3Store:
         """Open the client; return it with the bucket's name."""
         if not self._usable:
             raise ConfigurationError("AsyncS3Store is not open: use it in `async with`")
-        session = async_session()
+        session = async_session(self._connection.session)
         async with AsyncExitStack() as stack:  # closed again if anything fails
             s3 = await stack.enter_async_context(async_client("s3", self._connection, session))
             name = self._bucket.name
@@ -122,14 +138,22 @@ class S3Store:
     Safe to share between threads.
 
     Args:
-        bucket: as for `AsyncS3Store`, and so are the others.
+        bucket: as for `AsyncS3Store`, and so are the others, with a session of boto3.
     """
 
     def __init__(
-        self, bucket: Bucket, *, endpoint_url: str | None = None, region: str | None = None
+        self,
+        bucket: Bucket,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        session: Session | None = None,
+        config: Config | None = None,
     ) -> None:
         self._bucket = bucket
-        self._connection = _connection(endpoint_url, region, pool=10)
+        self._connection = replace(
+            _connection(endpoint_url, region, pool=10), session=session, config=config
+        )
         self._opening = threading.Lock()
         self._opened: tuple[Any, str] | None = None
 

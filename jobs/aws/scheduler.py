@@ -30,6 +30,8 @@ from headgate.jobs.core.ports import ScheduleSpec
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
+    from boto3.session import Session
+    from botocore.config import Config
 
 _POOL = 16  # as many as `client.schedules.list` asks at once
 
@@ -117,6 +119,8 @@ class AsyncEventBridgeScheduler(_Calls):
             the profile, else AWS's own.
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
         account: the account that owns function, role and queues; None asks STS.
+        session: The user's own aiobotocore session; None makes one.
+        config: The user's own botocore settings, which win over these.
     """
 
     def __init__(
@@ -125,10 +129,14 @@ class AsyncEventBridgeScheduler(_Calls):
         endpoint_url: str | None = None,
         region: str | None = None,
         account: str | None = None,
+        session: AioSession | None = None,
+        config: Config | None = None,
     ) -> None:
         super().__init__(self._opened)
         self._account = account
-        self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=_POOL)
+        self._connection = Connection(
+            endpoint_url=endpoint_url, region=region, pool=_POOL, session=session, config=config
+        )
         self._lifecycle = asyncio.Lock()
         self._closing = AsyncExitStack()
         self._open: tuple[Any, wire.Place] | None = None
@@ -157,7 +165,7 @@ class AsyncEventBridgeScheduler(_Calls):
             return self._open
 
     async def _make(self) -> tuple[Any, wire.Place]:
-        session = async_session()
+        session = async_session(self._connection.session)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
                 async_client("scheduler", self._connection, session)
@@ -178,12 +186,22 @@ class AsyncEventBridgeScheduler(_Calls):
 class EventBridgeScheduler:
     """EventBridge Scheduler for synchronous code, on boto3: `jobs.core.ports.BlockingScheduler`.
 
-    Safe to share between threads. The arguments are `AsyncEventBridgeScheduler`'s.
+    Safe to share between threads. The arguments are `AsyncEventBridgeScheduler`'s, with a session
+    of boto3.
     """
 
-    def __init__(self, *, endpoint_url: str | None = None, region: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        session: Session | None = None,
+        config: Config | None = None,
+    ) -> None:
         self._calls = _Calls(self._opened)
-        self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=_POOL)
+        self._connection = Connection(
+            endpoint_url=endpoint_url, region=region, pool=_POOL, session=session, config=config
+        )
         self._opening = threading.Lock()
         self._client: tuple[Any, wire.Place] | None = None
 

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.concurrency import Tasks
 from headgate.jobs.client.delaying import hold_all
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
-from headgate.jobs.client.large_payloads import Storing, refuse_if
-from headgate.jobs.client.own_table import AsyncOwnTable
+from headgate.jobs.client.large_payloads import Storing, check_sizes, refuse_if
 from headgate.jobs.client.preparing import Preparing
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submission_records import AsyncRegister
 from headgate.jobs.client.turns import Turns
 from headgate.jobs.client.unique import UniqueSubmitter
-from headgate.jobs.core.batcher import Batcher, Pacing
-from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.backend import AsyncBackend, check_alone
+from headgate.jobs.core.batcher import Batcher
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import (
-    EntryFailure,
-    ObjectStore,
-    OutgoingMessage,
-    Scheduler,
-    Table,
-    Transport,
-)
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
@@ -48,6 +39,12 @@ from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.submission.mixed import deliver_mixed, listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
 from headgate.jobs.submission.refused import raise_refused
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
+    from botocore.config import Config
+
+    from headgate.jobs.aws.backend import AsyncAwsBackend
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -62,18 +59,16 @@ class AsyncClient:
 
     Args:
         app: the app whose jobs are submitted.
-        transport: sends the jobs; None creates one with aiobotocore and the standard AWS settings.
-        scheduler: holds long delays, and keeps schedules; None creates one with aiobotocore when it
-            is needed.
-        table: the app's table, in which jobs are looked up; None opens it when first needed.
-        store: takes payloads over the app's limit. None creates one with aiobotocore if there is no
-            ``transport`` either; else SQS's own limit of 1 MiB applies.
-        clock: tells the time.
-        events: receives an event for each submitted job; None logs what a fallback has to do.
-        pacing: how submissions are batched.
-        sleep: pauses between two lookups of a job.
+        session: the aiobotocore session (``aiobotocore.session.get_session()``) to connect with;
+            None makes one with the standard AWS settings.
+        config: as for `headgate.Client`; an ``aiobotocore.config.AioConfig`` is one, too.
         spool: as for `headgate.Client`.
         fallback: as for `headgate.Client`, but in the calling task.
+        events: as for `headgate.Client`.
+        backend: as for `headgate.Client`.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong type, or contradicts another.
 
     Example:
         >>> async with AsyncClient(app) as client:  # doctest: +SKIP
@@ -84,97 +79,89 @@ class AsyncClient:
         self,
         app: App,
         *,
-        transport: Transport | None = None,
-        scheduler: Scheduler | None = None,
-        table: Table | None = None,
-        store: ObjectStore | None = None,
-        clock: Clock | None = None,
-        events: Events | None = None,
-        pacing: Pacing = Pacing(),  # noqa: B008 - frozen
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        session: AioSession | None = None,
+        config: Config | None = None,
         spool: StrPath | Spool | None = None,
         fallback: FallbackName | None = None,
+        events: Events | None = None,
+        backend: AsyncBackend | None = None,
     ) -> None:
         self._app = app
         self._concurrency = Tasks()
-        self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._paused = Settings.from_env().paused
+        check_alone(backend, session, config)
+        self._own_backend: AsyncAwsBackend | None = None
+        if backend is None:
+            from headgate.jobs.aws.backend import AsyncAwsBackend
+
+            self._own_backend = AsyncAwsBackend(app.topology, session=session, config=config)
+            backend = self._own_backend
+        self._ports = ports = backend.async_ports
+        self._clock = ports.clock
+        self._is_open = self._own_backend is None
         # With a fallback, submitters need not wait for an outage to end.
-        insist = pacing.insist and not (kept_in or fallback or self._paused)
-        self._pacing = replace(pacing, insist=insist)
-        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._storing = self._storing_by(transport, store) if transport is not None else None
-        self._store = store
-        self._scheduler = scheduler
-        # With a transport from the caller there is a scheduler only if the caller gave one.
-        self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
-        self._delayed = DelayedJobs(self._open_scheduler, lambda: app.topology, self._clock)
+        insist = ports.pacing.insist and not (kept_in or fallback or self._paused)
+        self._pacing = replace(ports.pacing, insist=insist)
+        self._storing = Storing(
+            ports.transport,
+            ports.store,
+            concurrency=self._concurrency,
+            limit=app.max_message_bytes,
+            paused=self._paused,
+        )
+        self._delayed = DelayedJobs(ports.scheduler, lambda: app.topology, ports.clock)
         self.schedules: AsyncSchedules[AsyncJobHandle[Any]] = AsyncSchedules(
             app,
-            self._open_scheduler,
+            ports.scheduler,
             self._send_all,
             self.handle,
             self._delayed,
-            self._clock,
+            ports.clock,
             concurrency=self._concurrency,
-            sleep=sleep,
-            rng=self._rng,
+            sleep=ports.sleep,
+            rng=ports.rng,
         )
         """The app's schedules, and the jobs that wait in one; see
         `jobs.client.schedules.Schedules`."""
-        self._owned = AsyncExitStack()
-        self._table = table or self._own_table(app)
         self._register = AsyncRegister(
-            app, self._table, clock=self._clock, events=self._events, rng=self._rng
+            app, ports.table, clock=ports.clock, events=self._events, rng=ports.rng
         )
         self._lookup = Lookup(
             app=app,
-            table=self._table,
-            clock=self._clock,
-            rng=self._rng,
+            table=ports.table,
+            clock=ports.clock,
+            rng=ports.rng,
             concurrency=self._concurrency,
-            sleep=sleep,
+            sleep=ports.sleep,
             unschedule=self._unschedule,
-            store=lambda: self._store,
+            store=ports.store,
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
         self._preparing = Preparing(app)
         self._turns = Turns()
         self._unique = UniqueSubmitter(
-            table=self._lookup.table,
+            table=ports.table,
             send=self._send_all,
             concurrency=self._concurrency,
-            sleep=self._lookup.sleep,
-            now=self._clock.now,
+            sleep=ports.sleep,
+            now=ports.clock.now,
             tell=self._events.emit,
         )
         self._fallback = self._make_fallback(kept_in, fallback)
 
-    def _own_table(self, app: App) -> Table:
-        table = AsyncOwnTable(app)
-        self._owned.push_async_callback(table.close)
-        return table
-
     async def __aenter__(self) -> Self:
-        if self._storing is None:
-            from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
-
-            sqs = await self._owned.enter_async_context(AsyncSqsTransport())
-            if self._store is None:
-                from headgate.jobs.aws.s3 import AsyncS3Store
-
-                own = AsyncS3Store(self._app.topology.bucket)
-                self._store = await self._owned.enter_async_context(own)
-            self._storing = self._storing_by(sqs, self._store)
+        if self._own_backend is not None:
+            await self._own_backend.start()
         if self._fallback is not None:
             try:
                 await self._fallback.open()
             except BaseException:
-                await self._owned.aclose()
+                await self._close_backend()
                 raise
+        self._is_open = True
         return self
 
     async def __aexit__(
@@ -195,7 +182,11 @@ class AsyncClient:
         if self._fallback is not None:
             await self._fallback.close()
         await self._register.drain()
-        await self._owned.aclose()
+        await self._close_backend()
+
+    async def _close_backend(self) -> None:
+        if self._own_backend is not None:
+            await self._own_backend.close()
 
     @overload
     async def submit(self, job: NewJob[R]) -> AsyncJobHandle[R]: ...
@@ -249,8 +240,8 @@ class AsyncClient:
         queues = {getattr(kind, "queue", "") for kind in kinds}  # `prepare` refuses non-types
         check = partial(prepare, self._clock.now())
         submissions = await self._preparing.prepared(check, queues, payloads)
-        if mixed and self._storing is not None:
-            self._storing.check(each.message for each in submissions if each.due is None)
+        if mixed:
+            check_sizes(each.message for each in submissions if each.due is None)
         sent = await self._deliver(submissions, self._turns, mixed=mixed)
         return [
             AsyncJobHandle(each.id, self._lookup, kind, is_duplicate=each.is_duplicate)
@@ -312,8 +303,7 @@ class AsyncClient:
             held = await hold_all(self._delayed, submissions, self._concurrency)
             raise_refused(submissions, self._told(submissions, held))
             return
-        if self._storing is not None:
-            self._storing.check(each.message for each in submissions)
+        check_sizes(each.message for each in submissions)
         if self._fallback and submissions and await self._fallback.takes(submissions):
             return
         pending = [self._batcher(each.queue).put(each.message) for each in submissions]
@@ -354,7 +344,10 @@ class AsyncClient:
             from headgate.jobs.client.inline import AsyncInline
 
             return AsyncInline(
-                self._app, sending=self._sends_within, clock=self._clock, events=self._events
+                self._app,
+                sending=self._sends_within,
+                clock=self._clock,
+                events=self._events,
             )
         return None
 
@@ -363,25 +356,8 @@ class AsyncClient:
     ) -> list[EntryFailure]:
         return await self._opened().send(queue, messages)
 
-    def _open_scheduler(self) -> Scheduler:
-        if self._scheduler is None:
-            from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
-
-            self._scheduler = scheduler = AsyncEventBridgeScheduler()
-            self._owned.push_async_callback(scheduler.stop)
-        return self._scheduler
-
     async def _unschedule(self, job_id: str) -> bool:
-        return self._has_scheduler and await self._delayed.cancel(job_id)
-
-    def _storing_by(self, transport: Transport, store: ObjectStore | None) -> Storing:
-        return Storing(
-            transport,
-            store,
-            concurrency=self._concurrency,
-            limit=self._app.max_message_bytes,
-            paused=self._paused,
-        )
+        return self._app.long_delays and await self._delayed.cancel(job_id)
 
     def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
         queue = spec.name
@@ -393,13 +369,13 @@ class AsyncClient:
                 size_of=size_of,
                 lane_of=lane_of,
                 name=f"headgate-submit-{queue}",
-                rng=self._rng,
+                rng=self._ports.rng,
             )
             self._batchers[queue] = batcher
         return batcher
 
     def _opened(self) -> Storing:
-        if self._storing is None:
+        if not self._is_open:
             raise ConfigurationError("AsyncClient is not open: use it in `async with`")
         return self._storing
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import random
-import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
@@ -13,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from headgate.jobs.client.concurrency import Threads
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import JobHandle, Lookup
-from headgate.jobs.client.large_payloads import Storing, refuse_if
-from headgate.jobs.client.own_table import OwnTable
+from headgate.jobs.client.large_payloads import Storing, check_sizes, refuse_if
 from headgate.jobs.client.sending import Sending
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submission_records import Register
 from headgate.jobs.client.unique import UniqueSubmitter
-from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.backend import Backend, check_alone
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import (
@@ -30,14 +26,7 @@ from headgate.jobs.core.immediate import (
     drive,
     immediate,
 )
-from headgate.jobs.core.ports import (
-    BlockingObjectStore,
-    BlockingScheduler,
-    BlockingTable,
-    BlockingTransport,
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
@@ -48,6 +37,10 @@ from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_m
 from headgate.jobs.submission.refused import raise_refused
 
 if TYPE_CHECKING:
+    from boto3.session import Session
+    from botocore.config import Config
+
+    from headgate.jobs.aws.backend import AwsBackend
     from headgate.jobs.client.schedules import Schedules
     from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
@@ -60,17 +53,18 @@ class Client:
 
     Args:
         app: the app whose jobs are submitted.
-        transport: sends the jobs; None creates one with boto3 and the standard AWS settings.
-        scheduler: holds long delays, and keeps schedules; None creates one with boto3 when needed.
-        table: the app's table, in which jobs are looked up; None opens it when first needed.
-        store: takes payloads over the app's limit. None creates one with boto3 if there is no
-            ``transport`` either; else SQS's own limit of 1 MiB applies.
-        clock: tells the time.
-        events: receives an event for each submitted job; None logs what a fallback has to do.
-        sleep: pauses between tries of an entry that SQS did not take.
+        session: the `boto3.Session` to connect with; None makes one with the standard AWS settings.
+        config: a `botocore.config.Config`, such as timeouts or proxies; what it sets wins over
+            Headgate's own settings.
         spool: a file that keeps jobs while SQS can't be reached, by its path or as a `Spool`.
         fallback: ``"inline"`` runs jobs in the calling thread while SQS can't be reached; not
             together with ``spool``.
+        events: receives an event for each submitted job; None logs what a fallback has to do.
+        backend: stands for AWS and the time in tests, and is left open: a
+            `headgate.testing.MemoryBackend`. Not together with ``session`` or ``config``.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong type, or contradicts another.
 
     Example:
         >>> with Client(app) as client:  # doctest: +SKIP
@@ -81,74 +75,55 @@ class Client:
         self,
         app: App,
         *,
-        transport: BlockingTransport | None = None,
-        scheduler: BlockingScheduler | None = None,
-        table: BlockingTable | None = None,
-        store: BlockingObjectStore | None = None,
-        clock: Clock | None = None,
-        events: Events | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        session: Session | None = None,
+        config: Config | None = None,
         spool: StrPath | Spool | None = None,
         fallback: FallbackName | None = None,
+        events: Events | None = None,
+        backend: Backend | None = None,
     ) -> None:
         self._app = app
-        self._clock = clock or SystemClock()
         kept_in = check_choice(spool, fallback)
         self._paused = Settings.from_env().paused
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
-        self._sleep = sleep
-        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
         self._concurrency = Threads()
-        self._closes: list[Callable[[], None]] = []
-        # With a transport from the caller there is a scheduler only if the caller gave one.
-        self._has_scheduler = app.long_delays and (scheduler is not None or transport is None)
-        if transport is None:
-            from headgate.jobs.aws.sqs.transport import SqsTransport
+        check_alone(backend, session, config)
+        self._own_backend: AwsBackend | None = None
+        if backend is None:
+            from headgate.jobs.aws.backend import AwsBackend
 
-            transport = sqs = SqsTransport()
-            self._closes.append(sqs.close)
-            if store is None:
-                from headgate.jobs.aws.s3 import S3Store
-
-                store = s3 = S3Store(app.topology.bucket)
-                self._closes.append(s3.close)
-        kept = None if store is None else ImmediateObjectStore(store)
-        self._transport = transport
+            self._own_backend = AwsBackend(app.topology, session=session, config=config)
+            backend = self._own_backend
+        self._ports = ports = backend.ports
+        self._clock = ports.clock
+        store, table = ImmediateObjectStore(ports.store), ImmediateTable(ports.table)
+        sleep = immediate(ports.sleep)
         self._storing = Storing(
-            ImmediateSender(transport),
-            kept,
+            ImmediateSender(ports.transport),
+            store,
             concurrency=self._concurrency,
             limit=app.max_message_bytes,
             paused=self._paused,
         )
-        self._opening = threading.Lock()
-        self._scheduler = scheduler
-        self._own_table: ImmediateTable | None = None
-        awaited = ImmediateTable(table) if table else OwnTable(immediate(self._open_table))
         self._register = Register(
-            app,
-            awaited,
-            clock=self._clock,
-            events=self._events,
-            rng=self._rng,
-            sleep=immediate(sleep),
+            app, table, clock=ports.clock, events=self._events, rng=ports.rng, sleep=sleep
         )
         self._lookup = Lookup(
             app=app,
-            table=awaited,
-            clock=self._clock,
-            rng=self._rng,
+            table=table,
+            clock=ports.clock,
+            rng=ports.rng,
             concurrency=self._concurrency,
-            sleep=immediate(sleep),
+            sleep=sleep,
             unschedule=immediate(self._unschedule),
-            store=lambda: kept,
+            store=store,
         )
         self._unique = UniqueSubmitter(
-            table=self._lookup.table,
+            table=table,
             send=immediate(self._send_all),
             concurrency=self._concurrency,
-            sleep=self._lookup.sleep,
-            now=self._clock.now,
+            sleep=sleep,
+            now=ports.clock.now,
             tell=self._events.emit,
         )
         self._fallback = self._make_fallback(kept_in, fallback)
@@ -170,14 +145,16 @@ class Client:
         """Close the connections that this client opened, and its spool. Idempotent."""
         if self._fallback is not None:
             self._fallback.close()
-        for close in self._closes:
-            close()
+        if self._own_backend is not None:
+            self._own_backend.close()
 
     @cached_property
     def _delayed(self) -> DelayedJobs:
         from headgate.jobs.schedules.delayed_jobs import DelayedJobs  # as below
 
-        return DelayedJobs(self._immediate_scheduler, lambda: self._app.topology, self._clock)
+        return DelayedJobs(
+            ImmediateScheduler(self._ports.scheduler), lambda: self._app.topology, self._clock
+        )
 
     @cached_property
     def schedules(self) -> Schedules:
@@ -189,14 +166,14 @@ class Client:
         return Schedules(
             AsyncSchedules(
                 self._app,
-                self._immediate_scheduler,
+                ImmediateScheduler(self._ports.scheduler),
                 immediate(self._send_all),
                 self.handle,
                 self._delayed,
                 self._clock,
                 concurrency=self._concurrency,
-                sleep=immediate(self._sleep),
-                rng=self._rng,
+                sleep=immediate(self._ports.sleep),
+                rng=self._ports.rng,
             )
         )
 
@@ -259,7 +236,7 @@ class Client:
             return self._submit(job, payloads, overrides)
         jobs = listed(job, overrides)
         submissions = prepare_each(self._app, self._app.topology, jobs, self._clock.now())
-        self._storing.check(each.message for each in submissions if each.due is None)
+        check_sizes(each.message for each in submissions if each.due is None)
         sent = drive(deliver_mixed(submissions, immediate(self._deliver)))
         return [self._handle(each, new.type) for new, each in zip(jobs, sent, strict=True)]
 
@@ -307,7 +284,7 @@ class Client:
             held = drive(hold_in_turn(self._delayed, submissions))
             raise_refused(submissions, self._told(submissions, held))
             return
-        self._storing.check(each.message for each in submissions)
+        check_sizes(each.message for each in submissions)
         if self._fallback and submissions and self._fallback.takes(submissions):
             return
         results = self._send_in_order(submissions)
@@ -335,40 +312,18 @@ class Client:
         return Sending(
             [submission.message for submission in submissions],
             partial(self._send, submissions[0].queue.name),
-            sleep=self._sleep,
-            rng=self._rng,
+            sleep=self._ports.sleep,
+            rng=self._ports.rng,
             goes_on=self._fallback is None,
         ).run()
 
     def _send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         if self._storing.passes(messages):  # small messages need no coroutine
-            return self._transport.send(queue, messages)
+            return self._ports.transport.send(queue, messages)
         return drive(self._storing.send(queue, messages))
 
-    def _open_table(self) -> ImmediateTable:
-        with self._opening:
-            if self._own_table is None:
-                from headgate.jobs.aws.dynamo.table import DynamoTable
-
-                table = DynamoTable(self._app.topology.table_name)
-                self._closes.append(table.close)
-                self._own_table = ImmediateTable(table)
-            return self._own_table
-
-    def _open_scheduler(self) -> BlockingScheduler:
-        with self._opening:
-            if self._scheduler is None:
-                from headgate.jobs.aws.scheduler import EventBridgeScheduler
-
-                self._scheduler = scheduler = EventBridgeScheduler()
-                self._closes.append(scheduler.close)
-            return self._scheduler
-
-    def _immediate_scheduler(self) -> ImmediateScheduler:
-        return ImmediateScheduler(self._open_scheduler())
-
     def _unschedule(self, job_id: str) -> bool:
-        return self._has_scheduler and drive(self._delayed.cancel(job_id))
+        return self._app.long_delays and drive(self._delayed.cancel(job_id))
 
     def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:

@@ -18,7 +18,6 @@ from headgate.jobs.client.waiting import (
     longest_in_queue,
     require_outcomes,
     require_records,
-    require_store,
     result_of,
     with_result,
 )
@@ -38,15 +37,6 @@ from headgate.jobs.values.durations import Duration
 R = TypeVar("R")
 
 
-async def _in_no_schedule(_job_id: str) -> bool:
-    """Return False: no job waits in a one-time schedule."""
-    return False
-
-
-def _no_store() -> None:
-    """Return None: nothing is kept outside the table."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """The lookups that the handles of one client share, over ports that are awaited."""
@@ -57,10 +47,10 @@ class Lookup:
     rng: random.Random
     concurrency: Concurrency
     sleep: Callable[[float], Awaitable[None]]
-    unschedule: Callable[[str], Awaitable[bool]] = _in_no_schedule
+    unschedule: Callable[[str], Awaitable[bool]]
     """Deletes the one-time schedule of a job by its id; returns False if it waits in none."""
-    store: Callable[[], ObjectStore | None] = _no_store
-    """Returns the object store that holds large results."""
+    store: ObjectStore
+    """Holds large results."""
 
     async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
         """`JobHandle.history`."""
@@ -84,7 +74,7 @@ class Lookup:
         record = await self.finished(job_id, declared, within)
         if (ref := record.result_ref) is None:
             return self._result_of(declared, record)
-        content = await require_store(record, self.store()).get(ref.key)
+        content = await self.store.get(ref.key)
         return await self.concurrency.aside(
             lambda: self._result_of(declared, with_result(record, ref, content))
         )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 
 from headgate.jobs.client.concurrency import Concurrency
 from headgate.jobs.core.ports import EntryFailure, ObjectStore, OutgoingMessage, Sender
-from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
 from headgate.jobs.messages.large_payloads import LARGEST, parted
 from headgate.jobs.messages.outgoing import size_of
@@ -21,16 +20,16 @@ class Storing:
 
     Args:
         transport: sends the messages.
-        store: takes payloads that are too large; None refuses them, as SQS would.
+        store: takes payloads that are too large.
         concurrency: packs payloads.
-        limit: maximum size of a message in bytes; without a ``store`` SQS's own limit applies.
+        limit: maximum size of a message in bytes.
         paused: if true, sends nothing, as if SQS could not be reached.
     """
 
     def __init__(
         self,
         transport: Sender,
-        store: ObjectStore | None,
+        store: ObjectStore,
         *,
         concurrency: Concurrency,
         limit: int,
@@ -42,15 +41,6 @@ class Storing:
         self._limit = limit
         self._paused = paused
 
-    def check(self, messages: Iterable[OutgoingMessage]) -> None:
-        """Refuse messages that could not be sent, before any is.
-
-        Raises:
-            PayloadTooLarge: a message exceeds the largest kept payload or, without a store, SQS's
-                limit.
-        """
-        check_sizes(messages, has_store=self._store is not None)
-
     def passes(self, messages: Sequence[OutgoingMessage]) -> bool:
         """Return True for a batch that `send` would pass to the transport unchanged.
 
@@ -58,7 +48,7 @@ class Storing:
             ServiceUnavailable: submissions are paused.
         """
         refuse_if(self._paused)
-        return self._store is None or all(size_of(each) <= self._limit for each in messages)
+        return all(size_of(each) <= self._limit for each in messages)
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """Send a batch; a message whose payload could not be stored is returned as a failed entry.
@@ -77,7 +67,7 @@ class Storing:
         return batch.failures(await self._transport.send(queue, batch.fitting()))
 
     async def _fitting(self, message: OutgoingMessage) -> OutgoingMessage:
-        if self._store is None or size_of(message) <= self._limit:
+        if size_of(message) <= self._limit:
             return message
         slim, key, content = await self._concurrency.aside(lambda: _packed(message))
         await self._store.put(key, content)
@@ -136,19 +126,17 @@ class Batch:
         return len(self._taken) + len(self._left)
 
 
-def check_sizes(messages: Iterable[OutgoingMessage], *, has_store: bool) -> None:
-    """Refuse messages over the limit, which depends on whether there is an object store.
+def check_sizes(messages: Iterable[OutgoingMessage]) -> None:
+    """Refuse messages whose payloads could not be stored, before any is sent.
 
     Raises:
         PayloadTooLarge: a message is over the limit.
     """
-    most = LARGEST if has_store else MAX_MESSAGE_BYTES
     for message in messages:
-        if (size := size_of(message)) > most:
-            limit = f"at most {most:,} are kept" if has_store else f"SQS takes {most:,} (1 MiB)"
+        if (size := size_of(message)) > LARGEST:
             raise PayloadTooLarge(
                 f"the message for {message.attributes.get('JobType')!r} would have {size:,} bytes; "
-                f"{limit}: store the data and submit its address"
+                f"at most {LARGEST:,} are kept: store the data and submit its address"
             )
 
 

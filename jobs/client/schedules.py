@@ -39,7 +39,7 @@ class AsyncSchedules(Generic[H]):
 
     Args:
         app: the app whose schedules are managed.
-        scheduler: opens the service.
+        scheduler: holds the schedules.
         send: submits the jobs of `run_now`.
         handle: makes the handle of a submitted job.
         delayed: holds the jobs that wait in one-time schedules.
@@ -52,7 +52,7 @@ class AsyncSchedules(Generic[H]):
     def __init__(
         self,
         app: App,
-        scheduler: Callable[[], Scheduler],
+        scheduler: Scheduler,
         send: Callable[[Sequence[Submission]], Awaitable[None]],
         handle: Callable[[str, JobType[Any, Any]], H],
         delayed: DelayedJobs,
@@ -110,7 +110,7 @@ class AsyncSchedules(Generic[H]):
         """`Schedules.create`, awaited."""
         new = new_job_of(job, payload, overrides)
         spec = making.new_schedule(self._app, self._clock.now(), name, new, schedule, limit)
-        if not await self._scheduler().create(spec, token=making.new_token()):
+        if not await self._scheduler.create(spec, token=making.new_token()):
             raise book.taken(self._app, name)
         return book.read_schedule(self._app, spec)
 
@@ -148,7 +148,7 @@ class AsyncSchedules(Generic[H]):
     async def remove(self, name: str) -> bool:
         """`Schedules.remove`, awaited."""
         book.refuse_declared(self._app, name)
-        return await self._scheduler().delete(*book.address(self._app, name))
+        return await self._scheduler.delete(*book.address(self._app, name))
 
     async def run_now(self, name: str) -> H:
         """`Schedules.run_now`, awaited."""
@@ -165,14 +165,14 @@ class AsyncSchedules(Generic[H]):
         group, _ = book.address(self._app, "")
         for tries in range(1, TRIES):
             try:
-                return await self._scheduler().names(group, prefix=book.PREFIX)
+                return await self._scheduler.names(group, prefix=book.PREFIX)
             except Throttled:
                 await self._sleep(pause_s(tries, self._rng))
-        return await self._scheduler().names(group, prefix=book.PREFIX)
+        return await self._scheduler.names(group, prefix=book.PREFIX)
 
     async def _look(self, physical: str) -> Answer:
         try:
-            return await self._scheduler().get(self._app.topology.schedule_group, physical)
+            return await self._scheduler.get(self._app.topology.schedule_group, physical)
         except (MessageUnreadable, Throttled) as error:
             return error
 
@@ -181,11 +181,11 @@ class AsyncSchedules(Generic[H]):
         await self._update(name, spec)
 
     async def _update(self, name: str, spec: ScheduleSpec) -> None:
-        if not await self._scheduler().update(spec):
+        if not await self._scheduler.update(spec):
             raise book.missing(self._app, name)
 
     async def _found(self, name: str) -> ScheduleSpec:
-        found = await self._scheduler().get(*book.address(self._app, name))
+        found = await self._scheduler.get(*book.address(self._app, name))
         return book.existing(self._app, name, found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from headgate.jobs.core.clock import Clock
@@ -28,8 +28,6 @@ from headgate.jobs.records.items import keeps
 from headgate.jobs.records.state import JobState
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.values.durations import Duration, duration
-
-S = TypeVar("S")
 
 _PAUSES = Backoff.exponential(base=0.2, factor=1.5, cap=5, jitter=0.2)
 _LONGEST_AFTER = 12
@@ -115,21 +113,6 @@ def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
         raise ResultInvalid(
             record.id, f"the job {record.id} has completed: {error}{kept}"
         ) from None
-
-
-def require_store(record: JobRecord, store: S | None) -> S:
-    """Return the store that holds a large result.
-
-    Raises:
-        ResultInvalid: this client has no store.
-    """
-    if store is None:
-        raise ResultInvalid(
-            record.id,
-            f"the result of the job {record.id} is too large for a record, and stands in the app's "
-            "bucket, which this client was not given: pass store=, or no transport= either",
-        )
-    return store
 
 
 def with_result(record: JobRecord, ref: PayloadRef, content: bytes | None) -> JobRecord:

@@ -33,7 +33,7 @@ from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.call import Call, Means
-from headgate.jobs.execution.claims import Claim, Claims, Ended, Held, answered
+from headgate.jobs.execution.claims import Claim, Ended, Held, answered
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Interrupted, Outcome
 from headgate.jobs.retry.backoff import Backoff, job_rng
@@ -66,24 +66,6 @@ _Action = Literal["take", "renew", "release", "finish"]
 def needs_claims(app: App) -> bool:
     """Return True if a type of the app needs claims, and so the table."""
     return any(_is_claimed(job) for job in app.types.values())
-
-
-def require_claims(app: App, claims: Claims | None) -> None:
-    """Check that a host has claims if the app's types need them.
-
-    Raises:
-        ConfigurationError: a type needs claims, and there is no table.
-    """
-    if claims is None and needs_claims(app):
-        raise _unclaimable(app)
-
-
-def _unclaimable(app: App) -> ConfigurationError:
-    names = ", ".join(repr(job.name) for job in app.types.values() if _is_claimed(job))
-    return ConfigurationError(
-        f"the app {app.name!r} has types with once=True or Unique(keep='last') ({names}), "
-        "whose jobs are claimed in its table: give Worker or consumer a table="
-    )
 
 
 def _is_claimed(job: JobType[Any, Any]) -> bool:
@@ -142,7 +124,9 @@ class OnceCall:
         names: dict[str, Any],
     ) -> None:
         if means.claims is None:
-            raise _unclaimable(means.app)  # the host should have called `require_claims`
+            raise ConfigurationError(
+                f"{job.type!r} is claimed in the app's table, and this process has none"
+            )
         self._means = means
         self._job = job
         self._delivery = delivery

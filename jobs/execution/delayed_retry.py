@@ -66,7 +66,7 @@ class HandOver:
     ) -> None:
         self._delayed: DelayedJobs | None = None
         if scheduler is not None:
-            self._delayed = DelayedJobs(lambda: scheduler, lambda: topology, clock)
+            self._delayed = DelayedJobs(scheduler, lambda: topology, clock)
         self._clock = clock
         self._events = events
         self._store = store

@@ -35,14 +35,14 @@ class DelayedJobs:
     """Holds jobs in one-time schedules.
 
     Args:
-        scheduler: opens EventBridge Scheduler.
+        scheduler: EventBridge Scheduler.
         topology: returns the app's topology, which names the schedules' targets.
         clock: tells the time.
     """
 
     def __init__(
         self,
-        scheduler: Callable[[], Scheduler],
+        scheduler: Scheduler,
         topology: Callable[[], Topology],
         clock: Clock,
     ) -> None:
@@ -63,7 +63,7 @@ class DelayedJobs:
         name = retry_name(job.job_id) if job.token else delay_name(job.job_id)
         spec = schedule_of(job, self._topology(), name, self._clock.now())
         check_input(f"the schedule {name!r}", spec.input)
-        scheduler = self._scheduler()
+        scheduler = self._scheduler
         if await scheduler.create(spec, token=job.token or job.job_id) or not job.token:
             return True
         standing = await scheduler.get(spec.group, spec.name)
@@ -81,7 +81,7 @@ class DelayedJobs:
         return False
 
     async def _withdraw(self, name: str) -> bool:
-        group, scheduler = self._topology().schedule_group, self._scheduler()
+        group, scheduler = self._topology().schedule_group, self._scheduler
         found = await scheduler.get(group, name)
         if found is None or not _is_waiting(found, self._clock.now()):
             return False

@@ -1,6 +1,7 @@
 """Test kit: an app's jobs in memory, clocks under a test's control, SQS with faults on demand."""
 
 from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Outcome
+from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import LoopClock, VirtualClock
 from headgate.jobs.testing.harness import DrainUnfinished, Harness
 from headgate.jobs.testing.inspection import Call, StoredMessage, Submitted
@@ -22,6 +23,7 @@ __all__ = [
     "Faults",
     "Harness",
     "LoopClock",
+    "MemoryBackend",
     "MemoryScheduler",
     "MemorySqs",
     "MemoryStore",

@@ -7,8 +7,6 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, TypeVar, Unpack, overload
 
-from pydantic_core import from_json
-
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
@@ -27,17 +25,12 @@ from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.envelope import Envelope, new_job_id
 from headgate.jobs.messages.large_payloads import unpacked
-from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import PREFIX
-from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
+from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.inspection import StoredMessage, Submitted, submitted
-from headgate.jobs.testing.memory.scheduler import MemoryScheduler
-from headgate.jobs.testing.memory.sqs import MemorySqs
-from headgate.jobs.testing.memory.store import MemoryStore
-from headgate.jobs.testing.memory.table import MemoryTable
 from headgate.jobs.testing.remembering import Remembering
 from headgate.jobs.testing.settling import settled
 
@@ -73,14 +66,13 @@ class Harness:
         self.app = app
         self._around = around
         self.clock = VirtualClock()
-        self.sqs = MemorySqs(self.clock)
-        self.sqs.provision(app.topology)
-        self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
+        backend = MemoryBackend(app, clock=self.clock)
+        self.sqs = backend.sqs
+        self.scheduler = backend.scheduler
         """Holds long delays and the schedules of `client.schedules`; fires as the clock moves."""
-        self.table = MemoryTable(self.clock)
+        self.table = backend.table
         """The table that the clients' handles read."""
-        self._bridge = Bridge(self.sqs.blocking, self.table.blocking, self.clock.now)
-        self.store = MemoryStore()
+        self.store = backend.store
         """Holds payloads that are too large for messages."""
         self.events: list[Event] = []
         """All events, in order."""
@@ -96,26 +88,8 @@ class Harness:
         """Each job as it was last received, with its receive count, by the job's id."""
         self._hooked = 0
         """Number of events whose hooks have been called."""
-        self.client = Client(
-            app,
-            transport=self.sqs.blocking,
-            scheduler=self.scheduler.blocking,
-            table=self.table.blocking,
-            store=self.store.blocking,
-            clock=self.clock,
-            events=self._hub,
-            sleep=self.clock.advance,
-        )
-        self.async_client = AsyncClient(
-            app,
-            transport=self.sqs,
-            scheduler=self.scheduler,
-            table=self.table,
-            store=self.store,
-            clock=self.clock,
-            events=self._hub,
-            sleep=self._pass,
-        )
+        self.client = Client(app, events=self._hub, backend=backend)
+        self.async_client = AsyncClient(app, events=self._hub, backend=backend)
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that wait in the queues, in order of submission."""
@@ -342,13 +316,6 @@ class Harness:
         if (delayed := self.scheduler.next_due(PREFIX)) is not None:
             waits.append((delayed - self.clock.now()).total_seconds())
         return min(waits, default=0.0)
-
-    def _fire(self, text: str) -> None:
-        """Submit a firing's job, as the bridge does when a schedule invokes it."""
-        self._bridge.submit(read_input(from_json(text)))
-
-    async def _pass(self, seconds: float) -> None:
-        self.clock.advance(seconds)
 
     def _envelope(self, spec: QueueSpec, message: ReceivedMessage) -> Envelope | None:
         """Return a message's job, with its payload wherever that is; None if it isn't a job."""

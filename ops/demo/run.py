@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from examples.shop import store
 from examples.shop.contracts import app
+from headgate.jobs.aws.backend import AsyncAwsBackend, AwsBackend
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.events import Events
 from headgate.jobs.retry.classification import leaves
 from headgate.ops.demo.accounting import Accounting, Requests
@@ -108,25 +110,25 @@ async def _worked_off(
     course: _Course, endpoint_url: str, display: Display
 ) -> tuple[Submitter, list[Report]]:
     """Submit everything, and let workers run until all has ended or the time is up."""
+    place: dict[str, Any] = {"endpoint_url": endpoint_url, "region": REGION}
     count = course.requests
-    async with (
-        AsyncSqsTransport(endpoint_url=endpoint_url, region=REGION, on_request=count) as transport,
-        Fleet(
-            course.options.workers,
-            endpoint_url=endpoint_url,
-            region=REGION,
-            events=Events(course.accounting),
-            on_request=count,
-        ) as fleet,
-    ):
-        blocking = SqsTransport(endpoint_url=endpoint_url, region=REGION, on_request=count)
-        submitter = Submitter(course.plan, transport, blocking, course.accounting)
-        try:
-            async with asyncio.timeout(course.left_s):
-                await fleet.work_until(_all_ended(course, submitter, display))
-        except TimeoutError:
-            display.stage("the time is up", course.elapsed_s)  # the checks report what is missing
-        return submitter, await fleet.stop()
+    with AwsBackend(app.topology, on_request=count, **place) as blocking:
+        async with (
+            AsyncAwsBackend(app.topology, on_request=count, **place) as backend,
+            Fleet(
+                course.options.workers,
+                events=Events(course.accounting),
+                on_request=count,
+                **place,
+            ) as fleet,
+        ):
+            submitter = Submitter(course.plan, backend, blocking, course.accounting)
+            try:
+                async with asyncio.timeout(course.left_s):
+                    await fleet.work_until(_all_ended(course, submitter, display))
+            except TimeoutError:  # the checks report what is missing
+                display.stage("the time is up", course.elapsed_s)
+            return submitter, await fleet.stop()
 
 
 async def _all_ended(course: _Course, submitter: Submitter, display: Display) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 from examples.shop.contracts import app
-from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
+from headgate.jobs.core.backend import AsyncBackend, Backend
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Event, Events, JobSubmitted
-from headgate.jobs.core.ports import OutgoingMessage, Transport
+from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import Firing, schedule_input
@@ -31,20 +31,20 @@ class Submitter:
 
     Args:
         plan: the jobs and messages to submit.
-        transport: an open transport for the event loop.
-        blocking: a transport for synchronous code.
+        backend: AWS for the event loop, open.
+        blocking: AWS for synchronous code.
         record: called for each submitted job, on the event loop's thread.
     """
 
     def __init__(
         self,
         plan: Plan,
-        transport: Transport,
-        blocking: SqsTransport,
+        backend: AsyncBackend,
+        blocking: Backend,
         record: Callable[[Event], None],
     ) -> None:
         self._plan = plan
-        self._transport = transport
+        self._backend = backend
         self._blocking = blocking
         self._record = record
         self.planned: dict[str, PlannedJob] = {}
@@ -67,7 +67,7 @@ class Submitter:
 
     async def _submit(self, jobs: Iterable[PlannedJob]) -> None:
         remaining = iter(jobs)
-        async with AsyncClient(app, transport=self._transport, events=Events(self._record)) as sdk:
+        async with AsyncClient(app, backend=self._backend, events=Events(self._record)) as sdk:
             while wave := list(islice(remaining, _AT_ONCE)):
                 await asyncio.gather(*(self._submit_one(sdk, job) for job in wave))
 
@@ -82,7 +82,7 @@ class Submitter:
             loop.call_soon_threadsafe(self._record, event)
 
         events = Events(record)
-        with Client(app, transport=self._blocking, events=events) as sdk:
+        with Client(app, backend=self._blocking, events=events) as sdk:
             for batch in batches(jobs):
                 payloads, first = [job.payload for job in batch], batch[0]
                 submit = partial(sdk.submit_many, first.type, payloads, **first.overrides)
@@ -93,7 +93,7 @@ class Submitter:
         """Act as EventBridge Scheduler and the bridge do when a schedule is due."""
         now = datetime.now(UTC)
         firing = Firing.model_validate(_filled_in(schedule_input(app, declared), now))
-        bridge = Bridge(self._blocking, None, lambda: now)
+        bridge = Bridge(self._blocking.ports.transport, None, lambda: now)
         await asyncio.to_thread(bridge.submit, firing)
         job_id = str(firing.job_id)
         self.planned[job_id] = PlannedJob(type=declared, payload=declared.load(firing.payload))
@@ -109,9 +109,10 @@ class Submitter:
         )
 
     async def _send_messages(self, messages: Iterable[PlannedMessage]) -> None:
+        transport = self._backend.async_ports.transport
         for message in messages:
             outgoing = OutgoingMessage(body=message.body)
-            for failure in await self._transport.send(message.queue.name, [outgoing]):
+            for failure in await transport.send(message.queue.name, [outgoing]):
                 raise EntryRejected(failure)
 
 

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from examples.shop.contracts import app
-from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, Observer
+from headgate.jobs.aws.backend import AsyncAwsBackend
+from headgate.jobs.aws.sqs.transport import Observer
 from headgate.jobs.core.events import Events
 from headgate.jobs.errors import HeadgateError
 from headgate.workers.configuration import WorkerSettings
@@ -32,8 +33,10 @@ class Fleet:
         self, count: int, *, endpoint_url: str, region: str, events: Events, on_request: Observer
     ) -> None:
         self._events = events
-        self._transports = [
-            AsyncSqsTransport(endpoint_url=endpoint_url, region=region, on_request=on_request)
+        self._backends = [
+            AsyncAwsBackend(
+                app.topology, endpoint_url=endpoint_url, region=region, on_request=on_request
+            )
             for _ in range(count)
         ]
         self._open = AsyncExitStack()
@@ -42,9 +45,9 @@ class Fleet:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            for transport in self._transports:
-                await stack.enter_async_context(transport)
-                self._workers.append(Worker(app, transport, SETTINGS, events=self._events))
+            for backend in self._backends:
+                await stack.enter_async_context(backend)
+                self._workers.append(Worker(app, backend, SETTINGS, events=self._events))
             self._open = stack.pop_all()
         self._tasks = [
             asyncio.create_task(worker.run(), name=f"demo-worker-{number}")

@@ -163,11 +163,12 @@ def test_only_jobs_aws_touches_an_aws_sdk() -> None:
         "import headgate",
         "from headgate import App, Client",
         (
-            "from types import SimpleNamespace; from headgate import App, Client; "
-            "Client(App('shop'), transport=SimpleNamespace(send=print))"
+            "from headgate import App, Client; "
+            "Backend = type('Backend', (), {'__getattr__': lambda self, _name: self}); "
+            "Client(App('shop'), backend=Backend())"
         ),
     ],
-    ids=["headgate", "Client", "a client of a given transport"],
+    ids=["headgate", "Client", "a client of a given backend"],
 )
 def test_headgate_in_a_fresh_interpreter_loads_nothing_heavy(statement: str) -> None:
     code = f"import sys; {statement}; print(*sys.modules)"

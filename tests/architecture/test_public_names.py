@@ -75,6 +75,7 @@ TESTING = [
     "Faults",
     "Harness",
     "LoopClock",
+    "MemoryBackend",
     "MemoryScheduler",
     "MemorySqs",
     "MemoryStore",

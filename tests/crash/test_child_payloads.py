@@ -18,6 +18,7 @@ from headgate.jobs.execution.run import Executor
 from headgate.jobs.testing import MemorySqs, MemoryStore
 from headgate.workers.isolation.child_pool import ChildPool
 from tests.crash.test_child_pool import CLOCK, pool_of
+from tests.support.backends import async_over
 from tests.support.journal import GENEROUS_S
 from tests.support.versioned_app import Note, app, measure
 
@@ -73,7 +74,7 @@ async def test_a_payload_from_the_object_store_is_handed_over(
     pool: ChildPool, sqs: MemorySqs
 ) -> None:
     store = MemoryStore()
-    async with AsyncClient(app, transport=sqs, store=store) as client:
+    async with AsyncClient(app, backend=async_over(sqs, store=store)) as client:
         await client.submit(measure, Note(text="y" * 3_000_000))
 
     assert await result(pool, sqs, store) == 3_000_000

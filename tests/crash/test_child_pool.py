@@ -23,6 +23,7 @@ from headgate.jobs.execution.run import Executor
 from headgate.jobs.testing import MemorySqs
 from headgate.workers.isolation.child_pool import ChildPool
 from tests.support import isolated_app
+from tests.support.backends import async_over
 from tests.support.isolated_app import Work, app
 from tests.support.journal import GENEROUS_S
 
@@ -53,7 +54,7 @@ async def echo(pool: ChildPool) -> Outcome:
     """Run one job in the pool."""
     sqs = MemorySqs(CLOCK)
     sqs.provision(app.topology)
-    async with AsyncClient(app, transport=sqs) as client:
+    async with AsyncClient(app, backend=async_over(sqs)) as client:
         await client.submit(isolated_app.echo, Work())
     queue = app.topology.queue("work", isolated_app.echo.priority)
     [message] = await sqs.receive(queue.name, limit=1, wait_s=0)

@@ -35,6 +35,7 @@ from headgate.jobs.testing import MemorySqs
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
 from tests.support import isolated_app
+from tests.support.backends import async_over
 from tests.support.isolated_app import TRIES, Work, app
 from tests.support.journal import GENEROUS_S
 
@@ -59,10 +60,9 @@ class Bench:
         others = {each.pid for each in children()}  # other tests' servers, in the same process
         worker = Worker(
             app,
-            self.sqs,
+            async_over(self.sqs, rng=random.Random(1)),  # noqa: S311 - spreads pauses
             WorkerSettings(**({"children": 2, "concurrency": 8} | settings)),
             events=Events(self._hear),
-            rng=random.Random(1),  # noqa: S311 - spreads pauses
         )
         run = asyncio.create_task(worker.run())
         try:
@@ -74,7 +74,7 @@ class Bench:
         assert not left, "no child process outlives its worker"
 
     async def submit(self, job: JobType[Work, Any], *works: Work) -> None:
-        async with AsyncClient(app, transport=self.sqs) as client:
+        async with AsyncClient(app, backend=async_over(self.sqs)) as client:
             await client.submit_many(job, works or [Work()])
 
     def heard(self, kind: type[E]) -> list[E]:
@@ -136,7 +136,7 @@ async def test_jobs_run_in_children_that_are_used_again(tmp_path: Path) -> None:
 
 async def test_a_child_runs_a_job_without_a_payload() -> None:
     bench = Bench()
-    async with AsyncClient(app, transport=bench.sqs) as client:
+    async with AsyncClient(app, backend=async_over(bench.sqs)) as client:
         await client.submit(isolated_app.nightly)
     async with bench.working():
         await bench.happens(JobCompleted)

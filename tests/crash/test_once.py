@@ -17,6 +17,7 @@ from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.records.items import partition
 from tests.support import once_app
+from tests.support.backends import async_over
 from tests.support.environment import with_test_credentials
 from tests.support.fixture_app import journal_in
 from tests.support.forks import Forks, forking
@@ -38,7 +39,7 @@ async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_t
     journal = journal_in(tmp_path)
     async with (
         AsyncSqsTransport(endpoint_url=server) as sqs,
-        AsyncClient(app, transport=sqs) as client,
+        AsyncClient(app, backend=async_over(sqs)) as client,
         forking(once_app.__name__, env=environment(server, stage, tmp_path)) as forks,
     ):
         job = app.find_type("charge")

@@ -30,6 +30,7 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup
 from tests.infra.conftest import NO_BUNDLING
 from tests.infra.templates import Properties, resources, template_of
+from tests.support.backends import async_over
 from tests.support.bundled_function import OWN_PIN, build, write_project
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
@@ -85,7 +86,7 @@ class Letters:
         return self.app.topology.queue("mail", Priority.NORMAL)
 
     async def submit(self, *texts: str) -> None:
-        async with AsyncClient(self.app, transport=self.sqs) as client:
+        async with AsyncClient(self.app, backend=async_over(self.sqs)) as client:
             await client.submit_many(self.app.types["send"], [Letter(text=text) for text in texts])
 
     async def drained(self) -> None:

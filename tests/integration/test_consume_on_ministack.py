@@ -23,6 +23,7 @@ from headgate.jobs.core.ports import QueueDepth
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
+from tests.support.backends import async_over
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
 
@@ -91,7 +92,7 @@ class Deployed:
         return self.app.topology.queue(group, Priority.NORMAL)
 
     async def submit(self, job: JobType[Note, Any], *notes: Note) -> None:
-        async with AsyncClient(self.app, transport=self.sqs) as client:
+        async with AsyncClient(self.app, backend=async_over(self.sqs)) as client:
             await client.submit_many(job, notes)
 
     async def drained(self, group: str) -> None:

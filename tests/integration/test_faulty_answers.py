@@ -6,6 +6,7 @@ import pytest
 
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.client.async_client import AsyncClient
+from tests.support.backends import async_over
 from tests.support.fixture_app import Work
 from tests.support.proxy import BROKEN, THROTTLED, Drop, FailEntries, Fault, Proxy
 from tests.support.stage import Stage
@@ -17,7 +18,7 @@ async def _submit(stage: Stage, proxy: Proxy, job_type: str, count: int) -> list
     declared = stage.app.find_type(job_type)
     async with (
         AsyncSqsTransport(endpoint_url=proxy.endpoint_url) as sqs,
-        AsyncClient(stage.app, transport=sqs) as client,
+        AsyncClient(stage.app, backend=async_over(sqs)) as client,
     ):
         return [job.id for job in await client.submit_many(declared, [Work()] * count)]
 

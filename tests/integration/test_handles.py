@@ -19,6 +19,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import JobCancelled
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
+from tests.support.backends import async_over
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.story import Story
 
@@ -68,7 +69,7 @@ async def test_a_running_job_is_cancelled_and_its_submitter_hears_of_it(shop: Sh
         AsyncSqsTransport() as transport,
         AsyncDynamoTable(shop.app.topology.table_name) as table,
     ):
-        worker = Worker(shop.app, transport, _SETTINGS, table=table)
+        worker = Worker(shop.app, async_over(transport, table=table), _SETTINGS)
         running = asyncio.create_task(worker.run())
         job = await client.submit(shop.send, Note(text="one"))
         await asyncio.wait_for(shop.started.wait(), GENEROUS_S)

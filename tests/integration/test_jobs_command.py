@@ -8,6 +8,7 @@ import json
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.ops.views.job import EXIT_FAILED, EXIT_UNFINISHED, EXIT_UNKNOWN
+from tests.support.backends import async_over
 from tests.support.fixture_app import APP_PATH
 from tests.support.journal import GENEROUS_S
 from tests.support.stage import Stage
@@ -70,7 +71,7 @@ async def test_a_job_that_is_cancelled_while_a_worker_process_runs_it_ends(stage
     app.records = "outcomes"
     async with (
         AsyncDynamoTable(app.topology.table_name, endpoint_url=stage.endpoint_url) as table,
-        AsyncClient(app, transport=stage.sqs, table=table) as client,
+        AsyncClient(app, backend=async_over(stage.sqs, table=table)) as client,
     ):
         cancelled = await headgate(stage, "jobs", "cancel", job_id, "--reason", "a mistake")
         assert cancelled.code == 0, cancelled.err

@@ -39,6 +39,7 @@ from headgate.jobs.schedules.delayed_job import (
 from headgate.jobs.submission.prepare import Submission, prepare
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
+from tests.support.backends import async_over
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S
 
@@ -95,7 +96,7 @@ async def deployed(
     async with AsyncExitStack() as stack:
         sqs = await stack.enter_async_context(AsyncSqsTransport(endpoint_url=server))
         scheduler = await stack.enter_async_context(AsyncEventBridgeScheduler(endpoint_url=server))
-        client = AsyncClient(app, transport=sqs, scheduler=scheduler)
+        client = AsyncClient(app, backend=async_over(sqs, scheduler=scheduler))
         await asyncio.to_thread(_deploy, app, server, stack)
         yield Deployed(app, note, sqs, scheduler, client, server)
 
@@ -231,9 +232,8 @@ async def test_a_worker_hands_a_long_wait_over_and_the_job_goes_on_when_it_is_du
     events = Events(lambda event: handed_over.set() if isinstance(event, JobDeferred) else None)
     worker = Worker(
         deployed.app,
-        deployed.sqs,
+        async_over(deployed.sqs, scheduler=deployed.scheduler),
         WorkerSettings(receive_wait=timedelta(seconds=1)),
-        scheduler=deployed.scheduler,
         events=events,
     )
     handle_of_job = await deployed.client.submit(deployed.note, Note())

@@ -36,6 +36,7 @@ from headgate.jobs.execution.settlement import DeadLetter
 from headgate.lambdas.sweep.handler import write_counts
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper
+from tests.support.backends import async_over
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S
 
@@ -71,7 +72,7 @@ class Deployed:
     async def die(self, job_type: str) -> str:
         """Submit a job, and give it up as the worker does; return its id."""
         spec = self.lane(job_type)
-        async with AsyncClient(self.app, transport=self.sqs) as client:
+        async with AsyncClient(self.app, backend=async_over(self.sqs)) as client:
             handle = await client.submit(self.app.find_type(job_type), Order())
         [message] = await self.sqs.receive(spec.name, limit=1, wait_s=5)
         action = DeadLetter(
@@ -87,7 +88,7 @@ class Deployed:
     async def redrive(self, job_type: str) -> str:
         """Submit a job, and let SQS itself move it after too many receives; return its id."""
         spec = self.lane(job_type)
-        async with AsyncClient(self.app, transport=self.sqs) as client:
+        async with AsyncClient(self.app, backend=async_over(self.sqs)) as client:
             handle = await client.submit(self.app.find_type(job_type), Order())
         async with asyncio.timeout(GENEROUS_S):
             while not (await self.sqs.depth(spec.dlq_name)).visible:

@@ -13,6 +13,7 @@ from headgate.workers.worker import Worker
 from tests.simulation.actors import Actor
 from tests.simulation.entropy import stream
 from tests.simulation.plan import WorkerPlan
+from tests.support.backends import async_over
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -125,20 +126,22 @@ class Fleet:
         groups = tuple(each for each in plan.groups or () if each in app.topology.groups)
         return Worker(
             app,
-            link.sqs,
+            async_over(
+                link.sqs,
+                table=link.table,
+                scheduler=link.scheduler if world.plan.long_delays else None,
+                store=link.store,
+                clock=actor.clock,
+                rng=stream(world.plan.seed, "worker", actor.name),
+            ),
             WorkerSettings(
                 concurrency=plan.concurrency,
                 children=plan.children,
                 queues=groups or None,
                 drain=timedelta(seconds=plan.drain_s),
             ),
-            table=link.table,
-            scheduler=link.scheduler if world.plan.long_delays else None,
-            store=link.store,
             name=actor.name,
-            clock=actor.clock,
             events=Events(world.hearing(actor)),
-            rng=stream(world.plan.seed, "worker", actor.name),
         )
 
 

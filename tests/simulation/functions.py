@@ -19,6 +19,7 @@ from headgate.lambdas.sweep.sweeper import Sweeper
 from tests.simulation.actors import Actor
 from tests.simulation.entropy import stream
 from tests.simulation.plan import FunctionPlan
+from tests.support.backends import async_over
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -122,14 +123,16 @@ class Functions:
         link = world.aws.link(actor)
         made = consumer(
             world.app,
-            transport=link.sqs,
-            scheduler=link.scheduler if world.plan.long_delays else None,
-            table=link.table,
-            store=link.store,
             events=Events(world.hearing(actor)),
             concurrency=plan.concurrency,
             metrics=False,
-            clock=actor.clock,
+            backend=async_over(
+                link.sqs,
+                scheduler=link.scheduler if world.plan.long_delays else None,
+                table=link.table,
+                store=link.store,
+                clock=actor.clock,
+            ),
         )
         return actor, made
 

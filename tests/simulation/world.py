@@ -36,6 +36,7 @@ from tests.simulation.observer import Observer
 from tests.simulation.plan import JobPlan, Plan, WorkerPlan
 from tests.simulation.services import Aws
 from tests.simulation.stage import Stage
+from tests.support.backends import async_over
 
 LIFETIME_S = 60 * 86_400.0
 """Seconds that nothing takes longer than."""
@@ -140,12 +141,14 @@ class World:
         async with (
             AsyncClient(
                 self.app,
-                transport=link.sqs,
-                scheduler=link.scheduler if self.plan.long_delays else None,
-                table=link.table,
-                store=link.store,
-                clock=actor.clock,
                 events=Events(self.hearing(actor)),
+                backend=async_over(
+                    link.sqs,
+                    scheduler=link.scheduler if self.plan.long_delays else None,
+                    table=link.table,
+                    store=link.store,
+                    clock=actor.clock,
+                ),
             ) as client,
             asyncio.TaskGroup() as group,
         ):

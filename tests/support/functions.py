@@ -19,7 +19,7 @@ from headgate import App, Client
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.testing import MemorySqs, MemoryTable, StoredMessage, VirtualClock
+from headgate.jobs.testing import MemoryBackend, StoredMessage, VirtualClock
 from headgate.lambdas.consume import Consumer, Response, consumer
 
 _GRAVES: list[Any] = []
@@ -113,9 +113,8 @@ class Function:
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
-        self.sqs = MemorySqs(self.clock)
-        self.sqs.provision(self.app.topology)
-        self.table = MemoryTable(self.clock)
+        self.backend = MemoryBackend(self.app, clock=self.clock)
+        self.sqs, self.table = self.backend.sqs, self.backend.table
         self._environment: tuple[Consumer, EnvironmentLoop] | None = None
 
     @property
@@ -125,7 +124,7 @@ class Function:
 
     def submit(self, job: JobType[Any, Any], *payloads: Any, **overrides: Any) -> list[str]:
         """Submit one job per payload; return their ids."""
-        with Client(self.app, transport=self.sqs.blocking, clock=self.clock) as client:
+        with Client(self.app, backend=self.backend) as client:
             return [each.id for each in client.submit_many(job, list(payloads), **overrides)]
 
     def invoke(self, *, batch: int = 10, dies_after: int | None = None) -> Response | None:
@@ -188,10 +187,8 @@ class Function:
         if self._environment is None:
             made = consumer(
                 self.app,
-                transport=self.sqs,
-                table=self.table,
-                clock=self.clock,
                 events=Events(self.events.append),
+                backend=self.backend,
                 **self.options,
             )
             loop = EnvironmentLoop(self.clock)

@@ -17,7 +17,7 @@ from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.submission.prepare import Submission, prepare
-from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, VirtualClock
+from headgate.jobs.testing import MemoryBackend, VirtualClock
 
 NORMAL = "shop-test-jobs-normal"
 CRITICAL = "shop-test-jobs-critical"
@@ -51,10 +51,12 @@ class Bench:
         orders = self.app.queue("orders", priorities=[Priority.NORMAL], fifo=True)
         self.order: JobType[Email, Any] = orders.define("place-order", Email)
         self.clock = VirtualClock()
-        self.sqs = MemorySqs(self.clock)
-        self.sqs.provision(self.app.topology)
-        self.table = MemoryTable(self.clock)
-        self.store = MemoryStore()
+        self.backend = MemoryBackend(self.app, clock=self.clock)
+        self.sqs, self.table, self.store = (
+            self.backend.sqs,
+            self.backend.table,
+            self.backend.store,
+        )
         self.spool = Spool(directory / f"{uuid4().hex}.spool")
         self.events: list[Event] = []
         self.hub = Events(self.events.append)

@@ -14,6 +14,7 @@ from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.ports import QueueDepth
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.core.topology import Priority, QueueSpec
+from tests.support.backends import async_over
 from tests.support.fixture_app import FIXTURE, RECORDS, Fixture, Work, gate_in, journal_in
 from tests.support.journal import GENEROUS_S
 from tests.support.workers import READY, Terminal, WorkerProcess, environment, everything
@@ -97,7 +98,7 @@ class Stage:
         self, job_type: str, count: int = 1, *, seconds: float = 0, note: str = ""
     ) -> list[str]:
         """Submit jobs of one type; return their ids."""
-        async with AsyncClient(self.app, transport=self.sqs) as client:
+        async with AsyncClient(self.app, backend=async_over(self.sqs)) as client:
             handles = await client.submit_many(
                 self.app.find_type(job_type), [Work(seconds=seconds, note=note)] * count
             )

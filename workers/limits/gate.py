@@ -20,7 +20,6 @@ from headgate.jobs.core.limits import Limits, RetryBudget
 from headgate.jobs.core.ports import Table
 from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
@@ -76,13 +75,10 @@ class Gate:
         clock: tells the time.
         events: receives events when a limit holds jobs back, and when it no longer does.
         rng: adds jitter to postponed retries, and to renewals of leases.
-        table: the table in which fleet limits are leased.
+        table: the table in which fleet limits are leased; None if there are none.
         worker: this worker's name, for the leases.
         on_change: called when a limit may let more through; it has to check the jobs that the limit
             still holds back before it returns, otherwise the limit counts as cleared.
-
-    Raises:
-        ConfigurationError: a limit applies to the fleet, and there is no table.
     """
 
     def __init__(
@@ -96,11 +92,6 @@ class Gate:
         worker: str,
         on_change: Callable[[], None],
     ) -> None:
-        if table is None and needs_table(app):
-            raise ConfigurationError(
-                f"the app {app.name!r} has limits with scope='fleet', which are leased in its "
-                "table: give Worker(table=...)"
-            )
         self._clock = clock
         self._events = events
         self._on_change = on_change

@@ -14,21 +14,15 @@ from datetime import timedelta
 from functools import partial
 from typing import NoReturn
 
-from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
-from headgate.jobs.aws.s3 import AsyncS3Store
-from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
-from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
+from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events, Subscriber
-from headgate.jobs.core.ports import Table
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import QueuesMissing
 from headgate.jobs.execution.call import Around, nothing_around
-from headgate.jobs.execution.claimed_call import needs_claims
 from headgate.workers.configuration import UNWATCHED, Watching, WorkerSettings
-from headgate.workers.limits.gate import needs_table
 from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
 from headgate.workers.process.exit_codes import (
     EXIT_CLEAN,
@@ -76,23 +70,13 @@ async def work(
     drain_s = bound_s(settings.drain, surroundings.stop_timeout_s)
     settings = replace(settings, drain=timedelta(seconds=drain_s))
     async with AsyncExitStack() as stack:
-        transport = await stack.enter_async_context(_transport(app, settings))
-        table = await _table(app, stack)
-        scheduler = await stack.enter_async_context(
-            AsyncEventBridgeScheduler(account=surroundings.account)
+        # Each queue's long poll holds a connection for 20 s; the others are for all other requests.
+        connections = len(settings.lanes.of(app.topology)) + _CONNECTIONS
+        backend = await stack.enter_async_context(
+            AsyncAwsBackend(app.topology, account=surroundings.account, connections=connections)
         )
         events = Events(*subscribers)
-        store = await stack.enter_async_context(AsyncS3Store(app.topology.bucket))
-        worker = Worker(
-            app,
-            transport,
-            settings,
-            table=table,
-            scheduler=scheduler if app.long_delays else None,
-            store=store,
-            events=events,
-            around=_around(),
-        )
+        worker = Worker(app, backend, settings, events=events, around=_around())
         place = leash.place if leash is not None else 1
         await stack.enter_async_context(
             watched(app, worker, events, watching, settings, place=place)
@@ -159,19 +143,6 @@ class _Stop:
         self._worker.stop()
         _log.info("stopping: jobs may go on for %g s; a second signal ends them", self._drain_s)
         _log.info("receives under way are awaited, so that nothing they bring stays hidden")
-
-
-def _transport(app: App, settings: WorkerSettings) -> AsyncSqsTransport:
-    queues = settings.lanes.of(app.topology)
-    # Each queue's long poll holds a connection for 20 s; the others are for all other requests.
-    return AsyncSqsTransport(max_pool_connections=len(queues) + _CONNECTIONS)
-
-
-async def _table(app: App, stack: AsyncExitStack) -> Table | None:
-    """Return the app's table, or None if nothing in the app needs one."""
-    if not (app.keeps_records or needs_table(app) or needs_claims(app)):
-        return None
-    return await stack.enter_async_context(AsyncDynamoTable(app.topology.table_name))
 
 
 def _around() -> Around:

@@ -6,8 +6,9 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from headgate.jobs.aws.connection import (
     Connection,
@@ -22,6 +23,11 @@ from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import Item, Key
 from headgate.jobs.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
+    from boto3.session import Session
+    from botocore.config import Config
 
 
 class _Calls:
@@ -131,7 +137,8 @@ class AsyncDynamoTable(_Calls):
         async with AsyncDynamoTable(app.topology.table_name) as table:
             await table.put([Item(pk="job#1", sk="done")])
 
-    It gives up early: 1 s for a connection, 2 s for an answer, two tries per call. It calls only
+    It opens with its first call, so whoever has it and never asks pays nothing. It gives up early:
+    1 s for a connection, 2 s for an answer, two tries per call. It calls only
     GetItem, Query, PutItem and BatchWriteItem.
 
     An item's ``expires_at`` is kept in whole seconds, rounded up; an item that has expired by
@@ -144,6 +151,8 @@ class AsyncDynamoTable(_Calls):
         region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
         max_pool_connections: Maximum number of requests under way; others wait for a connection.
         clock: Determines which items have expired.
+        session: The user's own aiobotocore session; None makes one.
+        config: The user's own botocore settings, which win over these.
     """
 
     def __init__(
@@ -154,15 +163,20 @@ class AsyncDynamoTable(_Calls):
         region: str | None = None,
         max_pool_connections: int = 20,
         clock: Clock | None = None,
+        session: AioSession | None = None,
+        config: Config | None = None,
     ) -> None:
         super().__init__(name, self._opened, clock)
-        self._connection = _connection(endpoint_url, region, max_pool_connections)
+        self._connection = replace(
+            _connection(endpoint_url, region, max_pool_connections), session=session, config=config
+        )
         self._lifecycle = asyncio.Lock()
+        self._usable = False
         self._open: Any = None
         self._closing = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        self.start()
         return self
 
     async def __aexit__(
@@ -173,30 +187,31 @@ class AsyncDynamoTable(_Calls):
     ) -> None:
         await self.stop()
 
-    async def start(self) -> None:
-        """Open the client; credentials are looked up by the first call. Idempotent.
-
-        Raises:
-            ConfigurationError: aiobotocore is not installed.
-            TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
-                not a URL.
-        """
-        async with self._lifecycle:
-            if self._open is None:
-                self._open = await self._closing.enter_async_context(
-                    async_client("dynamodb", self._connection)
-                )
+    def start(self) -> None:
+        """Let calls be made; the first opens the connections. Idempotent."""
+        self._usable = True
 
     async def stop(self) -> None:
         """Close the connections. Idempotent, and safe before `start`."""
         async with self._lifecycle:
-            self._open = None
+            self._usable, self._open = False, None
             await self._closing.aclose()
 
     async def _opened(self) -> Any:
         if self._open is None:
-            raise ConfigurationError("AsyncDynamoTable is not open: use it in `async with`")
+            async with self._lifecycle:
+                await self._start_client()
         return self._open
+
+    async def _start_client(self) -> None:
+        if not self._usable:
+            raise ConfigurationError(
+                "the table is not open: make this call within the `async with` of its client"
+            )
+        if self._open is None:  # no other call has opened it meanwhile
+            self._open = await self._closing.enter_async_context(
+                async_client("dynamodb", self._connection)
+            )
 
 
 class DynamoTable:
@@ -208,7 +223,7 @@ class DynamoTable:
             table.put([Item(pk="job#1", sk="done")])
 
     It opens with its first call, so a process may still fork after making one. Otherwise it is like
-    `AsyncDynamoTable`, and so are its arguments.
+    `AsyncDynamoTable`, and so are its arguments, with a session of boto3.
     """
 
     def __init__(
@@ -219,10 +234,14 @@ class DynamoTable:
         region: str | None = None,
         max_pool_connections: int = 20,
         clock: Clock | None = None,
+        session: Session | None = None,
+        config: Config | None = None,
     ) -> None:
         self.name = name
         self._calls = _Calls(name, self._opened, clock)
-        self._connection = _connection(endpoint_url, region, max_pool_connections)
+        self._connection = replace(
+            _connection(endpoint_url, region, max_pool_connections), session=session, config=config
+        )
         self._opening = threading.Lock()
         self._client: ImmediateClient | None = None
 

@@ -38,6 +38,8 @@ from headgate.jobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
+    from boto3.session import Session
+    from botocore.config import Config
     from mypy_boto3_sqs import SQSClient as BlockingClient
     from types_aiobotocore_sqs import SQSClient
 
@@ -82,6 +84,9 @@ class AsyncSqsTransport:
         on_request: Called with every request.
         clock: Tells the time.
         lean: False for aiobotocore making every call.
+        session: The user's own aiobotocore session; None makes one.
+        config: The user's own botocore settings, which win over these; aiobotocore then makes every
+            call.
     """
 
     def __init__(
@@ -93,18 +98,20 @@ class AsyncSqsTransport:
         on_request: Observer | None = None,
         clock: Clock | None = None,
         lean: bool = True,
+        session: AioSession | None = None,
+        config: Config | None = None,
     ) -> None:
-        self._polling = Connection(
+        self._commands = Connection(
             endpoint_url=endpoint_url,
             region=region,
-            read_timeout_s=_POLL_READ_TIMEOUT_S,
-            attempts=_POLL_ATTEMPTS,
             pool=max_pool_connections,
+            session=session,
+            config=config,
         )
-        self._commands = Connection(
-            endpoint_url=endpoint_url, region=region, pool=max_pool_connections
+        self._polling = replace(
+            self._commands, read_timeout_s=_POLL_READ_TIMEOUT_S, attempts=_POLL_ATTEMPTS
         )
-        self._lean = lean
+        self._lean = lean and config is None
         self._clock = clock or SystemClock()
         self._ledger = Ledger(on_request, self._clock)
         self._resolving: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -136,7 +143,7 @@ class AsyncSqsTransport:
                 self._clients = await self._open()
 
     async def _open(self) -> _Clients:
-        session = async_session()
+        session = async_session(self._commands.session)
         async with AsyncExitStack() as stack:
             sdk: SQSClient = await stack.enter_async_context(
                 async_client("sqs", self._commands, session)
@@ -237,8 +244,8 @@ class SqsTransport:
     Built on boto3, and safe to share between threads. It opens with its first call, so a process
     may still fork after making one. Each call has three tries, of 10 s each, by `jobs.aws.retries`
     rather than boto3, whose quota of retries would make every failed request of a long run raise; a
-    repeated send can leave a message twice. The arguments are `AsyncSqsTransport`'s, and ``sleep``,
-    which pauses between two tries.
+    repeated send can leave a message twice. The arguments are `AsyncSqsTransport`'s, with a session
+    of boto3, and ``sleep``, which pauses between two tries.
     """
 
     def __init__(
@@ -250,9 +257,15 @@ class SqsTransport:
         on_request: Observer | None = None,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        session: Session | None = None,
+        config: Config | None = None,
     ) -> None:
         self._connection = Connection(
-            endpoint_url=endpoint_url, region=region, pool=max_pool_connections
+            endpoint_url=endpoint_url,
+            region=region,
+            pool=max_pool_connections,
+            session=session,
+            config=config,
         )
         self._sleep = sleep
         self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret

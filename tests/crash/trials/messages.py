@@ -23,7 +23,7 @@ from headgate.jobs.core.event_log import log_event, name_job
 from headgate.jobs.core.events import Event, Events, JobCompleted, Subscriber
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH
-from headgate.jobs.testing import LoopClock, MemorySqs, MemoryStore, MemoryTable
+from headgate.jobs.testing import LoopClock, MemoryBackend, MemorySqs
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.logs import json_formatter
 from headgate.workers.worker import Worker
@@ -140,17 +140,13 @@ def _rounds(count: int) -> Iterator[int]:
 
 async def _feed_worker(bodies: Iterator[str], fate: Counter[str]) -> None:
     app, clock = _make_app(), LoopClock()
-    sqs = MemorySqs(clock)
-    sqs.provision(app.topology)
+    backend = MemoryBackend(app, clock=clock)
+    sqs = backend.sqs
     worker = Worker(
         app,
-        sqs,
+        backend,
         WorkerSettings(),
-        table=MemoryTable(clock),
-        store=MemoryStore(),
-        clock=clock,
         events=Events(log_event, _counting(fate)),
-        rng=random.Random(1),  # noqa: S311 - spreads pauses
     )
     running = asyncio.create_task(worker.run())
     queue = app.topology.queue("work", Priority.NORMAL)
@@ -166,7 +162,7 @@ async def _feed_worker(bodies: Iterator[str], fate: Counter[str]) -> None:
 def _feed_function(bodies: Iterator[str], fate: Counter[str]) -> None:
     app = _make_app()
     queue = app.topology.queue("work", Priority.NORMAL)
-    function = Function(app, queue.name, options={"store": MemoryStore()})
+    function = Function(app, queue.name)
     fate["fed"] += asyncio.run(_send(function.sqs, queue.name, bodies))
     function.drain()
     fate["parked"] += asyncio.run(_take(function.sqs, app, queue.dlq_name))

@@ -57,6 +57,7 @@ from headgate.workers.worker import Worker
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.templates import template_of
 from tests.infra.test_stack import FIRED
+from tests.support.backends import async_over
 from tests.support.calls import PASS_ROLE, Call, calls_of
 from tests.support.cloudformation import arn_of, resolve
 from tests.support.environment import REGION, with_test_credentials
@@ -184,11 +185,13 @@ async def working(app: App, until: Callable[[Event], bool]) -> AsyncIterator[Non
     async with AsyncExitStack() as stack:
         worker = Worker(
             app,
-            await stack.enter_async_context(AsyncSqsTransport()),
+            async_over(
+                await stack.enter_async_context(AsyncSqsTransport()),
+                table=await stack.enter_async_context(AsyncDynamoTable(app.topology.table_name)),
+                scheduler=await stack.enter_async_context(AsyncEventBridgeScheduler()),
+                store=await stack.enter_async_context(AsyncS3Store(app.topology.bucket)),
+            ),
             WorkerSettings(receive_wait=timedelta(seconds=1)),
-            table=await stack.enter_async_context(AsyncDynamoTable(app.topology.table_name)),
-            scheduler=await stack.enter_async_context(AsyncEventBridgeScheduler()),
-            store=await stack.enter_async_context(AsyncS3Store(app.topology.bucket)),
             events=Events(lambda event: seen.set() if until(event) else None),
         )
         run = asyncio.create_task(worker.run())

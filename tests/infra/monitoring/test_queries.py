@@ -36,6 +36,7 @@ from headgate.lambdas.consume import consumer
 from headgate.workers.logs import configure
 from tests.infra.conftest import Params
 from tests.infra.templates import resources
+from tests.support.backends import async_over
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 ATTEMPT: dict[str, Any] = {
@@ -100,7 +101,7 @@ def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) ->
     if request.param == "worker":
         configure(json=True)
     else:
-        consumer(App("shop"), transport=MemorySqs(VirtualClock())).close()
+        consumer(App("shop"), backend=async_over(MemorySqs(VirtualClock()))).close()
     for event in EVENTS:
         log_event(event)
     read = [json.loads(line) for line in capsys.readouterr().err.splitlines()]

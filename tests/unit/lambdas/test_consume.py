@@ -65,15 +65,16 @@ from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.items import partition
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.testing import (
+    MemoryBackend,
     MemoryScheduler,
     MemorySqs,
-    MemoryTable,
     MessageState,
     StoredMessage,
     VirtualClock,
 )
 from headgate.lambdas.consume import Consumer, Response, consumer
 from headgate.lambdas.timetable import LEAST_S
+from tests.support.backends import async_over
 
 ROOT = Path(__file__).parents[3]
 
@@ -144,15 +145,12 @@ class Function:
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
-        self.sqs = MemorySqs(self.clock)
-        self.sqs.provision(self.app.topology)
-        self.table = MemoryTable(self.clock)
+        self.backend = MemoryBackend(self.app, clock=self.clock)
+        self.sqs, self.table = self.backend.sqs, self.backend.table
         self.consumer = consumer(
             self.app,
-            transport=self.sqs,
-            table=self.table,
-            clock=self.clock,
             events=Events(self.events.append),
+            backend=self.backend,
         )
 
     def travel(self, timeout_s: float) -> Countdown:
@@ -167,7 +165,7 @@ class Function:
         return loop
 
     def submit(self, job: JobType[Note, Any], *texts: str, **overrides: Any) -> None:
-        with Client(self.app, transport=self.sqs.blocking, clock=self.clock) as client:
+        with Client(self.app, backend=self.backend) as client:
             client.submit_many(job, [Note(text=text) for text in texts or ("",)], **overrides)
 
     def invoke(self, context: Context | Countdown | None = None, *, polls: int = 1) -> Response:
@@ -393,6 +391,7 @@ def test_a_delay_beyond_what_sqs_can_hide_is_waited_out_in_a_message_sent_anew()
         raise RetryLater(after=timedelta(hours=13), reason="tomorrow")
 
     function, job = _mail(send)
+    function.app.long_delays = False
     with _closed(function):
         function.submit(job)
         function.invoke()
@@ -410,10 +409,8 @@ def test_a_delay_beyond_what_sqs_can_hide_is_handed_to_a_one_time_schedule() -> 
     schedules = MemoryScheduler(function.clock)
     function.consumer = consumer(
         function.app,
-        transport=function.sqs,
-        scheduler=schedules,
-        clock=function.clock,
         events=Events(function.events.append),
+        backend=async_over(function.sqs, scheduler=schedules, clock=function.clock),
     )
     with _closed(function):
         function.submit(job)
@@ -434,6 +431,7 @@ def test_a_job_outlives_its_message_in_a_function_too() -> None:
             raise RetryLater(after=timedelta(hours=3))
 
     function, job = _mail(send)
+    function.app.long_delays = False
     with _closed(function):
         function.submit(job)
         [first] = function.messages()
@@ -510,7 +508,7 @@ def test_an_unknown_type_is_backed_off_and_not_deleted() -> None:
     other = App("shop")
     elsewhere = other.queue("mail", priorities=[Priority.NORMAL]).define("elsewhere", Note)
     with _closed(function):
-        with Client(other, transport=function.sqs.blocking, clock=function.clock) as client:
+        with Client(other, backend=function.backend) as client:
             client.submit(elsewhere, Note())
         assert len(function.invoke()["batchItemFailures"]) == 1
     assert len(function.messages()) == 1
@@ -757,10 +755,9 @@ def test_jobs_that_wait_for_a_slot_when_time_is_nearly_up_go_back_unstarted() ->
     function, job = _mail(send)
     function.consumer = consumer(
         function.app,
-        transport=function.sqs,
-        clock=function.clock,
         events=Events(function.events.append),
         concurrency=2,
+        backend=function.backend,
     )
     with _closed(function):
         function.submit(job, *map(str, range(10)))
@@ -938,7 +935,7 @@ def _ledger(failing: tuple[str, int]) -> tuple[Function, JobType[Entry, None], l
 def test_a_failing_job_holds_back_what_is_behind_it_in_its_group_and_nothing_else() -> None:
     function, post, done = _ledger(failing=("a", 1))
     with _closed(function):
-        with Client(function.app, transport=function.sqs.blocking, clock=function.clock) as client:
+        with Client(function.app, backend=function.backend) as client:
             for number in range(4):
                 client.submit(post, Entry(account="a", number=number))
                 client.submit(post, Entry(account="b", number=number))
@@ -1038,7 +1035,7 @@ def test_closing_is_idempotent_and_safe_before_the_first_invocation() -> None:
 
 def test_no_concurrency_at_all_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="at least 1"):
-        consumer(App("shop"), transport=MemorySqs(VirtualClock()), concurrency=0)
+        consumer(App("shop"), concurrency=0, backend=async_over(MemorySqs(VirtualClock())))
 
 
 def test_a_provisioned_function_runs_as_many_jobs_at_once_as_its_deployment_says(
@@ -1110,7 +1107,7 @@ def test_the_log_is_json_with_the_invocations_id_and_the_jobs_and_never_the_payl
 
     function, job = _mail(send)
     function.consumer.close()
-    function.consumer = consumer(function.app, transport=function.sqs, clock=function.clock)
+    function.consumer = consumer(function.app, backend=function.backend)
     with _closed(function):
         function.submit(job, "hunter2")
         function.invoke(Context(aws_request_id="first"))
@@ -1128,7 +1125,7 @@ def test_the_log_is_json_with_the_invocations_id_and_the_jobs_and_never_the_payl
 def test_a_logger_that_the_user_has_set_up_is_left_alone(unset_logger: logging.Logger) -> None:
     own = logging.NullHandler()
     unset_logger.addHandler(own)
-    consumer(App("shop"), transport=MemorySqs(VirtualClock())).close()
+    consumer(App("shop"), backend=async_over(MemorySqs(VirtualClock()))).close()
     assert unset_logger.handlers == [own]
 
 
@@ -1149,10 +1146,9 @@ def test_metrics_count_jobs_by_type_and_by_lane_once_an_invocation(
     function.consumer.close()
     function.consumer = consumer(
         function.app,
-        transport=function.sqs,
-        clock=function.clock,
         events=Events(),
         metrics=asked,
+        backend=function.backend,
     )
     with _closed(function):
         function.submit(job, "a", "bad", "b")
@@ -1348,9 +1344,7 @@ def test_a_plain_once_function_that_goes_on_keeps_its_claim_until_the_lease_ends
 def _client_of(function: Function) -> Client:
     return Client(
         function.app,
-        transport=function.sqs.blocking,
-        table=function.table.blocking,
-        clock=function.clock,
+        backend=function.backend,
     )
 
 

@@ -297,9 +297,7 @@ def test_what_could_not_be_recorded_is_recorded_by_a_later_invocation() -> None:
         assert deployed.heard(RecordsWritten)
         with Client(
             deployed.app,
-            transport=deployed.sqs.blocking,
-            table=deployed.table.blocking,
-            clock=deployed.clock,
+            backend=deployed.backend,
         ) as client:
             assert client.handle(job_id).result(timeout=1) == "sent"
 
@@ -315,9 +313,7 @@ def test_a_cancellation_that_is_read_late_ends_the_job_that_runs() -> None:
         cancelled, _ = submitted(deployed, "cancelled", "other")
         with Client(
             deployed.app,
-            transport=deployed.sqs.blocking,
-            table=deployed.table.blocking,
-            clock=deployed.clock,
+            backend=deployed.backend,
         ) as client:
             client.handle(cancelled).cancel()
         deployed.table.faults.slow_down("query", by_s=1.5)

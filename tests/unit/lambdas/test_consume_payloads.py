@@ -10,6 +10,7 @@ from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.testing import MemoryStore
 from headgate.lambdas.consume import consumer
+from tests.support.backends import async_over, over
 from tests.unit.lambdas.test_consume import Function, Note
 
 QUEUE = "shop-mail-normal"
@@ -28,12 +29,10 @@ def _function(ran: list[int]) -> tuple[Function, MemoryStore]:
     function.consumer.close()
     function.consumer = consumer(
         app,
-        transport=function.sqs,
-        store=store,
-        clock=function.clock,
         events=Events(function.events.append),
+        backend=async_over(function.sqs, store=store, clock=function.clock),
     )
-    with Client(app, transport=function.sqs.blocking, store=store.blocking) as client:
+    with Client(app, backend=over(function.sqs.blocking, store=store.blocking)) as client:
         client.submit(send, Note(text="y" * 300_000))
     return function, store
 

@@ -70,7 +70,7 @@ class Measured:
 
     def _client(self) -> AsyncClient:
         rig = self.rig
-        return AsyncClient(rig.app, transport=rig.sqs, table=rig.table, clock=rig.clock)
+        return AsyncClient(rig.app, backend=rig.backend)
 
     @property
     def requests(self) -> float:
@@ -197,7 +197,10 @@ async def test_as_many_polls_bring_nothing_as_the_model_says(rate: float) -> Non
     hours = 2
     app, job = failing(0, "off")
     rig, rng = Rig(app), random.Random(1)  # noqa: S311 - makes up arrivals
-    async with rig.working(), AsyncClient(app, transport=rig.sqs, clock=rig.clock) as client:
+    async with (
+        rig.working(),
+        AsyncClient(app, backend=rig.backend) as client,
+    ):
         ends = rig.clock.monotonic() + hours * 3600
         while rate and rig.clock.monotonic() < ends:
             await asyncio.sleep(rng.expovariate(rate))
@@ -227,7 +230,7 @@ async def test_claims_take_as_many_writes_as_the_model_says(
 ) -> None:
     app, job = failing(fails, "off", **options)
     rig = Rig(app)
-    async with AsyncClient(app, transport=rig.sqs, table=rig.table, clock=rig.clock) as client:
+    async with AsyncClient(app, backend=rig.backend) as client:
         await client.submit_many(job, [Note(text=str(number)) for number in range(JOBS)])
     async with rig.working():
         await rig.happens(JobCompleted, JOBS)

@@ -31,16 +31,15 @@ from headgate.jobs.errors import QueueMissing
 from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry
 from headgate.jobs.testing import (
     LoopClock,
-    MemoryScheduler,
+    MemoryBackend,
     MemorySqs,
-    MemoryStore,
-    MemoryTable,
     MessageState,
 )
 from headgate.jobs.testing.memory.faults import Action
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.shutdown import Report
 from headgate.workers.worker import Worker
+from tests.support.backends import async_over
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
@@ -156,12 +155,16 @@ class Rig:
     ) -> None:
         self.app = app
         self.clock = clock or LoopClock()
-        self.sqs = MemorySqs(self.clock, old_receipts_work=old_receipts_work)
-        self.sqs.provision(app.topology)
+        self.backend = MemoryBackend(app, clock=self.clock)
+        """The surroundings of clients; the worker's requests go over the `wire`."""
+        if old_receipts_work:
+            self.backend.sqs = MemorySqs(self.clock, old_receipts_work=True)
+            self.backend.sqs.provision(app.topology)
+        self.sqs = self.backend.sqs
         self.wire = Wire(self.sqs)
-        self.table = MemoryTable(self.clock)
-        self.scheduler: MemoryScheduler | None = None
-        self.store = MemoryStore()
+        self.table = self.backend.table
+        self.scheduler = self.backend.scheduler
+        self.store = self.backend.store
         self.events: list[Event] = []
         self.subscribers: list[Subscriber] = []
         """Further subscribers to the events of workers made from now on."""
@@ -190,14 +193,16 @@ class Rig:
         """Return a worker that has not been started."""
         return Worker(
             self.app,
-            self.wire,
+            async_over(
+                self.wire,
+                table=self.table,
+                scheduler=self.scheduler,
+                store=self.store,
+                clock=self.clock,
+                rng=random.Random(0),  # noqa: S311 - spreads pauses
+            ),
             WorkerSettings(**settings),
-            table=self.table,
-            scheduler=self.scheduler,
-            store=self.store,
-            clock=self.clock,
             events=Events(self.hear, *self.subscribers),
-            rng=random.Random(0),  # noqa: S311 - spreads pauses
         )
 
     def hear(self, event: Event) -> None:
@@ -222,9 +227,9 @@ class Rig:
 
     async def submit(self, job: JobType[Any, Any], *texts: str, **overrides: Any) -> list[str]:
         """Submit one job per text; return their ids."""
-        async with AsyncClient(
-            self.app, transport=self.sqs, store=self.store, clock=self.clock
-        ) as client:
+        # By a table of its own, so that `table` has the worker's items alone.
+        backend = async_over(self.sqs, store=self.store, clock=self.clock)
+        async with AsyncClient(self.app, backend=backend) as client:
             notes = [Note(text=text) for text in texts or ("",)]
             return [handle.id for handle in await client.submit_many(job, notes, **overrides)]
 

@@ -30,7 +30,7 @@ from headgate.jobs.core.events import (
     JobStarted,
 )
 from headgate.jobs.core.ports import Item, OutgoingMessage
-from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
+from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.claims import GRACE_S, Claims
 from headgate.jobs.execution.outcome import Done
 from headgate.jobs.records.items import partition
@@ -38,6 +38,7 @@ from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.observability.health import Health, Status
 from headgate.workers.worker import Worker
+from tests.support.backends import async_over
 from tests.unit.workers.rig import LIMIT_S, MAIL, Gate, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
@@ -84,13 +85,10 @@ async def _workers(
     workers = [
         Worker(
             app,
-            sqs,
+            async_over(sqs, table=table, clock=clock, rng=random.Random(number)),  # noqa: S311 - spreads pauses
             WorkerSettings(concurrency=20),
-            table=table,
             name=f"worker-{number}",
-            clock=clock,
             events=events,
-            rng=random.Random(number),  # noqa: S311 - spreads pauses
         )
         for number, sqs in enumerate(networks)
     ]
@@ -333,9 +331,7 @@ async def test_a_table_that_hangs_holds_a_slot_for_two_seconds_at_most(how: str)
     async def charge(_note: Note) -> None: ...
 
     rig = Rig(app)
-    async with AsyncClient(
-        app, transport=rig.sqs, table=rig.table, store=rig.store, clock=rig.clock
-    ) as client:
+    async with AsyncClient(app, backend=rig.backend) as client:
         await client.submit(charge, Note())
     rig.table.faults.slow_down(None, 1000, times=10_000)
     async with rig.working(concurrency=1):
@@ -551,16 +547,6 @@ async def test_without_the_table_a_once_job_does_not_run_and_others_do() -> None
     assert all(later > earlier for earlier, later in pairwise(waits))
 
 
-async def test_a_worker_that_could_not_claim_such_jobs_does_not_start() -> None:
-    app, mail = one_lane()
-
-    @mail.job("charge", once=True)
-    async def charge(_note: Note) -> None: ...
-
-    with pytest.raises(ConfigurationError, match=r"once=True or .*\('charge'\).*table"):
-        Worker(app, MemorySqs(LoopClock()))
-
-
 async def test_a_type_without_once_costs_the_table_nothing() -> None:
     app, mail = one_lane(records="off")
 
@@ -658,5 +644,5 @@ async def test_a_second_delivery_hides_no_result_of_the_first() -> None:
     async with rig.working(concurrency=1):
         await rig.happens(JobAlreadyDone)
         await rig.happens(JobCompleted)
-    client = AsyncClient(app, transport=rig.sqs, table=rig.table, store=rig.store, clock=rig.clock)
+    client = AsyncClient(app, backend=rig.backend)
     assert await client.handle(job_id, render).result() == "x" * 400_000

@@ -149,7 +149,7 @@ async def _returning(length: int) -> tuple[Rig, AsyncJobHandle[str]]:
     [job_id] = await rig.submit(long)
     async with rig.working():
         await rig.happens(JobCompleted)
-    client = AsyncClient(app, transport=rig.sqs, table=rig.table, store=rig.store, clock=rig.clock)
+    client = AsyncClient(app, backend=rig.backend)
     return rig, client.handle(job_id, long)
 
 

@@ -37,7 +37,7 @@ def mailing(records: RecordsLevel = "outcomes") -> tuple[App, Queue]:
 
 @asynccontextmanager
 async def client_of(rig: Rig) -> AsyncIterator[AsyncClient]:
-    async with AsyncClient(rig.app, transport=rig.sqs, table=rig.table, clock=rig.clock) as client:
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
         yield client
 
 

@@ -15,6 +15,7 @@ from headgate.errors import InlineFailed, ServiceUnavailable, Stopped
 from headgate.events import HookFailed, JobCancelled, JobCompleted, JobFailed
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
+from tests.support.backends import over
 from tests.unit.workers.rig import Note, Rig, one_lane
 
 _LIMIT_S = 30.0
@@ -115,7 +116,7 @@ def test_a_stop_in_the_harness_and_inline_is_the_jobs_own_failure(
     sqs = MemorySqs(VirtualClock())
     sqs.faults.raise_on("send", ServiceUnavailable("no connection"), times=1000)
     with pytest.raises(InlineFailed):
-        Client(app, transport=sqs.blocking, fallback="inline").submit(stops, Note())
+        Client(app, fallback="inline", backend=over(sqs.blocking)).submit(stops, Note())
 
 
 @pytest.mark.parametrize("hook", [_plain, _async])

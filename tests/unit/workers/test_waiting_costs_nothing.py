@@ -130,7 +130,7 @@ async def test_forty_jobs_of_one_tenant_two_at_a_time() -> None:
         await asyncio.sleep(180)
 
     rig = Rig(app)
-    async with AsyncClient(app, transport=rig.sqs, clock=rig.clock) as client:
+    async with AsyncClient(app, backend=rig.backend) as client:
         await client.submit_many(import_, [Note()] * 40, tenant="org-1")
     async with rig.working():
         await all_end_well(rig, 40, attempts=(1,))

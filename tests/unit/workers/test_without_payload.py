@@ -15,6 +15,7 @@ from headgate.errors import PayloadInvalid
 from headgate.events import JobCompleted
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.testing import Harness
+from tests.support.backends import async_over
 from tests.support.functions import Function
 from tests.unit.workers.rig import Rig
 
@@ -89,7 +90,7 @@ def test_they_are_submitted_without_one_and_run_in_the_harness() -> None:
 async def test_a_worker_runs_them_in_its_loop_and_in_threads() -> None:
     shop = Nightly()
     rig = Rig(shop.app, clock=SystemClock())
-    async with AsyncClient(shop.app, transport=rig.sqs) as client:
+    async with AsyncClient(shop.app, backend=async_over(rig.sqs)) as client:
         for job in shop.jobs:
             await client.submit(job)
         await client.submit_many(shop.bare, [None, None])

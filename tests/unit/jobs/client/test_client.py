@@ -19,7 +19,6 @@ from headgate.jobs.errors import (
     OptionInvalid,
     PartlySubmitted,
     PayloadInvalid,
-    PayloadTooLarge,
     QueueMissing,
     RegionMissing,
     ServiceUnavailable,
@@ -31,6 +30,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import MemorySqs, VirtualClock
+from tests.support.backends import over
 from tests.support.environment import REGION, without_aws
 
 QUEUE = "shop-test-jobs-normal"
@@ -70,10 +70,8 @@ class Bench:
         self.pauses: list[float] = []
         self.client = Client(
             app,
-            transport=self.sqs.blocking,
-            clock=self.clock,
             events=Events(self.events.append),
-            sleep=self.pauses.append,
+            backend=over(self.sqs.blocking, clock=self.clock, sleep=self.pauses.append),
         )
 
     def sent(self, queue: str = QUEUE) -> list[str]:
@@ -157,7 +155,6 @@ def _mutated() -> Email:
         (Unrelated(name="x"), {}, PayloadInvalid, "payload: "),
         (_constructed(), {}, PayloadInvalid, "to: Field required"),
         (_mutated(), {}, PayloadInvalid, "to: Input should be a valid string"),
-        (Email(to="a", body="x" * MAX_MESSAGE_BYTES), {}, PayloadTooLarge, "bytes; SQS takes"),
         (EMAIL, {"delay": timedelta(seconds=-1)}, DelayInvalid, "delay must not be negative"),
         (EMAIL, {"delay": timedelta.max}, DelayInvalid, "ends after the year 9999"),
         (EMAIL, {"at": datetime(2026, 1, 1)}, DelayInvalid, "at=.*no time zone"),  # noqa: DTZ001 - the point
@@ -302,9 +299,8 @@ def test_an_error_in_mid_way_says_what_was_taken_and_what_was_not(
     outage = ServiceUnavailable("gone")
     client = Client(
         app,
-        transport=FailsAfter(bench.sqs.blocking, sends=1, error=outage),
-        clock=bench.clock,
         events=Events(bench.events.append),
+        backend=over(FailsAfter(bench.sqs.blocking, sends=1, error=outage), clock=bench.clock),
     )
     with pytest.raises(PartlySubmitted, match="did not take 13 of 23") as raised:
         client.submit_many(send_email, [EMAIL] * 23)
@@ -317,7 +313,7 @@ def test_an_error_in_mid_way_says_what_was_taken_and_what_was_not(
 def test_a_queue_that_does_not_exist_is_named_with_the_command_that_makes_it(
     app: App, send_email: JobType[Email, None]
 ) -> None:
-    client = Client(app, transport=MemorySqs(VirtualClock()).blocking)
+    client = Client(app, backend=over(MemorySqs(VirtualClock()).blocking))
     with pytest.raises(QueueMissing, match=f"{QUEUE}.*cdk deploy"):
         client.submit(send_email, EMAIL)
 
@@ -373,7 +369,9 @@ def test_what_was_taken_before_a_resend_broke_off_is_not_reported_as_refused(
     events: list[Event] = []
     sqs.faults.fail_entries("send", indexes=[3])
     client = Client(
-        app, transport=sqs.blocking, events=Events(events.append), sleep=lambda _seconds: broken()
+        app,
+        events=Events(events.append),
+        backend=over(sqs.blocking, sleep=lambda _seconds: broken()),
     )
 
     def broken() -> None:

@@ -23,6 +23,7 @@ from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import PartlySubmitted, ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable
+from tests.support.backends import async_over, over
 from tests.unit.workers.rig import Note, Rig
 
 QUEUE = "bank-ledger-normal.fifo"
@@ -147,7 +148,7 @@ async def test_a_clients_batches_keep_each_groups_order(
     sqs = MemorySqs(LoopClock())
     sqs.provision(app.topology)
     flaky = Flaky(sqs, seeded(seed), harm=harm)
-    client = Client(app, transport=flaky, sleep=lambda _seconds: None)
+    client = Client(app, backend=over(flaky, sleep=lambda _seconds: None))
     numbered = entries(account for call in calls for account in call)
     for groups in calls:
         call = [numbered.pop(0) for _ in groups]
@@ -168,7 +169,7 @@ async def test_calls_that_overlap_share_batches_and_keep_each_groups_order(
     sqs.provision(app.topology)
     flaky = AsyncFlaky(sqs, seeded(seed), harm=harm)
     numbered = entries(account for call in calls for account in call)
-    async with AsyncClient(app, transport=flaky, clock=clock) as client:
+    async with AsyncClient(app, backend=async_over(flaky, clock=clock)) as client:
 
         async def submit(call: Sequence[Entry]) -> None:
             try:
@@ -194,7 +195,7 @@ async def test_unique_jobs_keep_their_order_though_the_table_answers_in_another(
     for _ in accounts:
         table.faults.slow_down("replace", rng.random())
     flaky = AsyncFlaky(sqs, rng, harm=harm)
-    async with AsyncClient(app, transport=flaky, clock=clock, table=table) as client:
+    async with AsyncClient(app, backend=async_over(flaky, clock=clock, table=table)) as client:
         calls = [
             client.submit(book, entry, unique=Unique(within=timedelta(minutes=1)))
             for entry in entries(accounts)
@@ -213,7 +214,9 @@ async def test_with_a_spool_calls_that_overlap_an_outage_keep_each_groups_order(
     flaky = AsyncFlaky(sqs, seeded(seed), harm=harm)
     with TemporaryDirectory() as directory:
         client = AsyncClient(
-            app, transport=flaky, clock=clock, spool=Path(directory) / "s", pacing=Pacing(tries=1)
+            app,
+            spool=Path(directory) / "s",
+            backend=async_over(flaky, clock=clock, pacing=Pacing(tries=1)),
         )
         async with client:
             calls = [client.submit(book, entry) for entry in entries(accounts)]
@@ -258,7 +261,7 @@ async def test_a_job_that_runs_inline_submits_to_its_own_group_without_waiting_f
     sqs = MemorySqs(LoopClock())
     sqs.provision(bank.topology)
     sqs.faults.raise_on("send", ServiceUnavailable("down"), times=100)
-    async with AsyncClient(bank, transport=sqs, fallback="inline") as client:
+    async with AsyncClient(bank, fallback="inline", backend=async_over(sqs)) as client:
         async with asyncio.timeout(60):
             await client.submit_many(post, [Entry(account="a", number=n) for n in range(3)])
     assert [number for number in ran if number < 10] == [0, 1, 2]
@@ -281,7 +284,7 @@ def test_what_an_inline_handler_submits_in_plain_code_keeps_its_order() -> None:
         def send(self, _queue: str, _messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
             raise ServiceUnavailable("down")
 
-    client = Client(bank, transport=Down(), sleep=lambda _seconds: None, fallback="inline")
+    client = Client(bank, fallback="inline", backend=over(Down(), sleep=lambda _seconds: None))
     client.submit(post, Entry(account="a", number=0))
     assert ran == [*range(20)]
 
@@ -292,8 +295,8 @@ async def test_groups_share_requests_though_a_batch_has_one_of_each() -> None:
     sqs.provision(app.topology)
     flaky, async_flaky = Flaky(sqs, seeded(1), harm=0), AsyncFlaky(sqs, seeded(1), harm=0)
     submitted = entries(number % 11 for number in range(110))
-    Client(app, transport=flaky).submit_many(book, submitted)
-    async with AsyncClient(app, transport=async_flaky, clock=clock) as client:
+    Client(app, backend=over(flaky)).submit_many(book, submitted)
+    async with AsyncClient(app, backend=async_over(async_flaky, clock=clock)) as client:
         await client.submit_many(book, submitted)
     assert [len(batch) for batch in flaky.batches] == [10] * 11
     assert len(async_flaky.batches) <= 30
@@ -304,6 +307,6 @@ async def test_a_small_job_does_not_overtake_a_large_one_that_a_thread_checks() 
     sqs.provision(app.topology)
     sizes = [100_000, 0, 70_000, 0]
     calls = [Entry(account="a", number=at, text="y" * size) for at, size in enumerate(sizes)]
-    async with AsyncClient(app, transport=sqs, clock=LoopClock()) as client:
+    async with AsyncClient(app, backend=async_over(sqs, clock=LoopClock())) as client:
         await asyncio.gather(*(client.submit(book, call) for call in calls))
     assert accepted(sqs) == calls

@@ -33,6 +33,7 @@ from headgate.jobs.errors import (
 from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.jobs.values.durations import Duration
+from tests.support.backends import async_over, over
 from tests.support.story import JOB, START, Story
 
 
@@ -72,13 +73,16 @@ class Bench:
         if self.kind == "plain":
             return Client(
                 self.app,
-                transport=self.sqs.blocking,
-                table=self.table.blocking,
-                clock=self.clock,
-                sleep=self._sleep,
+                backend=over(
+                    self.sqs.blocking,
+                    table=self.table.blocking,
+                    clock=self.clock,
+                    sleep=self._sleep,
+                ),
             )
         return AsyncClient(
-            self.app, transport=self.sqs, table=self.table, clock=self.clock, sleep=self._asleep
+            self.app,
+            backend=async_over(self.sqs, table=self.table, clock=self.clock, sleep=self._asleep),
         )
 
     def _sleep(self, seconds: float) -> None:
@@ -423,13 +427,16 @@ async def test_a_job_that_waits_in_a_schedule_ends_with_it(kind: Literal["plain"
 # --- closing -------------------------------------------------------------------------------------
 
 
-async def test_a_handle_of_a_closed_async_client_says_so() -> None:
+async def test_a_handle_of_a_closed_async_client_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = App("shop", records="outcomes")
     app.define("capture", Payment)
-    client = AsyncClient(app, transport=MemorySqs(VirtualClock()))
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    client = AsyncClient(app)
     async with client:
         job = client.handle(JOB)
-    with pytest.raises(ConfigurationError, match="is closed: ask within its `async with`"):
+    with pytest.raises(ConfigurationError, match="within the `async with` of its client"):
         await job.state()
 
 

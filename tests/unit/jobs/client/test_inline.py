@@ -26,7 +26,7 @@ from headgate import (
 )
 from headgate.jobs.client.inline import LONGEST_S
 from headgate.jobs.core.batcher import Pacing
-from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.events import (
     Event,
     JobCompleted,
@@ -46,6 +46,7 @@ from headgate.jobs.errors import (
     ServiceUnavailable,
 )
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from tests.support.backends import async_over, over
 from tests.support.spool_bench import EMAIL, FOR_EVER, NORMAL, Email
 
 OUTAGE = ServiceUnavailable("no connection")
@@ -113,8 +114,8 @@ class Rig:
         self.table = MemoryTable(self.clock)
         self.sqs.provision(self.app.topology)
         self.sqs.faults.raise_on("send", OUTAGE, times=FOR_EVER)
+        self.clients_clock: Clock = SystemClock()
         self.options: dict[str, Any] = {
-            "clock": SystemClock(),
             "events": Events(self.events.append),
             "fallback": "inline",
         }
@@ -138,7 +139,9 @@ class Blocking:
 
     def __init__(self, rig: Rig) -> None:
         self.plain = Client(
-            rig.app, transport=rig.sqs.blocking, table=rig.table.blocking, **rig.options
+            rig.app,
+            backend=over(rig.sqs.blocking, table=rig.table.blocking, clock=rig.clients_clock),
+            **rig.options,
         )
 
     async def submit(self, *args: Any, **overrides: Any) -> JobHandle[Any]:
@@ -150,7 +153,11 @@ class Blocking:
 
 def make_async(rig: Rig) -> AsyncClient:
     return AsyncClient(
-        rig.app, transport=rig.sqs, table=rig.table, pacing=Pacing(tries=1), **rig.options
+        rig.app,
+        backend=async_over(
+            rig.sqs, table=rig.table, clock=rig.clients_clock, pacing=Pacing(tries=1)
+        ),
+        **rig.options,
     )
 
 
@@ -324,7 +331,7 @@ async def test_a_missing_handler_is_an_error_of_the_first_submission_and_not_of_
 
 def test_handlers_are_imported_when_the_client_is_entered() -> None:
     app = App("shop", stage="test", handlers=["no.such.module"])
-    client = Client(app, transport=MemorySqs(VirtualClock()).blocking, fallback="inline")
+    client = Client(app, fallback="inline", backend=over(MemorySqs(VirtualClock()).blocking))
     with pytest.raises(AppImportError, match=r"no\.such\.module"), client:
         pass
 
@@ -382,7 +389,7 @@ async def test_a_chain_of_jobs_nests_no_thread_and_no_call_per_level(
 
 @both
 async def test_a_chain_without_an_end_is_ended_after_a_minute(rig: Rig, make: Make) -> None:
-    clock = rig.options["clock"] = VirtualClock()
+    clock = rig.clients_clock = VirtualClock()
 
     @rig.app.job("chain", retry=AT_ONCE)
     async def chain(email: Email, ctx: JobContext) -> None:
@@ -400,7 +407,7 @@ async def test_a_chain_without_an_end_is_ended_after_a_minute(rig: Rig, make: Ma
 async def test_what_a_job_submitted_and_a_minute_had_no_room_for_is_told(
     rig: Rig, make: Make
 ) -> None:
-    clock = rig.options["clock"] = VirtualClock()
+    clock = rig.clients_clock = VirtualClock()
 
     @rig.app.job("slow")
     async def slow(_email: Email) -> None:
@@ -422,7 +429,7 @@ async def test_what_a_job_submitted_and_a_minute_had_no_room_for_is_told(
 async def test_of_a_long_list_what_a_minute_has_no_room_for_is_refused_as_without_a_fallback(
     rig: Rig, make: Make
 ) -> None:
-    clock = rig.options["clock"] = VirtualClock()
+    clock = rig.clients_clock = VirtualClock()
 
     @rig.app.job("slow")
     async def slow(_email: Email) -> None:

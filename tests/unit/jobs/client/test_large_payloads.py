@@ -21,6 +21,7 @@ from headgate.jobs.errors import (
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.testing import Harness, MemorySqs, MemoryStore, VirtualClock
+from tests.support.backends import async_over, over
 
 QUEUE = "shop-jobs-normal"
 
@@ -44,12 +45,13 @@ class Bench:
             self.sqs.provision(app.topology)
         self.client = Client(
             app,
-            transport=self.sqs.blocking,
-            store=self.store.blocking,
-            clock=clock,
-            sleep=clock.advance,
+            backend=over(
+                self.sqs.blocking, store=self.store.blocking, clock=clock, sleep=clock.advance
+            ),
         )
-        self.async_client = AsyncClient(app, transport=self.sqs, store=self.store, clock=clock)
+        self.async_client = AsyncClient(
+            app, backend=async_over(self.sqs, store=self.store, clock=clock)
+        )
 
     def payloads(self) -> list[Any]:
         """Return the submitted payloads, read as by a worker."""
@@ -167,18 +169,16 @@ async def test_the_object_is_there_before_the_message(app: App, by: str) -> None
     assert len(bench.store.objects) == 1
 
 
-async def test_a_client_without_a_store_sends_what_sqs_takes_and_refuses_what_it_does_not(
-    app: App, by: str
+async def test_a_payload_too_large_to_be_kept_is_refused_before_anything_is_sent(
+    app: App, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("headgate.jobs.client.large_payloads.LARGEST", 500_000)
     bench = Bench(app)
-    bench.client = Client(app, transport=bench.sqs.blocking)
-    bench.async_client = AsyncClient(app, transport=bench.sqs)
 
-    await submit(bench, by, LARGE)
-    with pytest.raises(PayloadTooLarge, match=r"'note' would have 1,0\d\d,\d\d\d bytes; SQS takes"):
-        await submit(bench, by, Note(text="y" * MAX_MESSAGE_BYTES))
-
-    assert bench.payloads() == [LARGE.model_dump()]
+    with pytest.raises(PayloadTooLarge, match=r"'note' .* at most 500,000 are kept"):
+        await submit(bench, by, Note(text="y" * 600_000))
+    assert bench.payloads() == []
+    assert bench.store.objects == {}
 
 
 def test_a_harness_shows_and_runs_large_payloads_like_others(app: App) -> None:

@@ -20,17 +20,11 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def client_on(bench: Bench, **options: Any) -> Client:
-    given: dict[str, Any] = {
-        "table": bench.table.blocking,
-        "store": bench.store.blocking,
-        "clock": bench.clock,
-    }
-    return Client(bench.app, transport=bench.sqs.blocking, **given | options)
+    return Client(bench.app, backend=bench.backend, **options)
 
 
 def async_client_on(bench: Bench, **options: Any) -> AsyncClient:
-    given: dict[str, Any] = {"table": bench.table, "store": bench.store, "clock": bench.clock}
-    return AsyncClient(bench.app, transport=bench.sqs, **given | options)
+    return AsyncClient(bench.app, backend=bench.backend, **options)
 
 
 @pytest.mark.parametrize("delay", [timedelta(0), timedelta(minutes=5), timedelta(days=3)])

@@ -25,6 +25,7 @@ from headgate.jobs.errors import (
 from headgate.jobs.schedules.reading import AT_ONCE
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, VirtualClock
+from tests.support.backends import async_over, over
 
 NIGHTLY = cron("0 2 * * ? *")
 
@@ -80,10 +81,9 @@ class Shop:
         self.client = self.client_of(self.app)
         self.async_client = AsyncClient(
             self.app,
-            transport=MemorySqs(self.clock),
-            scheduler=self.scheduler,
-            clock=self.clock,
-            sleep=self._pause,
+            backend=async_over(
+                MemorySqs(self.clock), scheduler=self.scheduler, clock=self.clock, sleep=self._pause
+            ),
         )
 
     def declared(self, **options: Any) -> tuple[App, JobType[Report, None]]:
@@ -95,10 +95,12 @@ class Shop:
     def client_of(self, app: App) -> Client:
         return Client(
             app,
-            transport=MemorySqs(self.clock).blocking,
-            scheduler=self.scheduler.blocking,
-            clock=self.clock,
-            sleep=self.paused_s.append,
+            backend=over(
+                MemorySqs(self.clock).blocking,
+                scheduler=self.scheduler.blocking,
+                clock=self.clock,
+                sleep=self.paused_s.append,
+            ),
         )
 
     async def _pause(self, seconds: float) -> None:

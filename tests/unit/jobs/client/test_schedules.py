@@ -37,6 +37,8 @@ from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.schedules.firing import input_of, read_scheduled, schedule_input
 from headgate.jobs.schedules.registry import ScheduleInfo, times_of
 from headgate.jobs.testing import Harness, VirtualClock
+from tests.support.backends import async_over, over
+from tests.support.bridge import DeployedBridge
 from tests.support.shells import Awaited
 
 NIGHTLY = cron("0 2 * * ? *")
@@ -85,9 +87,9 @@ class Shop:
         sqs, scheduler = self.jobs.sqs, self.jobs.scheduler
         if self.kind == "Client":
             return Client(
-                self.app, transport=sqs.blocking, scheduler=scheduler.blocking, clock=clock
+                self.app, backend=over(sqs.blocking, scheduler=scheduler.blocking, clock=clock)
             ).schedules
-        client = AsyncClient(self.app, transport=sqs, scheduler=scheduler, clock=clock)
+        client = AsyncClient(self.app, backend=async_over(sqs, scheduler=scheduler, clock=clock))
         return cast("Schedules", Awaited(client.schedules))
 
     def deploy(self) -> None:
@@ -517,7 +519,7 @@ def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
         "attempt_number": "1",
     }
     assert firing["payload"] == {}
-    shop.jobs._fire(json.dumps(firing))
+    DeployedBridge(shop.jobs.sqs, shop.jobs.table, shop.jobs.clock)(json.dumps(firing))
     shop.jobs.drain()
     assert ran == ["tick", "tick"]
 

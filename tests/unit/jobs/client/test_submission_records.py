@@ -12,6 +12,7 @@ from headgate.jobs.core.events import Event, Events, RecordsFailed
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.items import partition
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable, VirtualClock
+from tests.support.backends import async_over, over
 
 
 class Note(BaseModel):
@@ -29,7 +30,7 @@ def test_a_submission_of_a_type_with_full_records_is_written_down() -> None:
     app, clock = declared(), VirtualClock()
     table, sqs = MemoryTable(clock), MemorySqs(clock)
     sqs.provision(app.topology)
-    with Client(app, transport=sqs.blocking, table=table.blocking, clock=clock) as client:
+    with Client(app, backend=over(sqs.blocking, table=table.blocking, clock=clock)) as client:
         jobs = client.submit_many(app.types["full"], [Note()] * 60, tenant="org-1")
         client.submit(app.types["plain"], Note())
     assert table.calls == ["put"] * 3, "60 items, 25 to a request, and none for the other type"
@@ -55,11 +56,8 @@ def test_a_submission_that_can_not_be_written_down_is_submitted_all_the_same() -
     table.faults.leave_unprocessed(times=100)
     with Client(
         app,
-        transport=sqs.blocking,
-        table=table.blocking,
-        clock=clock,
         events=Events(heard.append),
-        sleep=lambda _seconds: None,
+        backend=over(sqs.blocking, table=table.blocking, clock=clock, sleep=lambda _seconds: None),
     ) as client:
         client.submit(app.types["full"], Note())
         client.submit(app.types["full"], Note())
@@ -76,7 +74,9 @@ async def test_an_event_loop_waits_for_no_record_of_what_it_submits() -> None:
     heard: list[Event] = []
     table.faults.slow_down("put", 60, times=1)
     events = Events(heard.append)
-    async with AsyncClient(app, transport=sqs, table=table, clock=clock, events=events) as client:
+    async with AsyncClient(
+        app, events=events, backend=async_over(sqs, table=table, clock=clock)
+    ) as client:
         began = clock.monotonic()
         first = await client.submit(app.types["full"], Note())
         await client.submit_many(app.types["full"], [Note()] * 60)
@@ -85,6 +85,8 @@ async def test_an_event_loop_waits_for_no_record_of_what_it_submits() -> None:
     assert len(table.calls) <= 5
 
     table.faults.raise_on("put", ServiceUnavailable("gone"), times=10)
-    async with AsyncClient(app, transport=sqs, table=table, clock=clock, events=events) as client:
+    async with AsyncClient(
+        app, events=events, backend=async_over(sqs, table=table, clock=clock)
+    ) as client:
         await client.submit(app.types["full"], Note())
     assert [event.error for event in heard if isinstance(event, RecordsFailed)] == ["gone"]

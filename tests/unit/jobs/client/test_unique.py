@@ -38,8 +38,14 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.messages.envelope import UniqueBy, parse
 from headgate.jobs.submission.prepare import prepare_many
-from headgate.jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable, VirtualClock
-from headgate.workers.worker import Worker
+from headgate.jobs.testing import (
+    Harness,
+    LoopClock,
+    MemoryBackend,
+    MemorySqs,
+    MemoryTable,
+)
+from tests.support.backends import async_over, over
 from tests.unit.workers.rig import Wire
 
 HOUR = timedelta(hours=1)
@@ -309,7 +315,9 @@ async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> 
     sqs.provision(app.topology)
     wire = Wire(sqs)
     wire.requests["send"] = lambda: asyncio.sleep(0.5)
-    clients = [AsyncClient(app, transport=wire, table=table, clock=clock) for _ in range(10)]
+    clients = [
+        AsyncClient(app, backend=async_over(wire, table=table, clock=clock)) for _ in range(10)
+    ]
     handles = await asyncio.gather(
         *(client.submit(sync, Sync()) for client in clients for _ in range(10))
     )
@@ -332,8 +340,8 @@ async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
     hung = Wire(sqs)
     hung.requests["send"] = lambda: asyncio.sleep(4 * PENDING_S)
     async with (
-        AsyncClient(app, transport=hung, table=table, clock=clock) as slow,
-        AsyncClient(app, transport=sqs, table=table, clock=clock) as other,
+        AsyncClient(app, backend=async_over(hung, table=table, clock=clock)) as slow,
+        AsyncClient(app, backend=async_over(sqs, table=table, clock=clock)) as other,
     ):
         first = asyncio.create_task(slow.submit(sync, Sync()))
         await asyncio.sleep(1)
@@ -367,7 +375,7 @@ def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
     told: Any = Told()
     with (
         mock.patch("headgate.jobs.client.unique.RENEWED_S", 0.001),
-        Client(bench.app, transport=hung, table=told, clock=bench.clock) as client,
+        Client(bench.app, backend=over(hung, table=told, clock=bench.clock)) as client,
     ):
         handle = client.submit(bench.job, Sync())
     assert not written[1].data["sent"]
@@ -383,7 +391,7 @@ async def test_calls_that_want_the_same_keys_in_another_order_do_not_wait_for_ea
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
     shops = [Sync(shop=str(number)) for number in range(20)]
-    async with AsyncClient(app, transport=sqs, table=table, clock=clock) as client:
+    async with AsyncClient(app, backend=async_over(sqs, table=table, clock=clock)) as client:
         forth, back = await asyncio.gather(
             client.submit_many(sync, shops), client.submit_many(sync, shops[::-1])
         )
@@ -582,15 +590,13 @@ def test_a_handler_submits_what_is_unique_and_learns_whose_job_it_is(kind: str) 
     assert len(jobs.completed(sync)) == 1
 
 
-def test_a_client_of_its_own_table_opens_none_for_what_is_not_unique() -> None:
+def test_a_job_that_is_not_unique_asks_the_table_nothing() -> None:
     app = App("shop")
     sync = app.define("sync", Sync)
-    clock = Harness(app).clock
-    sqs = MemorySqs(clock)
-    sqs.provision(app.topology)
-    with Client(app, transport=sqs.blocking, clock=clock) as client:
+    backend = MemoryBackend(app)
+    with Client(app, backend=backend) as client:
         client.submit(sync, Sync())
-        assert client._own_table is None
+    assert backend.table.calls == []
 
 
 def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None:
@@ -603,13 +609,3 @@ def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None
         assert became.duplicate_of is None
     assert bench.waiting == [submission.id]
     assert not bench.heard(JobDeduplicated)
-
-
-async def test_a_worker_that_could_not_see_what_was_replaced_does_not_start() -> None:
-    app = App("shop")
-
-    @app.job("index", unique=Unique(within=HOUR, keep="last"))
-    async def index(_sync: Sync) -> None: ...
-
-    with pytest.raises(ConfigurationError, match=r"Unique\(keep='last'\) \('index'\).*table"):
-        Worker(app, MemorySqs(VirtualClock()))

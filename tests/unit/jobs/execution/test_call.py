@@ -18,6 +18,7 @@ from headgate.jobs.execution.outcome import Done, Failed, Interrupted
 from headgate.jobs.execution.run import Executor, Run
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.testing import LoopClock, MemorySqs
+from tests.support.backends import async_over
 from tests.unit.workers.rig import MAIL, Note, one_lane
 
 pytestmark = pytest.mark.looptime
@@ -46,7 +47,7 @@ def _means(**of_the_host: Any) -> Means:
 async def _run_of(job: JobType[Note, Any], text: str, means: Means) -> Run:
     sqs = MemorySqs(CLOCK)
     sqs.provision(APP.topology)
-    async with AsyncClient(APP, transport=sqs, clock=CLOCK) as client:
+    async with AsyncClient(APP, backend=async_over(sqs, clock=CLOCK)) as client:
         await client.submit(job, Note(text=text))
     [message] = await sqs.receive(MAIL, limit=1, wait_s=0)
     queue = APP.topology.queues[0]

@@ -21,6 +21,7 @@ from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.schedules.inputs import Input, read_input
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
+from tests.support.backends import over
 from tests.support.bridge import DeployedBridge
 
 QUEUE = "shop-jobs-normal"
@@ -151,10 +152,7 @@ def test_a_delayed_submission_whose_invocation_is_repeated_is_sent_once() -> Non
     bench = Bench()
     scheduler = MemoryScheduler(bench.clock, fire=bench.bridge)
     client = Client(
-        bench.app,
-        transport=bench.sqs.blocking,
-        scheduler=scheduler.blocking,
-        clock=bench.clock,
+        bench.app, backend=over(bench.sqs.blocking, scheduler=scheduler.blocking, clock=bench.clock)
     )
     client.submit(bench.report, {}, delay=timedelta(days=3))
     bench.clock.advance(timedelta(days=3))

@@ -35,6 +35,7 @@ from headgate.jobs.schedules.delayed_job import (
 )
 from headgate.jobs.schedules.inputs import parse_input
 from headgate.jobs.testing import Harness, MemoryScheduler, MemorySqs, VirtualClock
+from tests.support.backends import async_over, over
 
 QUEUE = "shop-test-jobs-normal"
 
@@ -147,7 +148,7 @@ def test_a_client_whose_clock_is_behind_goes_by_the_scheduler_s() -> None:
     clock, behind = VirtualClock(), VirtualClock()
     sqs, scheduler = MemorySqs(clock), MemoryScheduler(clock)
     scheduler.lingers = timedelta(minutes=10)
-    client = Client(app, transport=sqs.blocking, scheduler=scheduler.blocking, clock=behind)
+    client = Client(app, backend=over(sqs.blocking, scheduler=scheduler.blocking, clock=behind))
     job = client.submit(note, Note(), delay=timedelta(hours=1))
     clock.advance(timedelta(hours=1))
     behind.advance(timedelta(minutes=56))
@@ -284,7 +285,7 @@ def test_a_refusal_of_the_scheduler_is_raised_as_one_of_sqs(jobs_in_all: int) ->
     scheduler = MemoryScheduler(clock)
     scheduler.error = AccessDenied("no")
     sqs = MemorySqs(clock)
-    client = Client(app, transport=sqs.blocking, scheduler=scheduler.blocking, clock=clock)
+    client = Client(app, backend=over(sqs.blocking, scheduler=scheduler.blocking, clock=clock))
     with pytest.raises(AccessDenied):
         client.submit_many(note, [Note()] * jobs_in_all, delay=timedelta(days=1))
 
@@ -302,7 +303,9 @@ async def test_what_was_scheduled_before_the_scheduler_failed_is_not_reported_as
                 raise AccessDenied("no more")
             return await super().create(schedule, token=token)
 
-    client = AsyncClient(app, transport=MemorySqs(clock), scheduler=Failing(clock), clock=clock)
+    client = AsyncClient(
+        app, backend=async_over(MemorySqs(clock), scheduler=Failing(clock), clock=clock)
+    )
     with pytest.raises(PartlySubmitted) as refused:
         await client.submit_many(note, [Note()] * 5, delay=timedelta(days=1))
     assert len(refused.value.refusals) == 3
@@ -425,10 +428,8 @@ def test_a_spool_keeps_no_delayed_job_since_it_would_send_it_at_once(tmp_path: P
     with (
         Client(
             app,
-            transport=sqs.blocking,
-            scheduler=scheduler.blocking,
-            clock=clock,
             spool=tmp_path / "spool",
+            backend=over(sqs.blocking, scheduler=scheduler.blocking, clock=clock),
         ) as client,
         pytest.raises(ServiceUnavailable),
     ):

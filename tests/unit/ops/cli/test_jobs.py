@@ -19,6 +19,7 @@ from headgate.ops.views.job import (
     EXIT_UNKNOWN,
     exit_code,
 )
+from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
 from tests.support.story import JOB, START, Story
 
@@ -34,7 +35,9 @@ def table(monkeypatch: pytest.MonkeyPatch) -> BlockingTable:
 
     def client(app: App) -> Client:
         sqs.provision(app.topology)
-        return Client(app, transport=sqs.blocking, table=table, clock=clock, sleep=clock.advance)
+        return Client(
+            app, backend=over(sqs.blocking, table=table, clock=clock, sleep=clock.advance)
+        )
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     return table

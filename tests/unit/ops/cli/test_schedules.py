@@ -14,6 +14,7 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.errors import ScheduleGroupMissing
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import MemoryScheduler, MemorySqs
+from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
 
 APP = "cli_shop:app"
@@ -32,7 +33,7 @@ class Shop:
 
     def _client(self, app: App) -> Client:
         self.sqs.provision(app.topology)
-        return Client(app, transport=self.sqs.blocking, scheduler=self.scheduler.blocking)
+        return Client(app, backend=over(self.sqs.blocking, scheduler=self.scheduler.blocking))
 
     def create(self, name: str, when: Schedule = NIGHTLY) -> None:
         app = load_app(APP)

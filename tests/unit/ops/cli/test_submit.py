@@ -15,6 +15,7 @@ from headgate.jobs.errors import QueueMissing
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.job import EXIT_FAILED, EXIT_UNFINISHED
+from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
 from tests.support.story import START, Story
 
@@ -28,7 +29,7 @@ def sqs(monkeypatch: pytest.MonkeyPatch) -> MemorySqs:
 
     def client(app: App, *, transport: BlockingTransport | None = None) -> Client:
         sqs.provision(app.topology)
-        return Client(app, transport=transport or sqs.blocking)
+        return Client(app, backend=over(transport or sqs.blocking))
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     return sqs
@@ -106,7 +107,7 @@ def test_an_error_of_aws_is_one_line_and_exit_code_1(
     headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def client(app: App) -> Client:
-        return Client(app, transport=MemorySqs(VirtualClock()).blocking)
+        return Client(app, backend=over(MemorySqs(VirtualClock()).blocking))
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     ended = headgate("submit", "send-email", ADA, app="cli_shop:app")
@@ -125,7 +126,9 @@ def table(monkeypatch: pytest.MonkeyPatch) -> BlockingTable:
 
     def client(app: App) -> Client:
         sqs.provision(app.topology)
-        return Client(app, transport=sqs.blocking, table=table, clock=clock, sleep=clock.advance)
+        return Client(
+            app, backend=over(sqs.blocking, table=table, clock=clock, sleep=clock.advance)
+        )
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     return table

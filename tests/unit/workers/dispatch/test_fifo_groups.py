@@ -66,7 +66,7 @@ def _books(retry: Retry | None = None) -> tuple[Rig, Ledger, JobType[Entry, None
 
 
 async def _post(rig: Rig, job: JobType[Entry, None], account: str, count: int) -> None:
-    async with AsyncClient(rig.app, transport=rig.sqs, clock=rig.clock) as client:
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
         entries = [Entry(account=account, number=number) for number in range(count)]
         await client.submit_many(job, entries)
 
@@ -151,7 +151,7 @@ async def test_a_slow_group_keeps_no_other_groups_messages_from_being_received()
 @pytest.mark.looptime
 async def test_a_cancelled_job_that_waits_in_its_group_lets_those_after_it_go_on() -> None:
     rig, ledger, post = _books()
-    async with AsyncClient(rig.app, transport=rig.sqs, table=rig.table, clock=rig.clock) as client:
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
         entries = [Entry(account="a", number=number) for number in range(4)]
         handles = await client.submit_many(post, entries)
         ledger.takes_s = 60

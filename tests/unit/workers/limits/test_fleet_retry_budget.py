@@ -28,6 +28,7 @@ from headgate.jobs.testing import LoopClock, MemoryTable
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.limits.fleet_retry_budget import PATIENCE_S, FleetBudget
 from headgate.workers.worker import Worker
+from tests.support.backends import async_over
 from tests.unit.workers.rig import Note, Rig
 
 pytestmark = pytest.mark.looptime
@@ -183,13 +184,10 @@ def _app(on_exhausted: OnExhausted = "wait") -> App:
 def _worker(rig: Rig, name: str) -> Worker:
     return Worker(
         rig.app,
-        rig.sqs,
+        async_over(rig.sqs, table=rig.table, clock=rig.clock, rng=random.Random(name)),  # noqa: S311 - spreads pauses
         WorkerSettings(concurrency=100),
-        table=rig.table,
         name=name,
-        clock=rig.clock,
         events=Events(rig.hear),
-        rng=random.Random(name),  # noqa: S311 - spreads pauses
     )
 
 

@@ -40,11 +40,11 @@ from headgate.jobs.core.events import (
 from headgate.jobs.core.limits import OnExhausted
 from headgate.jobs.core.ports import VisibilityChange
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
+from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.items import Mark
-from headgate.jobs.testing import MemorySqs
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
+from tests.support.backends import async_over
 from tests.support.records import mark
 from tests.unit.workers.rig import MAIL, Note, Rig, one_lane
 
@@ -408,13 +408,10 @@ def _second(
 ) -> Worker:
     return Worker(
         rig.app,
-        rig.sqs,
+        async_over(rig.sqs, table=rig.table, clock=rig.clock, rng=random.Random(name)),  # noqa: S311 - spreads pauses
         WorkerSettings(**settings),
-        table=rig.table,
         name=name,
-        clock=rig.clock,
         events=Events(hear or rig.hear),
-        rng=random.Random(name),  # noqa: S311 - spreads pauses
     )
 
 
@@ -515,12 +512,6 @@ async def test_a_table_that_is_away_gives_up_no_retry_and_puts_none_off_for_long
         dependency.is_up = True
         await rig.happens(JobCompleted, 90)
     assert rig.heard(BudgetSpent) == []
-
-
-def test_a_limit_of_the_fleet_without_a_table_is_refused() -> None:
-    rig_app = _app(rate_limit=RateLimit(100, scope="fleet"))
-    with pytest.raises(ConfigurationError, match="leased in its table"):
-        Worker(rig_app, MemorySqs(None))  # type: ignore[arg-type]  # nothing is asked of it
 
 
 @pytest.mark.looptime

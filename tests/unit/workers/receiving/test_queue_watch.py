@@ -15,6 +15,7 @@ from headgate.jobs.testing import LoopClock
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.observability.health import Health, Status
 from headgate.workers.worker import Worker
+from tests.support.backends import async_over
 from tests.unit.workers.rig import MAIL, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
@@ -151,11 +152,9 @@ def _other(rig: Rig) -> Worker:
     """Return one more worker of the same fleet."""
     return Worker(
         rig.app,
-        rig.wire,
+        async_over(rig.wire, table=rig.table, clock=rig.clock),
         WorkerSettings(),
-        table=rig.table,
         name="other",
-        clock=rig.clock,
         events=Events(rig.hear),
     )
 

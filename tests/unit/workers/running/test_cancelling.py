@@ -40,12 +40,12 @@ def mailing(records: RecordsLevel = "failures", **options: Any) -> tuple[App, Qu
 
 
 async def cancel(rig: Rig, job_id: str, reason: str = "a mistake") -> None:
-    async with AsyncClient(rig.app, transport=rig.sqs, table=rig.table, clock=rig.clock) as client:
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
         await client.handle(job_id).cancel(reason)
 
 
 async def state(rig: Rig, job_id: str) -> JobState:
-    async with AsyncClient(rig.app, transport=rig.sqs, table=rig.table, clock=rig.clock) as client:
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
         return await client.handle(job_id).state()
 
 

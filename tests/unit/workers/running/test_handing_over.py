@@ -44,6 +44,7 @@ from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing import MemoryScheduler
 from headgate.jobs.testing.inspection import StoredMessage
+from tests.support.backends import async_over
 from tests.support.bridge import DeployedBridge
 from tests.unit.workers.rig import MAIL, Gate, Note, Rig, one_lane
 
@@ -164,7 +165,7 @@ async def test_a_delayed_job_that_is_retried_and_deferred_for_long_runs_each_tim
 
     rig = Scheduled(app)
     async with AsyncClient(
-        app, transport=rig.sqs, scheduler=rig.schedules, clock=rig.clock
+        app, backend=async_over(rig.sqs, scheduler=rig.schedules, clock=rig.clock)
     ) as client:
         await client.submit(charge, Note(), delay=timedelta(hours=13))
     for kind, times in ((JobRetryScheduled, 1), (JobDeferred, 1), (JobDeferred, 2)):
@@ -266,9 +267,8 @@ async def test_a_wait_that_no_schedule_can_hold_is_waited_out_in_a_message_sent_
     why: str,
 ) -> None:
     app, charge, made = daily(attempts=2)
+    app.long_delays = why != "no scheduler"
     rig = Scheduled(app)
-    if why == "no scheduler":
-        rig.scheduler = None
     if why == "refused":
         rig.schedules.error = AccessDenied("no scheduler:CreateSchedule")
     # In a schedule the text is escaped once more.
@@ -528,8 +528,6 @@ async def test_jobs_of_every_kind_of_wait_live_through_a_fortnight_under_workers
         waiting("poll", Retry(max_attempts=2), 8, later=40 * 3_600),
     ]
     rig = Scheduled(app)
-    if not long_delays:
-        rig.scheduler = None
     ids = [(await rig.submit(each))[0] for each in types]
     ends = rig.clock.now() + timedelta(days=15)
     while (due := rig.next_due()) is not None and due < ends:

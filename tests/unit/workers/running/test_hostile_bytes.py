@@ -94,7 +94,7 @@ def test_a_function_parks_a_message_with_a_lone_surrogate(
     twisted: Callable[[ReceivedMessage], ReceivedMessage],
 ) -> None:
     function = Function(_app(), queue=_QUEUE)
-    with Client(function.app, transport=function.sqs.blocking, clock=function.clock) as client:
+    with Client(function.app, backend=function.backend) as client:
         client.submit(function.app.types["echo"], Note(text="hello"))
     _twist(function.sqs, twisted)
     try:
@@ -206,7 +206,7 @@ def test_whatever_reading_a_message_raises_a_function_parks_it(
     fault: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = Function(_app(), queue=_QUEUE)
-    with Client(function.app, transport=function.sqs.blocking, clock=function.clock) as client:
+    with Client(function.app, backend=function.backend) as client:
         client.submit(function.app.types["echo"], Note(text="hello"))
     _break_reading(fault, monkeypatch)
     try:
@@ -231,7 +231,7 @@ async def test_a_validator_that_calls_exit_costs_its_own_message_alone() -> None
     app.job("echo")(_never)
     app.types["echo"].payload = Exits
     rig = Rig(app)
-    with Client(other, transport=rig.sqs.blocking, clock=rig.clock) as client:
+    with Client(other, backend=rig.backend) as client:
         client.submit(other.define("echo", Note), Note(text="hello"))
     async with rig.working():
         async with asyncio.timeout(60):

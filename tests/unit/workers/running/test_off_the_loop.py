@@ -19,6 +19,7 @@ from headgate.jobs.records.results import is_large
 from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
 from headgate.workers.isolation import protocol
 from headgate.workers.isolation.protocol import Kind
+from tests.support.backends import async_over
 from tests.unit.lambdas.test_consume import Function
 from tests.unit.workers.rig import Note, Rig
 
@@ -78,7 +79,7 @@ def _rig(**options: Any) -> Rig:
 
 
 async def _submit(rig: Rig, text: str) -> None:
-    async with AsyncClient(rig.app, transport=rig.sqs, store=rig.store, clock=rig.clock) as client:
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
         await client.submit(rig.app.types["echo"], Text(text=text))
     Threads.validated.clear()
 
@@ -111,7 +112,7 @@ def test_a_function_reads_and_writes_what_is_large_in_threads(size: int) -> None
         return text
 
     function = Function(app, queue="shop-jobs-normal")
-    with Client(app, transport=function.sqs.blocking, clock=function.clock) as client:
+    with Client(app, backend=function.backend) as client:
         client.submit(echo, Text(text="y" * size))
     Threads.validated.clear()
     try:
@@ -133,7 +134,7 @@ async def test_the_harness_and_inline_read_what_is_large_in_threads(size: int) -
     sqs.faults.raise_on("send", ServiceUnavailable("no connection"), times=1000)
     app = _app()
     app.max_message_bytes = 1_048_576
-    await AsyncClient(app, transport=sqs, fallback="inline").submit(
+    await AsyncClient(app, fallback="inline", backend=async_over(sqs)).submit(
         app.types["echo"], Text(text="y" * size)
     )
     assert _is_here(Threads.validated[-1:]) is (size == SMALL)
@@ -145,9 +146,7 @@ async def test_a_client_checks_what_is_large_in_threads_and_reads_large_results_
 ) -> None:
     rig, text = _rig(), Text(text="y" * size)
     Threads.validated.clear()
-    async with AsyncClient(
-        rig.app, transport=rig.sqs, store=rig.store, table=rig.table, clock=rig.clock
-    ) as client:
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
         handle = await client.submit(rig.app.types["echo"], text)
         assert _is_here(Threads.validated) is (size == SMALL)
         assert _is_here(Threads.serialised) is (size == SMALL)
@@ -161,14 +160,14 @@ async def test_a_client_checks_what_is_large_in_threads_and_reads_large_results_
 async def test_many_small_payloads_are_checked_in_a_thread() -> None:
     rig, texts = _rig(), [Text(text="y")] * 5_000
     Threads.validated.clear()
-    async with AsyncClient(rig.app, transport=rig.sqs, store=rig.store, clock=rig.clock) as client:
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
         await client.submit_many(rig.app.types["echo"], iter(texts))
     assert not _is_here(Threads.validated)
 
 
 async def test_a_client_that_is_closed_sends_what_a_thread_still_checks() -> None:
     rig = _rig()
-    client = AsyncClient(rig.app, transport=rig.sqs, store=rig.store, clock=rig.clock)
+    client = AsyncClient(rig.app, backend=rig.backend)
     submitting = asyncio.create_task(
         client.submit(rig.app.types["echo"], Text(text="y" * IN_THE_STORE))
     )
@@ -182,7 +181,7 @@ async def test_a_client_that_is_closed_sends_what_a_thread_still_checks() -> Non
 async def test_a_payload_that_does_not_fit_is_unrunnable_whatever_its_size(size: int) -> None:
     rig, other = _rig(), App("shop")
     unchecked = other.define("echo", Note)
-    async with AsyncClient(other, transport=rig.sqs, clock=rig.clock) as client:
+    async with AsyncClient(other, backend=rig.backend) as client:
         await client.submit(unchecked, Note(text="wrong" + "y" * size))
     async with rig.working(**_POLLS):
         [said] = await rig.happens(MessageUnrunnable)

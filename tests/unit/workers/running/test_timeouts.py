@@ -12,6 +12,7 @@ from headgate import App, Client, JobContext, Retry
 from headgate.jobs.core.events import JobCompleted, JobFailed
 from headgate.jobs.errors import InlineFailed, ServiceUnavailable
 from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
+from tests.support.backends import over
 from tests.support.stub_children import StubChildren
 from tests.unit.workers.rig import Note, Rig
 
@@ -95,7 +96,7 @@ def _client(app: App) -> Client:
     """Return a client that runs jobs in place, since SQS can't be reached."""
     sqs = MemorySqs(VirtualClock())
     sqs.faults.raise_on("send", ServiceUnavailable("no connection"), times=1000)
-    return Client(app, transport=sqs.blocking, fallback="inline")
+    return Client(app, fallback="inline", backend=over(sqs.blocking))
 
 
 def test_the_apps_timeout_bounds_jobs_in_the_harness_and_inline() -> None:

@@ -204,9 +204,7 @@ async def test_a_job_that_no_worker_could_run_is_dead_with_its_reason() -> None:
     await rig.sqs.send(MAIL, [OutgoingMessage(body=_body(payload={"text": 5}))])
     async with rig.working():
         await rig.happens(MessageUnrunnable, 3)
-    with Client(
-        rig.app, transport=rig.sqs.blocking, table=rig.table.blocking, clock=rig.clock
-    ) as client:
+    with Client(rig.app, backend=rig.backend) as client:
         handle = client.handle("01960000-0000-7000-8000-000000000000")
         assert handle.state() is JobState.DEAD
         assert handle.history().attempts == ()

@@ -16,6 +16,7 @@ from headgate.jobs.client.spool.policy import Answer, Waiting
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
+from tests.support.backends import async_over, over
 from tests.support.spool_bench import EMAIL, NORMAL, Bench
 
 
@@ -102,7 +103,7 @@ def test_a_submission_waits_while_too_many_came_in_and_goes_on_with_what_leaves(
     leave(bench, 30)
     gate = Gate(bench)
     client = Client(
-        bench.app, transport=gate, clock=bench.clock, events=bench.hub, spool=bench.spool
+        bench.app, events=bench.hub, spool=bench.spool, backend=over(gate, clock=bench.clock)
     )
     with client:
         gate.through.release()  # ten jobs: credit for five
@@ -132,11 +133,9 @@ async def test_on_a_loop_a_submission_waits_likewise(bench: Bench) -> None:
 
     client = AsyncClient(
         bench.app,
-        transport=bench.sqs,
-        clock=bench.clock,
         events=bench.hub,
         spool=bench.spool,
-        pacing=Pacing(tries=1),
+        backend=async_over(bench.sqs, clock=bench.clock, pacing=Pacing(tries=1)),
     )
     with patch.object(bench.sqs, "send", gated):
         async with client:

@@ -15,7 +15,7 @@ import pytest
 
 from headgate import AsyncClient, Client, JobHandle, Priority, Spool, Unique
 from headgate.jobs.core.batcher import Pacing
-from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.events import JobSpooled, JobSubmitted
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import (
@@ -33,10 +33,12 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.items import partition
+from tests.support.backends import async_over, over
 from tests.support.journal import until
 from tests.support.spool_bench import CRITICAL, EMAIL, NORMAL, Bench, Email
 
 OUTAGES = [ServiceUnavailable("no connection"), Throttled("slow down")]
+ONE_TRY = Pacing(tries=1)
 OTHERS = [AccessDenied("no"), CredentialsMissing("none"), QueueMissing(NORMAL)]
 
 
@@ -45,18 +47,26 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def client_on(bench: Bench, **options: Any) -> Client:
-    given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
-    given |= {"table": bench.table.blocking, "store": bench.store.blocking}
-    return Client(
-        bench.app, transport=bench.sqs.blocking, sleep=lambda _seconds: None, **given | options
+def client_on(bench: Bench, clock: Clock | None = None, **options: Any) -> Client:
+    given: dict[str, Any] = {"spool": bench.spool, "events": bench.hub}
+    backend = over(
+        bench.sqs.blocking,
+        table=bench.table.blocking,
+        store=bench.store.blocking,
+        clock=clock or bench.clock,
+        sleep=lambda _seconds: None,
     )
+    return Client(bench.app, backend=backend, **given | options)
 
 
-def async_client_on(bench: Bench, **options: Any) -> AsyncClient:
-    given: dict[str, Any] = {"spool": bench.spool, "clock": bench.clock, "events": bench.hub}
-    given |= {"pacing": Pacing(tries=1), "table": bench.table, "store": bench.store}
-    return AsyncClient(bench.app, transport=bench.sqs, **given | options)
+def async_client_on(
+    bench: Bench, clock: Clock | None = None, pacing: Pacing = ONE_TRY, **options: Any
+) -> AsyncClient:
+    given: dict[str, Any] = {"spool": bench.spool, "events": bench.hub}
+    backend = async_over(
+        bench.sqs, table=bench.table, store=bench.store, clock=clock or bench.clock, pacing=pacing
+    )
+    return AsyncClient(bench.app, backend=backend, **given | options)
 
 
 class Blocking:
@@ -422,10 +432,9 @@ def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(bench: 
         patch.setattr("headgate.jobs.client.spool.spooler.CLOSING_S", 0.05)
         client = Client(
             bench.app,
-            transport=Hanging(),
             spool=bench.spool,
-            clock=bench.clock,
             events=bench.hub,
+            backend=over(Hanging(), clock=bench.clock),
         )
         with client:
             asked.wait()

@@ -21,6 +21,7 @@ from headgate.jobs.client.spool.spooler import Drainer, Spooler
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.messages.envelope import parse
+from tests.support.backends import over
 from tests.support.spool_bench import EMAIL, FIFO, NORMAL, Bench
 
 Network = Literal["up", "down", "answers lost", "an entry fails"]
@@ -52,11 +53,9 @@ class Process:
         self._unconfirmed: set[str] = set()
         self.client = Client(
             bench.app,
-            transport=self,
-            clock=bench.clock,
             events=bench.hub,
-            sleep=lambda _seconds: None,
             spool=bench.spool,
+            backend=over(self, clock=bench.clock, sleep=lambda _seconds: None),
         )
         with patch.object(Drainer, "start"):  # nothing runs concurrently with the test
             self.client.__enter__()

@@ -14,6 +14,7 @@ from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.testing import MemoryStore
+from tests.support.backends import async_over, over
 from tests.support.spool_bench import NORMAL, Bench, Email
 
 LARGE = Email(body="y" * 400_000)
@@ -27,14 +28,17 @@ def bench(tmp_path: Path) -> Bench:
 async def _submitted(bench: Bench, store: MemoryStore, by: str, **options: Any) -> str:
     """Submit a large payload while nothing is reachable, and close the client once it is."""
     job = bench.email
-    shared: dict[str, Any] = {"clock": bench.clock, "events": bench.hub} | options
+    shared: dict[str, Any] = {"events": bench.hub} | options
     if by == "AsyncClient":
         client = AsyncClient(
             bench.app,
-            transport=bench.sqs,
-            store=store,
-            table=bench.table,
-            pacing=Pacing(tries=1),
+            backend=async_over(
+                bench.sqs,
+                store=store,
+                table=bench.table,
+                clock=bench.clock,
+                pacing=Pacing(tries=1),
+            ),
             **shared,
         )
         async with client:
@@ -45,10 +49,13 @@ async def _submitted(bench: Bench, store: MemoryStore, by: str, **options: Any) 
     def plainly() -> str:
         plain = Client(
             bench.app,
-            transport=bench.sqs.blocking,
-            store=store.blocking,
-            table=bench.table.blocking,
-            sleep=lambda _seconds: None,
+            backend=over(
+                bench.sqs.blocking,
+                store=store.blocking,
+                table=bench.table.blocking,
+                clock=bench.clock,
+                sleep=lambda _seconds: None,
+            ),
             **shared,
         )
         with plain:

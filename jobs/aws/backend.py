@@ -1,0 +1,197 @@
+"""AWS as the backend of clients, workers and functions; see `jobs.core.backend`.
+
+Nothing is opened before it is used, so who only submits small payloads needs no permission besides
+``sqs:SendMessage``, and has no connection but those to SQS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
+from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
+from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler, EventBridgeScheduler
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, Observer, SqsTransport
+from headgate.jobs.core.backend import AsyncPorts, Ports
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
+    from boto3.session import Session
+    from botocore.config import Config
+
+
+class AwsBackend:
+    """AWS for synchronous code, on boto3: a `jobs.core.backend.Backend`. Close it.
+
+    Args:
+        topology: names the app's table and bucket.
+        session: a `boto3.Session`; None makes one, with the standard AWS settings.
+        config: a `botocore.config.Config`, whose settings win over Headgate's own.
+        endpoint_url: None for the one from the environment or the profile, else AWS's own.
+        region: None for the session's.
+        on_request: called with every request to SQS.
+
+    Raises:
+        ConfigurationError: the session or the settings are something else.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        session: Session | None = None,
+        config: Config | None = None,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        on_request: Observer | None = None,
+    ) -> None:
+        _check_session(session, "client", "Client takes a boto3.Session")
+        _check_config(config)
+        access: dict[str, Any] = {
+            "endpoint_url": endpoint_url,
+            "region": region,
+            "session": session,
+            "config": config,
+        }
+        self._sqs = SqsTransport(on_request=on_request, **access)
+        self._table = DynamoTable(topology.table_name, **access)
+        self._scheduler = EventBridgeScheduler(**access)
+        self._store = S3Store(topology.bucket, **access)
+        self.ports = Ports(
+            transport=self._sqs,
+            table=self._table,
+            scheduler=self._scheduler,
+            store=self._store,
+            clock=SystemClock(),
+            sleep=time.sleep,
+            rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. Idempotent; a later call opens them again."""
+        for each in (self._sqs, self._table, self._scheduler, self._store):
+            each.close()
+
+
+class AsyncAwsBackend:
+    """AWS for an event loop, on aiobotocore: a `jobs.core.backend.AsyncBackend`.
+
+    Use it with ``async with``, or `start` and `close`.
+
+    Args:
+        topology: names the app's table and bucket.
+        session: an `aiobotocore.session.AioSession`; None makes one, with the standard settings.
+        config: a `botocore.config.Config`, or aiobotocore's `AioConfig`, whose settings win over
+            Headgate's own. aiobotocore then makes all calls.
+        endpoint_url: as for `AwsBackend`; so are the region and on_request.
+        account: the account that owns the app; None asks STS for it when a schedule needs it.
+        connections: maximum number of polls under way, and separately of other requests to SQS.
+
+    Raises:
+        ConfigurationError: the session or the settings are something else.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        session: AioSession | None = None,
+        config: Config | None = None,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        on_request: Observer | None = None,
+        account: str | None = None,
+        connections: int = 50,
+    ) -> None:
+        _check_session(
+            session, "create_client", "AsyncClient and consumer take an aiobotocore session"
+        )
+        _check_config(config)
+        access: dict[str, Any] = {
+            "endpoint_url": endpoint_url,
+            "region": region,
+            "session": session,
+            "config": config,
+        }
+        self._sqs = AsyncSqsTransport(
+            on_request=on_request, max_pool_connections=connections, **access
+        )
+        self._table = AsyncDynamoTable(topology.table_name, **access)
+        self._scheduler = AsyncEventBridgeScheduler(account=account, **access)
+        self._store = AsyncS3Store(topology.bucket, **access)
+        self.async_ports = AsyncPorts(
+            transport=self._sqs,
+            table=self._table,
+            scheduler=self._scheduler,
+            store=self._store,
+            clock=SystemClock(),
+            sleep=asyncio.sleep,
+            rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
+            pacing=Pacing(),
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Open the connections to SQS, and let the others be opened. Idempotent.
+
+        Raises:
+            ConfigurationError: aiobotocore is not installed.
+            TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
+                not a URL.
+        """
+        await self._sqs.start()
+        self._table.start()
+        self._store.start()
+
+    async def close(self) -> None:
+        """Close all connections. Idempotent, and safe before `start`."""
+        for each in (self._sqs, self._table, self._scheduler, self._store):
+            await each.stop()
+
+
+def _check_session(session: object, factory: str, wanted: str) -> None:
+    """Check a session by its method that creates clients, to import no SDK for it."""
+    if session is not None and not hasattr(session, factory):
+        raise ConfigurationError(
+            f"{wanted} as its session=, got {type(session).__module__}.{type(session).__name__}"
+        )
+
+
+def _check_config(config: object) -> None:
+    from botocore.config import Config
+
+    if not isinstance(config, Config | None):
+        raise ConfigurationError(
+            f"config= takes a botocore.config.Config, got {type(config).__name__}: "
+            "write Config(read_timeout=5)"
+        )

@@ -1,0 +1,83 @@
+"""The surroundings of clients, workers and functions: AWS's services, the time, and chance.
+
+`jobs.aws.backend` has those of a real deployment, `jobs.testing.backend` those in memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.ports import (
+    BlockingObjectStore,
+    BlockingScheduler,
+    BlockingTable,
+    BlockingTransport,
+    ObjectStore,
+    Scheduler,
+    Table,
+    Transport,
+)
+from headgate.jobs.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from headgate.jobs.core.batcher import Pacing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The surroundings of synchronous code."""
+
+    transport: BlockingTransport
+    table: BlockingTable
+    scheduler: BlockingScheduler
+    store: BlockingObjectStore
+    clock: Clock
+    sleep: Callable[[float], None]
+    rng: random.Random
+    """Spreads pauses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncPorts:
+    """The surroundings of code in an event loop."""
+
+    transport: Transport
+    table: Table
+    scheduler: Scheduler
+    store: ObjectStore
+    clock: Clock
+    sleep: Callable[[float], Awaitable[None]]
+    rng: random.Random
+    """Spreads pauses."""
+    pacing: Pacing
+    """The batching of a client's submissions."""
+
+
+class Backend(Protocol):
+    """Gives synchronous code its surroundings."""
+
+    @property
+    def ports(self) -> Ports: ...
+
+
+class AsyncBackend(Protocol):
+    """Gives code in an event loop its surroundings."""
+
+    @property
+    def async_ports(self) -> AsyncPorts: ...
+
+
+def check_alone(backend: object, session: object, config: object) -> None:
+    """Check that a backend is not given together with settings for AWS.
+
+    Raises:
+        ConfigurationError: it is.
+    """
+    if backend is not None and (session is not None or config is not None):
+        raise ConfigurationError(
+            "backend= stands in for AWS, to which session= and config= connect: leave these out"
+        )

@@ -1,0 +1,106 @@
+"""AWS in memory as the backend of clients, workers and functions; see `jobs.core.backend`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Generic, overload
+
+from pydantic_core import from_json
+from typing_extensions import TypeVar  # with a default
+
+from headgate.jobs.core.backend import AsyncPorts, Ports
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.definitions.app import App
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.inputs import read_input
+from headgate.jobs.testing.clock import VirtualClock
+from headgate.jobs.testing.memory.scheduler import MemoryScheduler
+from headgate.jobs.testing.memory.sqs import MemorySqs
+from headgate.jobs.testing.memory.store import MemoryStore
+from headgate.jobs.testing.memory.table import MemoryTable
+
+C = TypeVar("C", bound=Clock, default=VirtualClock)
+
+
+class MemoryBackend(Generic[C]):
+    """AWS in memory, for one app: the ``backend=`` of clients, workers and functions in tests.
+
+    All that are given the same one share its queues, table, schedules, objects and time.
+
+    Args:
+        app: the app, whose queues are created.
+        clock: tells the time; None makes a `VirtualClock`, which pauses move on instead of waiting.
+
+    Example:
+        >>> backend = MemoryBackend(app)  # doctest: +SKIP
+        >>> with Client(app, backend=backend) as client:
+        ...     client.submit(send_email, Email(to="a@b.example"), delay=timedelta(days=3))
+        >>> backend.clock.advance(timedelta(days=3))
+        >>> [message] = backend.sqs.messages("shop-jobs-normal")
+    """
+
+    @overload
+    def __init__(self: MemoryBackend[VirtualClock], app: App) -> None: ...
+    @overload
+    def __init__(self, app: App, *, clock: C) -> None: ...
+    def __init__(self, app: App, *, clock: Clock | None = None) -> None:
+        self.clock: C = clock or VirtualClock()  # type: ignore[assignment]  # as in the overloads
+        """The time of all that runs on this backend."""
+        self.sqs = MemorySqs(self.clock)
+        """The app's queues."""
+        self.sqs.provision(app.topology)
+        self.table = MemoryTable(self.clock)
+        """The app's table."""
+        self.store = MemoryStore()
+        """The app's bucket."""
+        self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
+        """Schedules and long delays; what is due is submitted as the clock moves on."""
+        self.rng = random.Random(0)  # noqa: S311 - spreads pauses
+        """Spreads pauses, in the same way in each test."""
+
+    @property
+    def ports(self) -> Ports:
+        """The surroundings of synchronous code."""
+        return Ports(
+            transport=self.sqs.blocking,
+            table=self.table.blocking,
+            scheduler=self.scheduler.blocking,
+            store=self.store.blocking,
+            clock=self.clock,
+            sleep=self._pass,
+            rng=self.rng,
+        )
+
+    @property
+    def async_ports(self) -> AsyncPorts:
+        """The surroundings of code in an event loop."""
+        return AsyncPorts(
+            transport=self.sqs,
+            table=self.table,
+            scheduler=self.scheduler,
+            store=self.store,
+            clock=self.clock,
+            sleep=self._async_pass,
+            rng=self.rng,
+            pacing=Pacing(),
+        )
+
+    def _fire(self, text: str) -> None:
+        """Submit a firing's job, as the bridge does when a schedule invokes it."""
+        bridge = Bridge(self.sqs.blocking, self.table.blocking, self.clock.now)
+        bridge.submit(read_input(from_json(text)))
+
+    def _pass(self, seconds: float) -> None:
+        if isinstance(self.clock, VirtualClock):
+            self.clock.advance(seconds)
+        else:
+            time.sleep(seconds)
+
+    async def _async_pass(self, seconds: float) -> None:
+        if isinstance(self.clock, VirtualClock):
+            self.clock.advance(seconds)
+            seconds = 0
+        await asyncio.sleep(seconds)

@@ -1,0 +1,89 @@
+"""Backends made of given parts; the parts that a test doesn't give are in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from headgate.jobs.core.backend import AsyncPorts, Ports
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.ports import (
+    BlockingObjectStore,
+    BlockingScheduler,
+    BlockingTable,
+    BlockingTransport,
+    ObjectStore,
+    Scheduler,
+    Table,
+    Transport,
+)
+from headgate.testing import MemoryScheduler, MemoryStore, MemoryTable
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A `jobs.core.backend.Backend` of given ports."""
+
+    ports: Ports
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncGiven:
+    """A `jobs.core.backend.AsyncBackend` of given ports."""
+
+    async_ports: AsyncPorts
+
+
+def over(
+    transport: BlockingTransport,
+    *,
+    table: BlockingTable | None = None,
+    scheduler: BlockingScheduler | None = None,
+    store: BlockingObjectStore | None = None,
+    clock: Clock | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Given:
+    """Return a backend for synchronous code over a transport."""
+    clock = clock or SystemClock()
+    return Given(
+        Ports(
+            transport=transport,
+            table=table or MemoryTable(clock).blocking,
+            scheduler=scheduler or MemoryScheduler(clock).blocking,
+            store=store or MemoryStore().blocking,
+            clock=clock,
+            sleep=sleep,
+            rng=random.Random(0),  # noqa: S311 - spreads pauses
+        )
+    )
+
+
+def async_over(
+    transport: Transport,
+    *,
+    table: Table | None = None,
+    scheduler: Scheduler | None = None,
+    store: ObjectStore | None = None,
+    clock: Clock | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    pacing: Pacing = Pacing(),  # noqa: B008 - frozen
+    rng: random.Random | None = None,
+) -> AsyncGiven:
+    """Return a backend for an event loop over a transport."""
+    clock = clock or SystemClock()
+    return AsyncGiven(
+        AsyncPorts(
+            transport=transport,
+            table=table or MemoryTable(clock),
+            scheduler=scheduler or MemoryScheduler(clock),
+            store=store or MemoryStore(),
+            clock=clock,
+            sleep=sleep,
+            rng=rng or random.Random(0),  # noqa: S311 - spreads pauses
+            pacing=pacing,
+        )
+    )
