@@ -78,5 +78,5 @@ class Series:
     def _started(self, event: JobStarted, at_s: float) -> None:
         minute = int(at_s // 60)
         self.starts[event.priority][minute] += 1
-        if event.attempt == 1:
+        if event.is_first:
             self.waits[event.priority][minute].append(event.waited_s)

@@ -186,7 +186,7 @@ class JobHandle(_Handle[R]):
 
         Raises:
             JobDead: it failed for good; the error tells the reason.
-            JobDiscarded, JobCancelled: it ended without a result.
+            JobDiscarded, JobDropped, JobCancelled: it ended without a result.
             ResultTimeout: it has not finished by then.
             SettingsInvalid: the timeout is no duration.
             ResultInvalid: the kept result doesn't fit the handler's return annotation.

@@ -16,6 +16,7 @@ from headgate.jobs.errors import (
     JobCancelled,
     JobDead,
     JobDiscarded,
+    JobDropped,
     PayloadLost,
     RecordsOff,
     ResultInvalid,
@@ -86,12 +87,14 @@ def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
             they are.
 
     Raises:
-        JobDead, JobDiscarded, JobCancelled: it has no result.
+        JobDead, JobDiscarded, JobDropped, JobCancelled: it has no result.
         ResultInvalid: the kept result doesn't fit the handler's return annotation.
     """
     match record.state:
         case JobState.DISCARDED:
             raise JobDiscarded(record.id, record.reason)
+        case JobState.DROPPED:
+            raise JobDropped(record.id, kind=record.drop_kind, reason=record.reason)
         case JobState.CANCELLED:
             raise JobCancelled(record.id, record.reason)
         case JobState.DEAD | JobState.QUARANTINED:

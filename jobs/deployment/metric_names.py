@@ -3,7 +3,7 @@
     namespace Headgate
     of a type, dimensions service, type and queue:
         JobsCompleted JobsFailed JobsRetried JobsDeadLettered JobsQuarantined JobsDeferred
-        JobsDiscarded JobsCancelled JobsInterrupted JobsCrashed      counts
+        JobsDiscarded JobsDropped JobsCancelled JobsInterrupted JobsCrashed      counts
         Duration                                                     seconds that handlers ran
     of a lane, dimensions service, queue and priority:
         JobsCompleted JobsFailed                                     counts
@@ -29,6 +29,7 @@ from headgate.jobs.core.events import (
     JobDeadLettered,
     JobDeferred,
     JobDiscarded,
+    JobDropped,
     JobEvent,
     JobFailed,
     JobInterrupted,
@@ -62,6 +63,7 @@ COUNTED: Mapping[type[Event], str] = {
     JobQuarantined: "JobsQuarantined",
     JobDeferred: "JobsDeferred",
     JobDiscarded: "JobsDiscarded",
+    JobDropped: "JobsDropped",
     JobCancelled: "JobsCancelled",
     JobInterrupted: "JobsInterrupted",
     JobCrashed: "JobsCrashed",
@@ -96,5 +98,5 @@ def measured(event: Event) -> Iterator[tuple[Dimensions, str, float | None]]:
             yield of_lane, name, None
     if isinstance(event, JobCompleted | JobFailed):
         yield of_type, DURATION, event.ran_s
-    elif isinstance(event, JobStarted) and event.attempt == 1:
+    elif isinstance(event, JobStarted) and event.is_first:
         yield of_lane, WAIT, event.waited_s

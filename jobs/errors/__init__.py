@@ -47,6 +47,7 @@ HeadgateError
 ├── ResultError                     a job has no result, or none that can be had
 │   ├── JobDead
 │   ├── JobDiscarded
+│   ├── JobDropped
 │   ├── JobCancelled
 │   ├── ResultTimeout               it has not finished yet
 │   ├── ResultInvalid               what was kept is not what its handler returns
@@ -80,6 +81,7 @@ from headgate.jobs.errors.results import (
     JobCancelled,
     JobDead,
     JobDiscarded,
+    JobDropped,
     RecordsOff,
     ResultError,
     ResultInvalid,
@@ -144,6 +146,7 @@ __all__ = [
     "JobCancelled",
     "JobDead",
     "JobDiscarded",
+    "JobDropped",
     "JobTimeout",
     "MessageError",
     "MessageQueueWrong",

@@ -37,6 +37,16 @@ class JobDiscarded(ResultError):
         super().__init__(job_id, f"the handler of the job {job_id} discarded it: {reason}")
 
 
+class JobDropped(ResultError):
+    """The job ended without a run of its handler, for ``reason``; ``kind`` is ``replaced`` if a
+    later job of a type with ``Unique(keep="last")`` stands for it."""
+
+    def __init__(self, job_id: str, *, kind: str, reason: str) -> None:
+        self.kind = kind
+        self.reason = reason
+        super().__init__(job_id, f"the job {job_id} was dropped without a run: {reason}")
+
+
 class JobCancelled(ResultError):
     """The job was cancelled before its handler returned, for ``reason``."""
 

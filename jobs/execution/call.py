@@ -110,6 +110,8 @@ class Call:
         self._returned = False
         """True once the handler has returned, and only its submissions are waited for."""
         self._overran = False
+        self.began = False
+        """True once the handler has been called."""
         self._began_at = 0.0
         """On the clock's monotonic time."""
         self.ran_s = 0.0
@@ -136,7 +138,7 @@ class Call:
         """
         clock, job = self._means.clock, self._job
         self._means.events.emit(job_events.started(job, self._names, clock.now()))
-        self._began_at = clock.monotonic()
+        self.began, self._began_at = True, clock.monotonic()
         outcome = await self._bounded()
         self.ran_s = clock.monotonic() - self._began_at
         if settled is not None:

@@ -26,7 +26,7 @@ import random
 from collections.abc import Awaitable
 from typing import Any, Literal, TypeVar
 
-from headgate.jobs.core.events import ClaimFailed, JobDeduplicated
+from headgate.jobs.core.events import ClaimFailed
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.uniqueness import place
@@ -98,17 +98,6 @@ async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
     if standing is None or standing.data["job"] <= job_id:
         return None
     later: str = standing.data["job"]
-    means.events.emit(
-        JobDeduplicated(
-            at=means.clock.now(),
-            job_id=job_id,
-            job_type=job.type.name,
-            queue=delivery.queue.group,
-            priority=delivery.queue.priority,
-            tenant=job.envelope.tenant,
-            kept=later,
-        )
-    )
     return later
 
 
@@ -145,6 +134,11 @@ class OnceCall:
     def running(self) -> bool:
         """True while the handler runs."""
         return self._call.running
+
+    @property
+    def began(self) -> bool:
+        """True once the handler has been called; it never is if the job can't be claimed."""
+        return self._call.began
 
     @property
     def ran_s(self) -> float:

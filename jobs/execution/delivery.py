@@ -156,6 +156,7 @@ def _loaded(app: App, delivery: Delivery) -> Job:
         attempt=Attempt(
             job_id=str(envelope.id),
             number=envelope.attempts_used + delivery.message.receive_count,
+            begun=envelope.attempts_used > 0 or delivery.message.receive_count > 1,
             max_attempts=(options.attempts if options else None) or declared.retry.max_attempts,
             receives=delivery.message.receive_count,
             receive_limit=delivery.queue.max_receive_count,

@@ -4,7 +4,8 @@
     failed                           an attempt
     crashed                          an attempt and a crash; unless another mark is an end that only
                                      a live worker can have written
-    deferred, released, unrunnable   neither
+    deferred, released, unrunnable,  neither
+    interrupted
     started, and no end              judged by the life of the worker that began it
     (`jobs.records.lives`):
       it died                        an attempt and a crash
@@ -38,9 +39,11 @@ _LIVED = frozenset(
         Mark.FAILED,
         Mark.DEFERRED,
         Mark.RELEASED,
+        Mark.INTERRUPTED,
         Mark.UNRUNNABLE,
         Mark.COMPLETED,
         Mark.DISCARDED,
+        Mark.DROPPED,
         Mark.CANCELLED,
     }
 )
@@ -71,6 +74,9 @@ class History:
     """Crashes within the window that counts."""
     doubts: int = 0
     """Attempts whose end is unknown, and that are not known to be crashes."""
+    halted: int = 0
+    """Deliveries whose handler was called and which are no attempts: it was interrupted, or put its
+    job off, or ended it and the message was delivered again all the same."""
     suspicions: int = 0
     """Deliveries whose worker may have died, which is not known yet."""
     found: tuple[int, ...] = ()
@@ -85,6 +91,11 @@ class History:
     def number(self, used: int) -> int:
         """Return the number of the next attempt, if ``used`` were made under earlier messages."""
         return used + self.failures + self.crashes + self.doubts + 1
+
+    @property
+    def begun(self) -> bool:
+        """True if the handler was called in one of the deliveries."""
+        return self.failures + self.crashes + self.doubts + self.halted > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +172,20 @@ class Past:
             crashes=len(crashed) + len(found),
             recent_crashes=recent + len(found),
             doubts=doubts,
+            halted=sum(map(self._was_halted, self._earlier)),
             suspicions=sum(fate is Fate.OPEN for fate in fates.values()),
             found=found,
             unexplained=self._unexplained(fates, silence),
             last_failure=self._last_failure(),
             fatal_crash=self._fatal_crash(),
         )
+
+    def _was_halted(self, number: int) -> bool:
+        # Not by its start, which is written before it is certain that the handler is called.
+        marks = self._marks[number]
+        if Mark.FAILED in marks:
+            return False
+        return Mark.INTERRUPTED in marks or any("ran_s" in fact.data for fact in marks.values())
 
     def _starts(self) -> Iterable[Start]:
         for number in self._earlier:

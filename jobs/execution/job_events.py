@@ -16,6 +16,7 @@ from headgate.jobs.core.events import (
     JobDeadLettered,
     JobDeferred,
     JobDiscarded,
+    JobDropped,
     JobFailed,
     JobInterrupted,
     JobProgress,
@@ -33,6 +34,7 @@ from headgate.jobs.execution.outcome import (
     Deferred,
     Discarded,
     Done,
+    Dropped,
     Failed,
     Interrupted,
     Outcome,
@@ -69,8 +71,9 @@ def names_of(job: Job, delivery: Delivery) -> dict[str, Any]:
 def started(job: Job, names: dict[str, Any], at: datetime) -> JobStarted:
     """Return the event of a handler that is about to be called."""
     due = job.envelope.not_before or job.envelope.submitted_at
-    waited_s = max(0.0, (at - due).total_seconds()) if job.attempt.receives == 1 else 0.0
-    return JobStarted(at=at, waited_s=waited_s, **names)
+    is_first = not job.attempt.begun
+    waited_s = max(0.0, (at - due).total_seconds()) if is_first else 0.0
+    return JobStarted(at=at, is_first=is_first, waited_s=waited_s, **names)
 
 
 def progress(
@@ -112,6 +115,11 @@ def ended(
 def already_done(names: dict[str, Any], at: datetime) -> JobAlreadyDone:
     """Return the event of a job that an earlier delivery has completed."""
     return JobAlreadyDone(at=at, **names)
+
+
+def dropped(names: dict[str, Any], outcome: Dropped, at: datetime) -> JobDropped:
+    """Return the event of a job that ends without a run."""
+    return JobDropped(at=at, kind=outcome.kind, reason=outcome.reason, **names)
 
 
 def crashed(names: dict[str, Any], outcome: Crashed, crashes: int, at: datetime) -> JobCrashed:

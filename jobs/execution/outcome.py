@@ -58,6 +58,21 @@ class Discarded:
     reason: str
 
 
+class DropKind(StrEnum):
+    """The kind of an end without a run."""
+
+    REPLACED = "replaced"
+    """A later job of a type with ``Unique(keep="last")`` stands for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """The job ends without a run of its handler in this delivery; it is neither done nor failed."""
+
+    kind: DropKind
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
     """The worker interrupted the attempt, for reasons unrelated to the job."""
@@ -113,6 +128,7 @@ Outcome = (
     | Failed
     | Deferred
     | Discarded
+    | Dropped
     | Unstarted
     | Cancelled
     | Interrupted
@@ -143,6 +159,9 @@ class Attempt:
     max_attempts: int
     receives: int
     """Deliveries of the message so far; never fewer than the attempts made under it."""
+    begun: bool = False
+    """True if the handler was called in an earlier delivery, as far as is known: by the job's
+    records or, until these are read, by the number of deliveries."""
     receive_limit: int = 1000
     """Deliveries after which SQS itself moves the message away, without a reason."""
     backstop: int = 0

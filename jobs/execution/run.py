@@ -28,8 +28,9 @@ from headgate.jobs.execution.outcome import (
     Cancelled,
     Crashed,
     Deferred,
-    Discarded,
     Done,
+    DropKind,
+    Dropped,
     Failed,
     Interrupted,
     Outcome,
@@ -129,6 +130,11 @@ class Run:
         return self._call is not None and self._call.running
 
     @property
+    def began(self) -> bool:
+        """True if the handler has been called in this delivery, whether it has ended or not."""
+        return self._call is not None and self._call.began
+
+    @property
     def in_loop(self) -> bool:
         """True if the handler runs in this event loop, where it may ignore cancellation."""
         return self.job is not None and self._executor.means.in_loop(self.job)
@@ -192,6 +198,7 @@ class Run:
         attempt = replace(
             job.attempt,
             number=past.number(used),
+            begun=used > 0 or past.begun,
             failures=used + past.failures,
             last_failure=past.last_failure,
             crashes=past.recent_crashes,
@@ -284,13 +291,18 @@ class Run:
         if (known := self.foregone) is not None:
             return known
         if (later := await replaced_by(self._executor.means, job, self.delivery)) is not None:
-            return Discarded(reason=f"replaced by the job {later}")
+            return self._dropped(DropKind.REPLACED, f"replaced by the job {later}")
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
         if self._hindrance is not None:
             return self._hindrance
         self._call = self._called(job)
         return await self._call.outcome()
+
+    def _dropped(self, kind: DropKind, reason: str) -> Dropped:
+        outcome, means = Dropped(kind=kind, reason=reason), self._executor.means
+        means.events.emit(job_events.dropped(self._names, outcome, means.clock.now()))
+        return outcome
 
     def _called(self, job: Job) -> Call | OnceCall:
         means = self._executor.means

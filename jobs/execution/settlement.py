@@ -3,6 +3,7 @@
     outcome        attempts left, or the policy says so     otherwise
     Done           Ack
     Discarded      Ack
+    Dropped        Ack
     Cancelled      Ack
     Failed         Retry(delay)                             DeadLetter(reason)
     Deferred       Release(delay)                           DeadLetter(reason)
@@ -48,6 +49,7 @@ from headgate.jobs.execution.outcome import (
     Deferred,
     Discarded,
     Done,
+    Dropped,
     Failed,
     Interrupted,
     Outcome,
@@ -290,7 +292,7 @@ def _letter(reason: Reason, outcome: Outcome) -> DeadLetter:
 
 def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
     match outcome:
-        case Done() | Discarded() | Cancelled():
+        case Done() | Discarded() | Dropped() | Cancelled():
             return Ack()
         case Failed():
             return _after_failure(outcome, attempt, policy)

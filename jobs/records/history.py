@@ -105,7 +105,9 @@ class JobRecord:
     result: Any = None
     """The result, as JSON values."""
     reason: str = ""
-    """Reason why it is discarded, cancelled, dead or quarantined."""
+    """Reason why it is discarded, dropped, cancelled, dead or quarantined."""
+    drop_kind: str = ""
+    """The kind of a job that was dropped: ``replaced``; else empty."""
     error_type: str = ""
     """Type of the error that ended it."""
     error_message: str = ""
@@ -187,6 +189,7 @@ def _ending(last: Happening) -> dict[str, Any]:
     return {
         "finished_at": last.at,
         "reason": last.text("reason") or last.text("detail"),
+        "drop_kind": last.text("kind") if last.what == Mark.DROPPED else "",
         "error_type": last.text("error_type"),
         "error_message": last.text("error_message"),
         "has_result": bool(last.data.keys() & _RESULTS),

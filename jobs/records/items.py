@@ -8,12 +8,14 @@
     run#MESSAGE#00002#failed                 before the message shows again: an attempt     failures
     run#MESSAGE#00002#crashed                by its next receiver, or a child's worker      failures
     run#MESSAGE#00002#deferred               before it shows again: no attempt was made     failures
-    run#MESSAGE#00002#released               likewise, by a worker that gave it back        failures
+    run#MESSAGE#00002#released               likewise, given back before it began           failures
+    run#MESSAGE#00002#interrupted            likewise, after it had begun                   failures
     run#MESSAGE#00002#dead                   once it is in the dead-letter queue            failures
     run#MESSAGE#00002#quarantined            once it is in the quarantine queue             failures
     run#MESSAGE#00002#cancelled              when it was ended on request                   failures
     run#MESSAGE#00002#completed              when its handler has returned                  outcomes
     run#MESSAGE#00002#discarded              when its handler ended it                      outcomes
+    run#MESSAGE#00002#dropped                when it ended without a run                    outcomes
     progress                                 while it runs; overwritten                     outcomes
 
 ``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes`` does. Items of one
@@ -64,12 +66,17 @@ class Mark(StrEnum):
     CRASHED = "crashed"
     DEFERRED = "deferred"
     RELEASED = "released"
+    """It was given back before it began."""
+    INTERRUPTED = "interrupted"
+    """It was given back after it had begun."""
     UNRUNNABLE = "unrunnable"
     """It could not become a job where it was received; see `jobs.execution.outcome.Unrunnable`."""
     DEAD = "dead"
     QUARANTINED = "quarantined"
     COMPLETED = "completed"
     DISCARDED = "discarded"
+    DROPPED = "dropped"
+    """It ended without a run, for a reason of a `jobs.execution.outcome.DropKind`."""
     CANCELLED = "cancelled"
 
 
@@ -151,7 +158,7 @@ class Scribe:
         )
 
     def _lasting(self, kind: Mark) -> timedelta:
-        done = kind in (Mark.COMPLETED, Mark.DISCARDED)
+        done = kind in (Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED)
         if done and self.receive == 1:
             return self.keep.completed or self.keep.failed
         # Earlier facts count attempts for as long as the message may be delivered again, and

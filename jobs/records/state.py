@@ -2,7 +2,8 @@
 
     submitted ─┐                ┌─▶ completed
                ├─▶ running ─────┼─▶ discarded
-    scheduled ─┘    │   ▲       ├─▶ cancelled
+    scheduled ─┘    │   ▲       ├─▶ dropped
+                    │   │       ├─▶ cancelled
                     ▼   │       │
                    retrying ────┼─▶ dead ────────┬─ a replay ─▶ submitted
                                 └─▶ quarantined ─┘
@@ -16,6 +17,7 @@
                   could not be run where it was received
     completed     its handler returned
     discarded     its handler ended it
+    dropped       it ended without a run: a later job replaced it
     cancelled     somebody did, before its handler returned
     dead          it is in its dead-letter queue
     quarantined   it is in the quarantine: it kills what runs it
@@ -24,12 +26,13 @@ A job without a known delivery waits, or has run for less than a second; ``full`
 start at once, and ``failures`` none of a first delivery. The state follows from the facts that are
 present. Items are immutable and written in the background, so they come in any order, twice, or
 not at all: what is missing is unknown, and no state beyond the facts is inferred.
-Three rules decide:
+Four rules decide:
 
 1. The latest final fact counts, whatever else is known. Nothing reopens a job that has completed,
-   was discarded or cancelled: a message that SQS delivers twice may well run again.
-2. A death is final until something newer is known under another message: that is a replay.
-3. Without a final fact, the latest fact of the latest delivery counts.
+   was discarded, dropped or cancelled: a message that SQS delivers twice may well run again.
+2. A job that has completed is never discarded, dropped or cancelled by a later delivery.
+3. A death is final until something newer is known under another message: that is a replay.
+4. Without a final fact, the latest fact of the latest delivery counts.
 
 Deliveries of one message are ordered by their number, messages by their times, on the clocks of
 their writers. That suffices where a message is sent minutes after the one before it died.
@@ -57,6 +60,7 @@ class JobState(StrEnum):
     RETRYING = "retrying"
     COMPLETED = "completed"
     DISCARDED = "discarded"
+    DROPPED = "dropped"
     CANCELLED = "cancelled"
     DEAD = "dead"
     QUARANTINED = "quarantined"
@@ -73,6 +77,7 @@ SUBMITTED, PROGRESS, CANCEL = "submitted", "progress", "cancel"
 _FINAL: Mapping[str, JobState] = {
     Mark.COMPLETED: JobState.COMPLETED,
     Mark.DISCARDED: JobState.DISCARDED,
+    Mark.DROPPED: JobState.DROPPED,
     Mark.CANCELLED: JobState.CANCELLED,
     Mark.QUARANTINED: JobState.QUARANTINED,
     Mark.DEAD: JobState.DEAD,
@@ -82,10 +87,14 @@ _REPLAY = "replay:"
 
 _DEATHS = frozenset({Mark.DEAD, Mark.QUARANTINED})
 
+_LESSER = frozenset({Mark.DISCARDED, Mark.DROPPED, Mark.CANCELLED})
+"""Final facts that mean nothing to a job that has completed."""
+
 _ORDER = (
-    *(SUBMITTED, CANCEL, Mark.STARTED, PROGRESS, Mark.RELEASED, Mark.DEFERRED, Mark.UNRUNNABLE),
+    *(SUBMITTED, CANCEL, Mark.STARTED, PROGRESS, Mark.RELEASED, Mark.INTERRUPTED),
+    *(Mark.DEFERRED, Mark.UNRUNNABLE),
     *(Mark.CRASHED, Mark.FAILED, Mark.DEAD, Mark.QUARANTINED),
-    *(Mark.CANCELLED, Mark.DISCARDED, Mark.COMPLETED),
+    *(Mark.CANCELLED, Mark.DROPPED, Mark.DISCARDED, Mark.COMPLETED),
 )
 """Order of happenings that have the same time."""
 _RANKS: Mapping[str, int] = {what: rank for rank, what in enumerate(_ORDER)}
@@ -159,8 +168,12 @@ def state_of(timeline: Sequence[Happening]) -> JobState:
 
 
 def last_final(timeline: Sequence[Happening]) -> Happening | None:
-    """Return the latest final fact, or None."""
-    return next((each for each in reversed(timeline) if each.what in _FINAL), None)
+    """Return the final fact that counts, or None."""
+    finals = [each for each in timeline if each.what in _FINAL]
+    if not finals or finals[-1].what not in _LESSER:
+        return finals[-1] if finals else None
+    completed = (each for each in reversed(finals) if each.what == Mark.COMPLETED)
+    return next(completed, finals[-1])
 
 
 def _since(timeline: Sequence[Happening], death: Happening) -> list[Happening]:

@@ -33,8 +33,8 @@ JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id, as submi
 def show(context: typer.Context, job_id: JobId, json: AsJson = False) -> None:
     """Show a job's state, attempts, errors, progress and timeline.
 
-    Exits with 0 if the job completed or was discarded, 3 if it is dead, quarantined or cancelled,
-    4 if it has not ended, and 5 if nothing is known of it.
+    Exits with 0 if the job completed, was discarded or dropped, 3 if it is dead, quarantined or
+    cancelled, 4 if it has not ended, and 5 if nothing is known of it.
     """
     from headgate.ops.views.job import show_record
 

@@ -68,7 +68,7 @@ class Accounting:
         self.parked: Counter[str] = Counter()
         """Parked messages, which could not become jobs, by reason."""
         self.pickups_s: defaultdict[Priority, list[float]] = defaultdict(list)
-        """Seconds from a job's due time to the start of its first attempt, by priority."""
+        """Seconds from a job's due time to its first start, by priority."""
         self.trouble: list[str] = []
         """Events that a healthy run doesn't have."""
 
@@ -93,7 +93,7 @@ class Accounting:
             case JobSubmitted():
                 account.submitted += 1
                 tally.submitted += 1
-            case JobStarted(attempt=1):
+            case JobStarted(is_first=True):
                 self.pickups_s[event.priority].append(event.waited_s)
             case JobFailed():
                 account.failed += 1

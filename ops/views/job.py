@@ -23,9 +23,9 @@ EXIT_UNKNOWN = 5
 
 
 def exit_code(state: JobState) -> int:
-    """Return the exit code for a state: 0 if the job completed or was discarded by its handler."""
+    """Return the exit code for a state: 0 if it completed, was discarded or was dropped."""
     match state:
-        case JobState.COMPLETED | JobState.DISCARDED:
+        case JobState.COMPLETED | JobState.DISCARDED | JobState.DROPPED:
             return 0
         case JobState.DEAD | JobState.QUARANTINED | JobState.CANCELLED:
             return EXIT_FAILED

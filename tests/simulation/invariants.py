@@ -15,8 +15,8 @@ from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import (
     JobCompleted,
     JobDeadLettered,
-    JobDeduplicated,
     JobDiscarded,
+    JobDropped,
     JobQuarantined,
     MessageUnrunnable,
 )
@@ -80,12 +80,12 @@ def _ends(life: Life) -> Iterator[str]:
         yield "discarded"
     if life.letters:
         yield "dead"
-    if life.told(JobDeduplicated):
+    if life.told(JobDropped):
         yield "replaced"
     if life.unsubmitted:
         yield "unsubmitted"
     has_ended = life.ran("returned") or life.ran("discarded") or life.letters
-    if life.cancel_asked_at is not None and not has_ended and not life.told(JobDeduplicated):
+    if life.cancel_asked_at is not None and not has_ended and not life.told(JobDropped):
         yield "cancelled"
 
 
@@ -254,7 +254,7 @@ def unique_jobs_are_one(world: World) -> Violations:
         assert declared is not None
         ordered = sorted(lives, key=lambda life: life.id)
         if declared.replaces:
-            if ordered[-1].told(JobDeduplicated):
+            if ordered[-1].told(JobDropped):
                 yield "last-replaced", f"{ordered[-1].name} is the last, and was replaced"
             continue
         for first, second in pairwise(ordered):

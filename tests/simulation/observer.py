@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from headgate.jobs.core.clock import SKEW_S
-from headgate.jobs.core.events import Event, JobCrashed, JobDeduplicated, JobQuarantined, JobStarted
+from headgate.jobs.core.events import Event, JobCrashed, JobDropped, JobQuarantined, JobStarted
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.records.items import deliveries_of, partition
 from headgate.jobs.schedules.delayed_job import PREFIX
@@ -104,7 +104,7 @@ class Observer:
     def _has_ended(self, queue: str, message_id: str) -> bool:
         """True if a job has ended although its message exists: Lambda deletes it later."""
         life = self._ledger.life(self._ledger.messages[f"{queue}/{message_id}"].job_id)
-        ended = life.ran("returned", "discarded") or life.letters or life.told(JobDeduplicated)
+        ended = life.ran("returned", "discarded") or life.letters or life.told(JobDropped)
         return bool(ended) or life.cancel_asked_at is not None
 
     @staticmethod
@@ -200,7 +200,7 @@ class Observer:
             bool(life.ran("returned") or life.ran("discarded"))
             or life.cancel_asked_at is not None
             or bool(life.letters)
-            or bool(life.told(JobDeduplicated))
+            or bool(life.told(JobDropped))
             or any(other is not message and other.gone_at is None for other in life.messages)
             or self.is_scheduled(life)
         )

@@ -44,12 +44,12 @@ class Story:
         return self
 
     def run(
-        self, second: float, kind: str, receive: int = 1, *, message: str = "m-1", **data: Any
+        self, second: float, what: str, receive: int = 1, *, message: str = "m-1", **data: Any
     ) -> Story:
         """Add one delivery and its outcome."""
         fields = {"type": "send", "queue": "mail", "worker": "w-1", **data}
         teller = scribe(self.job_id, message, receive)
-        self.items.append(teller.mark(Mark(kind), self.at(second), fields))
+        self.items.append(teller.mark(Mark(what), self.at(second), fields))
         return self
 
     def _of_job(self, sk: str, second: float, data: dict[str, Any]) -> Story:

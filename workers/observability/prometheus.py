@@ -47,6 +47,7 @@ from headgate.jobs.core.events import (
     JobDeadLettered,
     JobDeferred,
     JobDiscarded,
+    JobDropped,
     JobEvent,
     JobFailed,
     JobInterrupted,
@@ -77,6 +78,7 @@ OUTCOMES: Mapping[type[Event], str] = {
     JobQuarantined: "quarantined",
     JobDeferred: "deferred",
     JobDiscarded: "discarded",
+    JobDropped: "dropped",
     JobCancelled: "cancelled",
     JobInterrupted: "interrupted",
     JobCrashed: "crashed",
@@ -164,7 +166,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def _started(self, event: JobStarted) -> None:
-        if event.attempt == 1:
+        if event.is_first:
             self._waits(str(event.priority)).observe(event.waited_s)
 
     def _completed(self, event: JobCompleted) -> None:

@@ -5,7 +5,7 @@
     job.spooled           SQS could not be reached: the job waits in this machine's spool
     job.spool_refused     SQS refuses a job of the spool by name; it stays there, set aside
     job.inline            SQS could not be reached: the job runs in place
-    job.deduplicated      a job was not sent, or is dropped, because another one stands for it
+    job.deduplicated      a job was not sent, because another one stands for it
     job.started           a handler is about to be called
     job.progress          its handler says how far it is
     job.completed         the handler returned
@@ -16,6 +16,7 @@
     job.deferred          it was given back by its handler, which is no failure
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
+    job.dropped           it ended without a run: a later job replaced it before it started
     job.cancelled         it was cancelled, before or while its handler ran
     job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
@@ -60,6 +61,7 @@ from headgate.jobs.core.events.jobs import (
     JobDeduplicated,
     JobDeferred,
     JobDiscarded,
+    JobDropped,
     JobEvent,
     JobFailed,
     JobInline,
@@ -127,6 +129,7 @@ __all__ = [
     "JobDeduplicated",
     "JobDeferred",
     "JobDiscarded",
+    "JobDropped",
     "JobEvent",
     "JobFailed",
     "JobInline",

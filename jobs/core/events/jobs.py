@@ -65,8 +65,12 @@ class _Attempted(JobEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarted(_Attempted):
     name = "job.started"
+    is_first: bool
+    """True if its handler was not called before, as far as is known. A job that was given back
+    unstarted has not begun; one whose first run was interrupted has, though that was no attempt."""
     waited_s: float
-    """Seconds since it was due (submitted, or the end of its delay) on a first attempt, else 0."""
+    """Seconds since it was due (submitted, or the end of its delay) if this is the first start,
+    else 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +138,14 @@ class JobCrashed(_Attempted):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiscarded(_Attempted):
     name = "job.discarded"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDropped(_Attempted):
+    name = "job.dropped"
+    kind: str
+    """One of `jobs.execution.outcome.DropKind`."""
     reason: str
 
 

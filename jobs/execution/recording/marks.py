@@ -26,8 +26,13 @@ def seen(run: Run) -> dict[str, Any]:
     return {"beats": dict(run.beats)} if run.beats else {}
 
 
-def mark_of(outcome: Outcome) -> Mark | None:
-    """Return the mark of an attempt that did not end its job; None if it did, or leaves no mark."""
+def mark_of(outcome: Outcome, *, began: bool) -> Mark | None:
+    """Return the mark of an attempt that did not end its job; None if it did, or leaves no mark.
+
+    Args:
+        outcome: the outcome of the delivery.
+        began: whether its handler was called.
+    """
     match outcome:
         case Failed():
             return Mark.FAILED
@@ -35,6 +40,8 @@ def mark_of(outcome: Outcome) -> Mark | None:
             return Mark.CRASHED
         case Deferred():
             return Mark.DEFERRED
+        case Interrupted() if began:
+            return Mark.INTERRUPTED
         case Interrupted() | Unstarted():
             return Mark.RELEASED
         case Cancelled():
@@ -45,9 +52,9 @@ def mark_of(outcome: Outcome) -> Mark | None:
             return None
 
 
-def details(verdict: Verdict) -> dict[str, Any]:
-    """Return the data of the mark of an end."""
-    action = verdict.action
+def details(verdict: Verdict, *, began: bool) -> dict[str, Any]:
+    """Return the data of the mark of an end; ``began`` as for `mark_of`."""
+    action, ran = verdict.action, {"ran_s": verdict.ran_s} if began else {}
     again = {"retry_in_s": action.delay_s} if isinstance(action, RetryAfter | Release) else {}
     match verdict.outcome:
         case Failed(error=error, traceback=traceback):
@@ -67,7 +74,7 @@ def details(verdict: Verdict) -> dict[str, Any]:
             | Unstarted(reason=reason)
             | Cancelled(reason=reason)
         ):
-            return {"reason": reason, **again}
+            return {"reason": reason, **ran, **again}
         case Unrunnable(reason=why, detail=detail):
             return {"reason": why, "detail": detail, **again}
         case _:

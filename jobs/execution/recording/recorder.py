@@ -26,7 +26,7 @@ from headgate.jobs.core.ports import Item, ObjectStore, Table
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ResultNotKept
 from headgate.jobs.execution.delivery import UNNAMED
-from headgate.jobs.execution.outcome import Attempt, Deferred, Discarded, Done
+from headgate.jobs.execution.outcome import Attempt, Deferred, Discarded, Done, Dropped
 from headgate.jobs.execution.recording.marks import details, mark_of, seen
 from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.writer import RecordWriter
@@ -143,10 +143,11 @@ class Recorder:
             return
         self._progress.ended(scribe.job_id)
         outcome = verdict.outcome
-        if isinstance(outcome, Done | Discarded):
+        if isinstance(outcome, Done | Discarded | Dropped):
             await self._ended(scribe, verdict)
-        elif (kind := mark_of(outcome)) is not None:
-            data = {"attempt": verdict.attempt.number, **details(verdict), **seen(run)}
+        elif (kind := mark_of(outcome, began=run.began)) is not None:
+            told = details(verdict, began=run.began)
+            data = {"attempt": verdict.attempt.number, **told, **seen(run)}
             item = scribe.mark(kind, self._clock.now(), data)
             if isinstance(verdict.action, Ack):
                 self._journal.put(item)  # the message is deleted: no receiver needs this item
@@ -210,7 +211,7 @@ class Recorder:
         )
 
     async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
-        """Record a job that its handler has ended, unless completed jobs are not kept."""
+        """Record a job that has ended without failing, unless completed jobs are not kept."""
         if not keeps(scribe.level, "outcomes"):
             return
         if not scribe.keep.completed and scribe.receive == 1:
@@ -220,6 +221,9 @@ class Recorder:
             case Discarded(reason=reason):
                 told = own | {"reason": reason}
                 self._journal.put(scribe.mark(Mark.DISCARDED, self._clock.now(), told))
+            case Dropped(kind=kind, reason=reason):
+                told = {"kind": kind, "reason": reason}
+                self._journal.put(scribe.mark(Mark.DROPPED, self._clock.now(), told))
             case Done(result=None):
                 self._journal.put(scribe.mark(Mark.COMPLETED, self._clock.now(), own))
             case Done(result=result):

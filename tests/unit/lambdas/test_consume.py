@@ -743,6 +743,8 @@ def test_what_still_runs_when_time_is_nearly_up_is_interrupted_and_goes_back_at_
     assert left.state is MessageState.VISIBLE
     assert function.heard(JobInterrupted) == 1
     assert function.heard(JobCompleted) == 1
+    marks = _written(function, str(parse(left.body).id))
+    assert [place.rpartition("#")[2] for place in marks] == ["interrupted", "started"]
 
 
 def test_jobs_that_wait_for_a_slot_when_time_is_nearly_up_go_back_unstarted() -> None:

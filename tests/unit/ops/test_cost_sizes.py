@@ -145,7 +145,7 @@ def test_a_line_of_metrics_has_about_as_many_bytes_as_the_model_says(jobs: int) 
     lines: list[str] = []
     emf = MetricLines("ecommerce-prod", rng=RNG, write=lines.append)
     for _ in range(jobs):
-        emf(JobStarted(**TRIED, waited_s=RNG.random()))
+        emf(JobStarted(**TRIED, is_first=True, waited_s=RNG.random()))
         emf(JobCompleted(**TRIED, ran_s=RNG.random()))
     emf.flush()
 

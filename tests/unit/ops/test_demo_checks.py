@@ -121,7 +121,7 @@ def _events(job_id: str, job: PlannedJob) -> list[Event]:
     }
     return [
         _submitted(job_id, job),
-        JobStarted(**names, waited_s=0.5),  # type: ignore[arg-type]  # values of several types
+        JobStarted(**names, is_first=True, waited_s=0.5),  # type: ignore[arg-type]  # values of several types
         *[failed] * expected.failures,
         *[retried] * expected.retries,
         ended[expected.ending](),

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from headgate import Concurrency
-from headgate.jobs.core.events import JobCompleted, JobCrashed
+from headgate import Concurrency, RetryLater
+from headgate.jobs.core.events import JobCompleted, JobCrashed, JobStarted
+from headgate.jobs.core.ports import Item
 from headgate.jobs.records.items import Mark, partition
 from headgate.jobs.records.late_starts import AFTER_S, LateStarts
 from headgate.jobs.records.lives import Life, life_item
@@ -47,6 +48,62 @@ async def test_what_goes_back_unstarted_is_explained_before_it_shows() -> None:
     assert found == [(1, Mark.RELEASED)]
     assert not rig.heard(JobCrashed)
     assert (1, Mark.RELEASED) not in await marks(rig, first)
+
+
+async def test_a_job_whose_run_was_interrupted_has_begun_and_one_given_back_unstarted_has_not() -> (
+    None
+):
+    app, mail = one_lane(visibility_s=600)
+    gate = Gate()
+    slow = mail.define("slow", Note, concurrency=Concurrency(1, key="tenant"))
+    slow.handler(gate.__call__)
+    rig = Rig(app)
+    first, second = await rig.submit(slow, "first", "second", tenant="org-1")
+    async with rig.working(drain=timedelta(0), give_back_after=timedelta(seconds=1)):
+        await gate.reached(1)
+        await asyncio.sleep(30)
+    gate.open("first", "second")
+    async with rig.working():
+        await rig.happens(JobCompleted, 2)
+    starts = [(each.job_id, each.attempt, each.is_first) for each in rig.heard(JobStarted)]
+    assert starts[0] == (first, 1, True)
+    assert sorted(starts[1:]) == sorted([(first, 1, False), (second, 1, True)])
+    waited = {each.job_id: each.waited_s for each in rig.heard(JobStarted)}
+    assert waited[first] == 0, "it was counted at its first start"
+    assert waited[second] > 30, "though it was delivered before"
+    [began] = await _released(rig, first)
+    assert began.sk.endswith(f"#{Mark.INTERRUPTED}")
+    assert began.data["ran_s"] == pytest.approx(30, abs=1)
+    unstarted = await _released(rig, second)
+    assert unstarted
+    assert all(item.sk.endswith(f"#{Mark.RELEASED}") for item in unstarted)
+
+
+async def test_a_job_that_its_handler_put_off_has_begun() -> None:
+    app, mail = one_lane(visibility_s=600)
+    asked: list[int] = []
+
+    @mail.job("poll")
+    async def poll(_note: Note) -> None:
+        asked.append(len(asked))
+        if len(asked) == 1:
+            raise RetryLater(timedelta(seconds=5))
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(poll)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert [(each.attempt, each.is_first) for each in rig.heard(JobStarted)] == [
+        (1, True),
+        (1, False),
+    ]
+    assert (1, Mark.DEFERRED) in await marks(rig, job_id)
+
+
+async def _released(rig: Rig, job_id: str) -> list[Item]:
+    items = await rig.table.query(partition(job_id))
+    kinds = (f"#{Mark.RELEASED}", f"#{Mark.INTERRUPTED}")
+    return [item for item in items if item.sk.endswith(kinds)]
 
 
 async def test_a_crash_is_written_down_when_it_is_found_and_found_once() -> None:

@@ -14,7 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, JobContext, JobHandle, Priority, Tenant, Unique
+from headgate import (
+    App,
+    AsyncClient,
+    Client,
+    JobContext,
+    JobHandle,
+    JobState,
+    Priority,
+    Tenant,
+    Unique,
+)
+from headgate.errors import JobDropped as JobWasDropped
 from headgate.jobs.client.unique import PENDING_S
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import (
@@ -22,10 +33,10 @@ from headgate.jobs.core.events import (
     Event,
     JobCompleted,
     JobDeduplicated,
-    JobDiscarded,
+    JobDropped,
     JobSubmitted,
 )
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports import Item, OutgoingMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.uniqueness import place, unique_by
 from headgate.jobs.errors import (
@@ -455,9 +466,9 @@ def test_a_later_submission_replaces_an_earlier_one_that_has_not_started() -> No
     jobs.drain()
     assert ran == [("b", False, other.id), ("a", True, handles[-1].id)]
     assert not any(handle.is_duplicate for handle in handles)
-    dropped = [event for event in jobs.events if isinstance(event, JobDeduplicated)]
-    assert [(event.job_id, event.kept) for event in dropped] == [
-        (handle.id, handles[-1].id) for handle in handles[:2]
+    dropped = [event for event in jobs.events if isinstance(event, JobDropped)]
+    assert [(event.job_id, event.kind, event.reason) for event in dropped] == [
+        (handle.id, "replaced", f"replaced by the job {handles[-1].id}") for handle in handles[:2]
     ]
     assert len(jobs.completed(index)) == 2
     assert jobs.submitted(index) == []
@@ -542,20 +553,45 @@ def test_without_the_table_both_run_rather_than_none() -> None:
     assert sorted(failed) == ["confirm", "look", "look"]
 
 
-def test_a_replaced_job_tells_of_neither_an_end_nor_a_discard() -> None:
+def test_a_replaced_job_is_told_as_dropped_and_as_nothing_else() -> None:
     app = App("shop")
 
     @app.job("index", unique=Unique(within=HOUR, keep="last"))
     async def index(_sync: Sync) -> None: ...
 
     jobs = Harness(app)
-    jobs.client.submit(index, Sync())
+    first = jobs.client.submit(index, Sync())
+    jobs.clock.advance(1)
+    later = jobs.client.submit(index, Sync())
+    jobs.drain()
+    told = [type(each) for each in jobs.events if getattr(each, "job_id", None) == first.id]
+    assert told == [JobSubmitted, JobDropped]
+    assert later.state() is JobState.COMPLETED
+    assert first.state() is JobState.DROPPED
+    assert first.history().attempts == ()
+    with pytest.raises(JobWasDropped, match=f"without a run: replaced by the job {later.id}") as no:
+        first.result()
+    assert (no.value.job_id, no.value.kind) == (first.id, "replaced")
+
+
+def test_a_job_that_has_completed_stays_so_when_a_second_message_of_it_is_dropped() -> None:
+    app = App("shop")
+
+    @app.job("index", unique=Unique(within=HOUR, keep="last"))
+    async def index(_sync: Sync) -> None: ...
+
+    jobs = Harness(app)
+    first = jobs.client.submit(index, Sync())
+    [message] = jobs.sqs.messages("shop-jobs-normal")
+    jobs.drain()
     jobs.clock.advance(1)
     jobs.client.submit(index, Sync())
+    jobs.sqs.blocking.send("shop-jobs-normal", [OutgoingMessage(body=message.body)])
     jobs.drain()
-    kinds = [type(event) for event in jobs.events]
-    assert kinds.count(JobCompleted) == kinds.count(JobDeduplicated) == 1
-    assert JobDiscarded not in kinds
+    told = [type(each) for each in jobs.events if getattr(each, "job_id", None) == first.id]
+    assert told.count(JobCompleted) == told.count(JobDropped) == 1
+    assert first.state() is JobState.COMPLETED
+    assert first.result() is None
 
 
 # --- in a handler --------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_a_flush_writes_one_line_a_type_and_one_a_lane_with_counts_and_values() 
     lines: list[str] = []
     metrics = MetricLines("shop-prod", rng=RNG, write=lines.append)
     for attempt in (1, 2):
-        metrics(job(JobStarted, waited_s=0.5, attempt=attempt))
+        metrics(job(JobStarted, waited_s=0.5, is_first=attempt == 1, attempt=attempt))
         metrics(job(JobCompleted, ran_s=1.5, attempt=attempt))
     metrics(
         job(JobFailed, ran_s=1, error_type="E", error_message="m", traceback="", job_type="other")

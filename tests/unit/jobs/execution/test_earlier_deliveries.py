@@ -22,7 +22,7 @@ WINDOW = timedelta(minutes=5)
 JOB = "0196a2b4-0000-7000-8000-000000000001"
 MESSAGE = "m-1"
 
-ENDS = [Mark.FAILED, Mark.CRASHED, Mark.DEFERRED, Mark.RELEASED]
+ENDS = [Mark.FAILED, Mark.CRASHED, Mark.DEFERRED, Mark.RELEASED, Mark.INTERRUPTED]
 
 
 def item(
@@ -56,6 +56,35 @@ def test_attempts_are_failures_and_crashes_and_what_was_used_under_earlier_messa
 def test_deferrals_and_releases_are_no_attempts(kind: Mark) -> None:
     items = [item(receive, kind) for receive in range(1, 20)]
     assert history(items, 20) == History()
+
+
+@pytest.mark.parametrize(
+    ("marks", "begun"),
+    [
+        ([], False),
+        ([item(1, Mark.RELEASED)], False),
+        ([item(1, Mark.STARTED), item(1, Mark.RELEASED)], False),
+        ([item(1, Mark.STARTED), item(1, Mark.DEFERRED)], False),
+        ([item(1, Mark.UNRUNNABLE)], False),
+        ([item(1, Mark.STARTED), item(1, Mark.DROPPED)], False),
+        ([item(1, Mark.INTERRUPTED)], True),
+        ([item(1, Mark.STARTED), item(1, Mark.DEFERRED, ran_s=0.0)], True),
+        ([item(1, Mark.STARTED)], True),
+        ([item(1, Mark.FAILED)], True),
+        ([item(1, Mark.CRASHED)], True),
+        ([item(1, Mark.COMPLETED, ran_s=2.5)], True),
+    ],
+)
+def test_a_job_has_begun_if_its_handler_was_called_however_that_ended(
+    marks: list[Item], *, begun: bool
+) -> None:
+    assert history([*marks, item(2, Mark.RELEASED)], 3, Fate.LIVED, None).begun is begun
+
+
+def test_an_interrupted_run_is_no_attempt_and_no_crash() -> None:
+    items = [item(1, Mark.STARTED), item(1, Mark.INTERRUPTED)]
+    assert history(items, 2) == History(halted=1)
+    assert history([*items, item(1, Mark.CRASHED)], 2).crashes == 0, "its worker was slow, not dead"
 
 
 def test_a_silent_first_delivery_is_a_crash_only_if_a_worker_died_then() -> None:

@@ -21,6 +21,8 @@ from headgate.jobs.execution.outcome import (
     Deferred,
     Discarded,
     Done,
+    DropKind,
+    Dropped,
     Failed,
     Interrupted,
     LastFailure,
@@ -91,6 +93,7 @@ TABLE: list[tuple[Outcome, Attempt, Action]] = [
     (Done(), _attempt(), Ack()),
     (Done(), _attempt(99), Ack()),
     (Discarded(reason="done before"), _attempt(3), Ack()),
+    (Dropped(kind=DropKind.REPLACED, reason="replaced by the job x"), _attempt(2), Ack()),
     (Cancelled(reason="a mistake"), _attempt(1), Ack()),
     (Cancelled(reason="a mistake"), _attempt(3), Ack()),
     (_failed(_ERROR), _attempt(1, lives_s=6), RetryAfter(delay_s=7, way=Way.ANEW)),
@@ -522,6 +525,7 @@ _ERRORS = st.sampled_from(
 _OUTCOMES = st.one_of(
     st.just(Done()),
     st.builds(Discarded, reason=st.text()),
+    st.builds(Dropped, kind=st.sampled_from(DropKind), reason=st.text()),
     st.builds(Cancelled, reason=st.text()),
     st.builds(Failed, error=_ERRORS, at=st.just(_NOW)),
     st.builds(Deferred, after_s=st.floats(), reason=st.text()),
@@ -572,7 +576,7 @@ def test_any_delivery_gets_one_action_and_no_rule_is_broken(
     outcome: Outcome, attempt: Attempt, policy: Retry
 ) -> None:
     action = settle(outcome, attempt, policy)
-    assert isinstance(action, Ack) == isinstance(outcome, Done | Discarded | Cancelled)
+    assert isinstance(action, Ack) == isinstance(outcome, Done | Discarded | Dropped | Cancelled)
     if isinstance(action, RetryAfter | Release):
         assert isinstance(action.delay_s, int)
         assert action.delay_s >= 0

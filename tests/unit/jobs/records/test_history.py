@@ -47,11 +47,35 @@ STATES: list[tuple[str, Story, JobState]] = [
     ("completed", Story().run(1, "completed", result=1), JobState.COMPLETED),
     ("failed, then completed", Story().run(1, "failed").run(9, "completed", 2), JobState.COMPLETED),
     ("discarded", Story().run(1, "discarded", reason="stale"), JobState.DISCARDED),
+    ("dropped", Story().run(1, "dropped", kind="replaced"), JobState.DROPPED),
+    ("failed, then dropped", Story().run(1, "failed").run(9, "dropped", 2), JobState.DROPPED),
+    ("interrupted", Story().run(1, "started").run(2, "interrupted"), JobState.RETRYING),
     ("cancelled", Story().cancel(1).run(2, "cancelled"), JobState.CANCELLED),
     ("cancelled too late", Story().run(1, "completed").cancel(2), JobState.COMPLETED),
     ("dead", Story().run(1, "failed").run(2, "dead"), JobState.DEAD),
     ("quarantined", Story().run(1, "crashed").run(9, "quarantined", 2), JobState.QUARANTINED),
 ]
+
+
+@pytest.mark.parametrize("again", ["discarded", "dropped", "cancelled"])
+@pytest.mark.parametrize("message", ["m-1", "m-2"])
+def test_a_job_that_has_completed_never_turns_into_anything_less(again: str, message: str) -> None:
+    story = Story().run(1, "completed", result=7).run(9, again, 2, message=message, reason="late")
+    record = read(story)
+    assert (record.state, record.result, record.reason) == (JobState.COMPLETED, 7, "")
+    assert record.finished_at == story.at(1)
+
+
+def test_a_dropped_job_tells_the_kind_and_the_reason() -> None:
+    record = read(Story().run(1, "dropped", kind="replaced", reason="replaced by the job x"))
+    assert (record.drop_kind, record.reason) == ("replaced", "replaced by the job x")
+    assert record.attempts == ()
+    assert read(Story().run(1, "discarded", kind="replaced")).drop_kind == ""
+
+
+def test_a_replaced_job_as_older_versions_wrote_it_stays_readable() -> None:
+    record = read(Story().run(1, "discarded", ran_s=0.0, reason="replaced by the job x"))
+    assert (record.state, record.reason) == (JobState.DISCARDED, "replaced by the job x")
 
 
 @pytest.mark.parametrize(
@@ -162,8 +186,9 @@ def test_a_loss_never_makes_up_an_end_and_never_hides_the_last_one(
     found = read_job(JOB, kept)
     ends = [each for each in found.timeline if _state_of(each.what).is_final]
     if found.state.is_final:
-        assert found.state is _state_of(ends[-1].what)
-        assert found.finished_at == ends[-1].at
+        *_, last = [each for each in ends if _state_of(each.what) is found.state]
+        assert found.finished_at == last.at
+        assert last is ends[-1] or found.state is JobState.COMPLETED
     elif ends:  # a life after a death
         assert ends[-1].what in (Mark.DEAD, Mark.QUARANTINED)
         assert any(
@@ -174,11 +199,13 @@ def test_a_loss_never_makes_up_an_end_and_never_hides_the_last_one(
 
 @given(stories())
 def test_a_later_end_is_what_shows(story: Story) -> None:
-    for end in ("completed", "discarded", "cancelled", "dead", "quarantined"):
+    has_completed = any(item.sk.endswith("#completed") for item in story.items)
+    for end in ("completed", "discarded", "dropped", "cancelled", "dead", "quarantined"):
         later = Story()
         later.items = [*story.items]
         later.run(1000, end, 9, message="m-9")
-        assert read(later).state == end
+        is_less = has_completed and end in ("discarded", "dropped", "cancelled")
+        assert read(later).state == ("completed" if is_less else end)
 
 
 def _state_of(what: str) -> JobState:

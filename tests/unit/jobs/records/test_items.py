@@ -17,7 +17,7 @@ from tests.support.records import mark, scribe
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 JOB = "0196a2b4-0000-7000-8000-000000000001"
 MESSAGE = "m-1"
-DONE = (Mark.COMPLETED, Mark.DISCARDED)
+DONE = (Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED)
 
 
 def item(receive: int, kind: Mark, *, at: datetime = NOW, message: str = MESSAGE) -> Item:

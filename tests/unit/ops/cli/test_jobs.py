@@ -118,6 +118,7 @@ def test_what_a_job_says_is_neither_markup_nor_a_command_to_the_terminal(
     [
         (JobState.COMPLETED, 0),
         (JobState.DISCARDED, 0),
+        (JobState.DROPPED, 0),
         (JobState.DEAD, EXIT_FAILED),
         (JobState.QUARANTINED, EXIT_FAILED),
         (JobState.CANCELLED, EXIT_FAILED),

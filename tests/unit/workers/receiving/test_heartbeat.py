@@ -392,8 +392,8 @@ async def test_what_was_received_before_a_long_suspension_is_not_started_after_i
     async with rig.working():
         await rig.happens(JobCompleted)
     [started] = rig.heard(JobStarted)
-    assert started.waited_s == 0, "of its second delivery"
-    assert started.attempt == 1, "the first one began nothing"
+    assert started.waited_s >= 100, "though it is its second delivery"
+    assert (started.attempt, started.is_first) == (1, True), "the first one began nothing"
 
 
 @pytest.mark.parametrize("old_receipts_work", [False, True])
