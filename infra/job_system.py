@@ -28,12 +28,12 @@ from headgate.infra.data.table import Records
 from headgate.infra.fargate.image import worker_image
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.worker_service import Workers
-from headgate.infra.functions.bridge import Bridge
-from headgate.infra.functions.consumer import Consumer
+from headgate.infra.functions.bridge import BridgeFunction
+from headgate.infra.functions.consumer import ConsumerFunction
 from headgate.infra.functions.event_rules import EventRules
-from headgate.infra.functions.schedules import Schedules, scheduled_types
+from headgate.infra.functions.schedules import DeclaredSchedules, scheduled_types
 from headgate.infra.functions.sweep import Sweep
-from headgate.infra.monitoring.monitoring import Watching
+from headgate.infra.monitoring.monitoring import Monitoring
 from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.aws.queue_descriptions import failed_firings, failed_sweeps
 from headgate.jobs.definitions.app import App
@@ -123,7 +123,7 @@ class JobSystem(Construct):
             if self.deployment.workers
             else None
         )
-        self.consumers: Mapping[str, Consumer] = {
+        self.consumers: Mapping[str, ConsumerFunction] = {
             group.name: self._add_consumer(group) for group in self.deployment.consumers
         }
         """The functions that run jobs, by their groups' names."""
@@ -272,8 +272,8 @@ class JobSystem(Construct):
             return grant
         return grant.combine(self._schedules.grant_delays(grantee))
 
-    def _add_consumer(self, group: ConsumerGroup) -> Consumer:
-        consumer = Consumer(
+    def _add_consumer(self, group: ConsumerGroup) -> ConsumerFunction:
+        consumer = ConsumerFunction(
             self,
             f"Consumer-{group.name}",
             group=group,
@@ -286,8 +286,8 @@ class JobSystem(Construct):
             self.grant_submit(consumer.function)
         return consumer
 
-    def _watch(self) -> Watching:
-        return Watching(
+    def _watch(self) -> Monitoring:
+        return Monitoring(
             self,
             "Watching",
             app=self.app,
@@ -303,10 +303,10 @@ class JobSystem(Construct):
             ],
         )
 
-    def _add_bridge(self) -> Schedules | None:
+    def _add_bridge(self) -> DeclaredSchedules | None:
         failed = self._queues.add(failed_firings(self.app.topology))
         acknowledge(failed, "SQS3", "It is the dead-letter queue of the bridge and what invokes it")
-        bridge = Bridge(
+        bridge = BridgeFunction(
             self,
             "Bridge",
             name=self.app.topology.bridge_name,
@@ -320,7 +320,7 @@ class JobSystem(Construct):
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
         if not self.app.long_delays and not scheduled_types(self.app):
             return None
-        return Schedules(
+        return DeclaredSchedules(
             self,
             "Schedules",
             app=self.app,

@@ -46,7 +46,7 @@ _LAST_WORD_S = 0.1
 _WHY = "the function's time is nearly up"
 
 
-class Batch:
+class InvocationBatch:
     """One invocation's messages on their way to their verdicts; made in its event loop.
 
     Args:

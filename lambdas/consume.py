@@ -47,7 +47,7 @@ from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.records.cancellations import Cancelling
-from headgate.lambdas.batches import Batch
+from headgate.lambdas.batches import InvocationBatch
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.source import records_of
 from headgate.lambdas.timetable import Timetable
@@ -197,7 +197,7 @@ class Consumer:
             self._lines.append_keys(function_request_id=context.aws_request_id)
         records = records_of(event)
         opened = self._opened = self._opened or await self._open()
-        batch = Batch(
+        batch = InvocationBatch(
             opened.executor,
             self._ports.transport,
             times,
@@ -218,7 +218,7 @@ class Consumer:
         if self._metrics is not None:
             self._metrics.flush()
 
-    def _leave(self, batch: Batch) -> None:
+    def _leave(self, batch: InvocationBatch) -> None:
         """Keep tasks and threads that have not ended from affecting the next invocation."""
         for task in batch.strays:
             self._strays.add(task)

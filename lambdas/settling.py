@@ -32,7 +32,7 @@ _PARALLEL = 16
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The host of one invocation's messages: it insists on nothing, since its time is short."""
+    """The keeper of one invocation's messages: it insists on nothing, since its time is short."""
 
     ends_at: float | None
     """Deadline on the event loop's time; a request not answered by then has failed."""

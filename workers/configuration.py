@@ -88,7 +88,7 @@ class WorkerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watching:
+class ObservabilitySettings:
     """The settings of a worker process's health checks and metrics.
 
     Raises:
@@ -133,7 +133,7 @@ def _is_local(environ: Mapping[str, str]) -> bool:
 
 
 DEFAULTS = WorkerSettings()
-UNWATCHED = Watching()
+UNWATCHED = ObservabilitySettings()
 
 
 def read_priorities(text: str) -> tuple[Priority, ...]:

@@ -142,8 +142,8 @@ class Parts:
         self.settler = HoldSettler(
             self.holdings,
             rng=services.rng,
-            make=lambda host: Settler(
-                host,
+            make=lambda keeper: Settler(
+                keeper,
                 ports.transport,
                 self._app.topology,
                 clock=services.clock,

@@ -27,7 +27,7 @@ _RETRIES = 2  # with six hours, Lambda's maximum for an asynchronous invocation
 _KEEP_TRYING = Duration.hours(6)
 
 
-class Bridge(Construct):
+class BridgeFunction(Construct):
     """The function that schedules and event rules invoke.
 
     Args:

@@ -32,7 +32,7 @@ from headgate.jobs.deployment.serving import consumed
 _DESCRIBED = 256  # https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunction.html
 
 
-class Consumer(Construct):
+class ConsumerFunction(Construct):
     """The function of one `ConsumerGroup`, with an event source mapping for each of its queues.
 
     Its role may write its log, and nothing else: the caller grants ``function`` the permissions

@@ -31,7 +31,7 @@ _RETRIES = 185  # with a day, EventBridge Scheduler's maximum
 _KEEP_TRYING = Duration.hours(24)
 
 
-class Schedules(Construct):
+class DeclaredSchedules(Construct):
     """The app's own group of schedules, with one for each job type that declares one.
 
     Args:

@@ -12,7 +12,7 @@ from headgate.jobs.aws.descriptions import APP_TAG
 from headgate.jobs.core.topology import Topology
 
 
-class Budget(Construct):
+class MonthlyBudget(Construct):
     """A monthly budget, which notifies the topic once the costs or their forecast exceed it.
 
     It counts the costs of the whole account, or of everything with the app's tag. The latter is not

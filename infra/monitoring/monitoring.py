@@ -12,7 +12,7 @@ from constructs import Construct
 
 from headgate.infra.monitoring.alarm_rules import rules_for
 from headgate.infra.monitoring.alarms import Alarms
-from headgate.infra.monitoring.budget import Budget
+from headgate.infra.monitoring.budget import MonthlyBudget
 from headgate.infra.monitoring.dashboard import Dashboard
 from headgate.infra.monitoring.queries import Queries
 from headgate.jobs.core.topology import Topology
@@ -22,7 +22,7 @@ from headgate.jobs.deployment.groups import function_name
 from headgate.jobs.deployment.metric_names import service_name
 
 
-class Watching(Construct):
+class Monitoring(Construct):
     """The alarms, the dashboard, the saved queries and the budget of an app.
 
     Args:
@@ -81,7 +81,7 @@ class Watching(Construct):
             bridge_log=bridge.log_group if bridge is not None else None,
         )
         if deployment.budget_usd:
-            Budget(
+            MonthlyBudget(
                 self,
                 "Budget",
                 topology=app.topology,

@@ -16,7 +16,7 @@ from headgate.jobs.core.topology import (
 )
 
 LINES = "lines"
-"""The index that `jobs.core.ports.Line` is for, by ``list`` and ``place``."""
+"""The index that `jobs.core.ports.ListLine` is for, by ``list`` and ``place``."""
 
 PROJECTED = ("summary", "expires_at")
 """Attributes that the index has besides keys."""

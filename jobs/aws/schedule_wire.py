@@ -44,7 +44,7 @@ _RETRIES = {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400}  # 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class AwsPlace:
     """The partition, account and region that turn names into ARNs."""
 
     partition: str
@@ -58,18 +58,18 @@ class Place:
         return f"arn:{self.partition}:{service}:{where}:{self.account}:{resource}"
 
 
-def place_of(identity: Response, region: str) -> Place:
+def place_of(identity: Response, region: str) -> AwsPlace:
     """Return the place by the answer of STS's GetCallerIdentity, which everybody may call."""
     _, partition, *_ = identity["Arn"].split(":")
-    return Place(partition=partition, account=identity["Account"], region=region)
+    return AwsPlace(partition=partition, account=identity["Account"], region=region)
 
 
-def create_request(schedule: ScheduleSpec, place: Place, token: str) -> Request:
+def create_request(schedule: ScheduleSpec, place: AwsPlace, token: str) -> Request:
     """Return CreateSchedule's arguments."""
     return {**_schedule(schedule, place), "ClientToken": token}
 
 
-def update_request(schedule: ScheduleSpec, place: Place, takes: Collection[str]) -> Request:
+def update_request(schedule: ScheduleSpec, place: AwsPlace, takes: Collection[str]) -> Request:
     """Return UpdateSchedule's arguments: all fields, since it overwrites every one.
 
     Those that `ScheduleSpec` has no field for go back as they came: a key, and everything of the
@@ -177,7 +177,7 @@ def _answered_at(answer: Response) -> datetime | None:
     return found if found.tzinfo else None
 
 
-def _schedule(schedule: ScheduleSpec, place: Place) -> Request:
+def _schedule(schedule: ScheduleSpec, place: AwsPlace) -> Request:
     role = role_in(schedule.role, place.region)
     target: Request = {
         "Arn": place.arn("lambda", f"function:{schedule.function}"),

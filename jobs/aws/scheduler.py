@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from botocore.exceptions import ClientError
 
-from headgate.jobs.aws import schedule_wire as wire
+from headgate.jobs.aws import schedule_wire
 from headgate.jobs.aws.connection import (
     Connection,
     ImmediateClient,
@@ -39,7 +39,7 @@ _POOL = 16  # as many as `client.schedules.list` asks at once
 class _Calls:
     """The calls of a scheduler, through a client whose calls are awaited, and its place."""
 
-    def __init__(self, client: Callable[[], Awaitable[tuple[Any, wire.Place]]]) -> None:
+    def __init__(self, client: Callable[[], Awaitable[tuple[Any, schedule_wire.AwsPlace]]]) -> None:
         self._client = client
 
     async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
@@ -47,9 +47,9 @@ class _Calls:
         client, place = await self._client()
         with naming("scheduler:CreateSchedule", schedule.group):
             try:
-                await client.create_schedule(**wire.create_request(schedule, place, token))
+                await client.create_schedule(**schedule_wire.create_request(schedule, place, token))
             except ClientError as error:
-                if wire.refused_with(error, wire.NAME_TAKEN):
+                if schedule_wire.refused_with(error, schedule_wire.NAME_TAKEN):
                     return False
                 raise
         return True
@@ -59,9 +59,11 @@ class _Calls:
         client, _ = await self._client()
         with naming("scheduler:GetSchedule", group):
             try:
-                return wire.read_schedule(await client.get_schedule(**wire.address(group, name)))
+                return schedule_wire.read_schedule(
+                    await client.get_schedule(**schedule_wire.address(group, name))
+                )
             except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
+                if schedule_wire.refused_with(error, schedule_wire.NOT_THERE):
                     return None
                 raise
 
@@ -72,20 +74,24 @@ class _Calls:
         page: str | None = None
         while True:
             with naming("scheduler:ListSchedules", group):
-                answer = await client.list_schedules(**wire.names_request(group, prefix, page))
-                found += wire.read_names(answer)
-            if (page := wire.next_page(answer)) is None:
+                answer = await client.list_schedules(
+                    **schedule_wire.names_request(group, prefix, page)
+                )
+                found += schedule_wire.read_names(answer)
+            if (page := schedule_wire.next_page(answer)) is None:
                 return found
 
     async def update(self, schedule: ScheduleSpec) -> bool:
         """Overwrite a schedule (UpdateSchedule); return False if there is none of that name."""
         client, place = await self._client()
-        request = wire.update_request(schedule, place, wire.arguments_of_update(client))
+        request = schedule_wire.update_request(
+            schedule, place, schedule_wire.arguments_of_update(client)
+        )
         with naming("scheduler:UpdateSchedule", schedule.group):
             try:
                 await client.update_schedule(**request)
             except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
+                if schedule_wire.refused_with(error, schedule_wire.NOT_THERE):
                     return False
                 raise
         return True
@@ -95,9 +101,9 @@ class _Calls:
         client, _ = await self._client()
         with naming("scheduler:DeleteSchedule", group):
             try:
-                await client.delete_schedule(**wire.address(group, name))
+                await client.delete_schedule(**schedule_wire.address(group, name))
             except ClientError as error:
-                if wire.refused_with(error, wire.NOT_THERE):
+                if schedule_wire.refused_with(error, schedule_wire.NOT_THERE):
                     return False
                 raise
         return True
@@ -139,7 +145,7 @@ class AsyncEventBridgeScheduler(_Calls):
         )
         self._lifecycle = asyncio.Lock()
         self._closing = AsyncExitStack()
-        self._open: tuple[Any, wire.Place] | None = None
+        self._open: tuple[Any, schedule_wire.AwsPlace] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -158,13 +164,13 @@ class AsyncEventBridgeScheduler(_Calls):
             self._open = None
             await self._closing.aclose()
 
-    async def _opened(self) -> tuple[Any, wire.Place]:
+    async def _opened(self) -> tuple[Any, schedule_wire.AwsPlace]:
         async with self._lifecycle:
             if self._open is None:
                 self._open = await self._make()
             return self._open
 
-    async def _make(self) -> tuple[Any, wire.Place]:
+    async def _make(self) -> tuple[Any, schedule_wire.AwsPlace]:
         session = async_session(self._connection.session)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
@@ -174,13 +180,13 @@ class AsyncEventBridgeScheduler(_Calls):
             self._closing = stack.pop_all()
         return client, place
 
-    async def _place(self, client: Any, session: AioSession) -> wire.Place:
+    async def _place(self, client: Any, session: AioSession) -> schedule_wire.AwsPlace:
         region, partition = client.meta.region_name, client.meta.partition
         if self._account is not None:
-            return wire.Place(partition=partition, account=self._account, region=region)
+            return schedule_wire.AwsPlace(partition=partition, account=self._account, region=region)
         async with async_client("sts", self._connection, session) as sts:
             with naming("sts:GetCallerIdentity", "sts"):
-                return wire.place_of(await sts.get_caller_identity(), region)
+                return schedule_wire.place_of(await sts.get_caller_identity(), region)
 
 
 class EventBridgeScheduler:
@@ -203,7 +209,7 @@ class EventBridgeScheduler:
             endpoint_url=endpoint_url, region=region, pool=_POOL, session=session, config=config
         )
         self._opening = threading.Lock()
-        self._client: tuple[Any, wire.Place] | None = None
+        self._client: tuple[Any, schedule_wire.AwsPlace] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -243,17 +249,17 @@ class EventBridgeScheduler:
         """Delete a schedule (DeleteSchedule); return False if there is none of that name."""
         return drive(self._calls.delete(group, name))
 
-    async def _opened(self) -> tuple[Any, wire.Place]:
+    async def _opened(self) -> tuple[Any, schedule_wire.AwsPlace]:
         with self._opening:
             if self._client is None:
                 client = ImmediateClient(blocking_client("scheduler", self._connection))
                 self._client = client, self._place(client.meta.region_name)
             return self._client
 
-    def _place(self, region: str) -> wire.Place:
+    def _place(self, region: str) -> schedule_wire.AwsPlace:
         sts = blocking_client("sts", self._connection)
         try:
             with naming("sts:GetCallerIdentity", "sts"):
-                return wire.place_of(sts.get_caller_identity(), region)
+                return schedule_wire.place_of(sts.get_caller_identity(), region)
         finally:
             sts.close()

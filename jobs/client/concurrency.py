@@ -12,7 +12,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Concurrency(Protocol):
+class Parallelism(Protocol):
     """A way to run several coroutines at once, and wait for them."""
 
     async def each(
@@ -41,7 +41,7 @@ class Threads:
     async def each(
         self, call: Callable[[T], Coroutine[Any, Any, A]], items: Sequence[T], *, at_once: int
     ) -> Sequence[A]:
-        """`Concurrency.each`."""
+        """`Parallelism.each`."""
         from concurrent.futures import ThreadPoolExecutor
 
         if len(items) == 1:
@@ -53,7 +53,7 @@ class Threads:
     async def meanwhile(
         self, call: Callable[[], Coroutine[Any, Any, None]], *, every_s: float
     ) -> AsyncIterator[None]:
-        """`Concurrency.meanwhile`."""
+        """`Parallelism.meanwhile`."""
         import threading
 
         over = threading.Event()
@@ -71,7 +71,7 @@ class Threads:
             thread.join()
 
     async def aside(self, function: Callable[[], T]) -> T:
-        """`Concurrency.aside`: in the calling thread, for which nothing else waits."""
+        """`Parallelism.aside`: in the calling thread, for which nothing else waits."""
         return function()
 
 
@@ -81,7 +81,7 @@ class Tasks:
     async def each(
         self, call: Callable[[T], Coroutine[Any, Any, A]], items: Sequence[T], *, at_once: int
     ) -> Sequence[A]:
-        """`Concurrency.each`."""
+        """`Parallelism.each`."""
         import asyncio  # not needed by a synchronous client
 
         gate = asyncio.Semaphore(at_once)
@@ -102,7 +102,7 @@ class Tasks:
     async def meanwhile(
         self, call: Callable[[], Coroutine[Any, Any, None]], *, every_s: float
     ) -> AsyncIterator[None]:
-        """`Concurrency.meanwhile`."""
+        """`Parallelism.meanwhile`."""
         import asyncio  # as above
 
         async def repeat() -> None:
@@ -118,7 +118,7 @@ class Tasks:
             await asyncio.wait([task])
 
     async def aside(self, function: Callable[[], T]) -> T:
-        """`Concurrency.aside`: in a thread, so that the event loop goes on."""
+        """`Parallelism.aside`: in a thread, so that the event loop goes on."""
         import asyncio  # as above
 
         return await asyncio.to_thread(function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from headgate.jobs.client.concurrency import Concurrency
+from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.errors import TransportError
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.submission.prepare import Submission
@@ -15,7 +15,7 @@ _AT_ONCE = 10
 
 
 async def hold_all(
-    delayed: DelayedJobs, submissions: Sequence[Submission], concurrency: Concurrency
+    delayed: DelayedJobs, submissions: Sequence[Submission], concurrency: Parallelism
 ) -> Sequence[TransportError | None]:
     """Hold jobs, several at once; return each one's error, or None."""
     return await concurrency.each(partial(_held, delayed), submissions, at_once=_AT_ONCE)

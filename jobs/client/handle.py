@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from headgate.jobs.client.concurrency import Concurrency
+from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.client.waiting import (
-    Patience,
+    LookupPacing,
     check_id,
     longest_in_queue,
     require_outcomes,
@@ -45,7 +45,7 @@ class Lookup:
     table: Table
     clock: Clock
     rng: random.Random
-    concurrency: Concurrency
+    concurrency: Parallelism
     sleep: Callable[[float], Awaitable[None]]
     unschedule: Callable[[str], Awaitable[bool]]
     """Deletes the one-time schedule of a job by its id; returns False if it waits in none."""
@@ -62,7 +62,7 @@ class Lookup:
     ) -> JobRecord:
         """Return the record of a job once it is in a final state; raises as `JobHandle.wait`."""
         require_outcomes(self.app, declared, job_id)
-        patience = Patience(job_id, within, clock=self.clock, rng=self.rng)
+        patience = LookupPacing(job_id, within, clock=self.clock, rng=self.rng)
         while not (record := await self.history(job_id, declared)).state.is_final:
             await self.sleep(patience.pause_s(record.state))
         return record

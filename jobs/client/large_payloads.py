@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from headgate.jobs.client.concurrency import Concurrency
+from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.core.ports import EntryFailure, ObjectStore, OutgoingMessage, Sender
 from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
 from headgate.jobs.messages.large_payloads import LARGEST, parted
@@ -31,7 +31,7 @@ class Storing:
         transport: Sender,
         store: ObjectStore,
         *,
-        concurrency: Concurrency,
+        concurrency: Parallelism,
         limit: int,
         paused: bool,
     ) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar, Unpack, overload
 
-from headgate.jobs.client import schedule_requests as making
-from headgate.jobs.client.concurrency import Concurrency
+from headgate.jobs.client import schedule_requests
+from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.client.handle import AsyncJobHandle, JobHandle
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
@@ -24,7 +24,7 @@ from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable, Throttled
-from headgate.jobs.schedules import registry as book
+from headgate.jobs.schedules import registry
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.schedules.reading import AT_ONCE, Answer, Reading
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
@@ -58,7 +58,7 @@ class AsyncSchedules(Generic[H]):
         delayed: DelayedJobs,
         clock: Clock,
         *,
-        concurrency: Concurrency,
+        concurrency: Parallelism,
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
     ) -> None:
@@ -109,10 +109,12 @@ class AsyncSchedules(Generic[H]):
     ) -> ScheduleInfo:
         """`Schedules.create`, awaited."""
         new = new_job_of(job, payload, overrides)
-        spec = making.new_schedule(self._app, self._clock.now(), name, new, schedule, limit)
-        if not await self._scheduler.create(spec, token=making.new_token()):
-            raise book.taken(self._app, name)
-        return book.read_schedule(self._app, spec)
+        spec = schedule_requests.new_schedule(
+            self._app, self._clock.now(), name, new, schedule, limit
+        )
+        if not await self._scheduler.create(spec, token=schedule_requests.new_token()):
+            raise registry.taken(self._app, name)
+        return registry.read_schedule(self._app, spec)
 
     async def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
         """`Schedules.list`, awaited."""
@@ -125,7 +127,7 @@ class AsyncSchedules(Generic[H]):
 
     async def get(self, name: str) -> ScheduleInfo:
         """`Schedules.get`, awaited."""
-        return book.read_schedule(self._app, await self._found(name))
+        return registry.read_schedule(self._app, await self._found(name))
 
     async def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
         """`Schedules.next_times`, awaited."""
@@ -141,18 +143,22 @@ class AsyncSchedules(Generic[H]):
 
     async def reschedule(self, name: str, *, schedule: Schedule, limit: int | None = None) -> None:
         """`Schedules.reschedule`, awaited."""
-        book.refuse_declared(self._app, name)
-        spec = making.rescheduled(await self._found(name), schedule, limit, self._clock.now())
+        registry.refuse_declared(self._app, name)
+        spec = schedule_requests.rescheduled(
+            await self._found(name), schedule, limit, self._clock.now()
+        )
         await self._update(name, spec)
 
     async def remove(self, name: str) -> bool:
         """`Schedules.remove`, awaited."""
-        book.refuse_declared(self._app, name)
-        return await self._scheduler.delete(*book.address(self._app, name))
+        registry.refuse_declared(self._app, name)
+        return await self._scheduler.delete(*registry.address(self._app, name))
 
     async def run_now(self, name: str) -> H:
         """`Schedules.run_now`, awaited."""
-        submission = making.at_once(self._app, name, await self._found(name), self._clock.now())
+        submission = schedule_requests.at_once(
+            self._app, name, await self._found(name), self._clock.now()
+        )
         await self._send([submission])
         return self._handle(submission.id, self._app.find_type(submission.envelope.type))
 
@@ -162,13 +168,13 @@ class AsyncSchedules(Generic[H]):
 
     async def _names(self) -> builtins.list[str]:
         """Return the names on AWS of the schedules created at run time."""
-        group, _ = book.address(self._app, "")
+        group, _ = registry.address(self._app, "")
         for tries in range(1, TRIES):
             try:
-                return await self._scheduler.names(group, prefix=book.PREFIX)
+                return await self._scheduler.names(group, prefix=registry.PREFIX)
             except Throttled:
                 await self._sleep(pause_s(tries, self._rng))
-        return await self._scheduler.names(group, prefix=book.PREFIX)
+        return await self._scheduler.names(group, prefix=registry.PREFIX)
 
     async def _look(self, physical: str) -> Answer:
         try:
@@ -177,16 +183,18 @@ class AsyncSchedules(Generic[H]):
             return error
 
     async def _switch(self, name: str, *, enabled: bool) -> None:
-        spec = making.switched(await self._found(name), enabled=enabled, now=self._clock.now())
+        spec = schedule_requests.switched(
+            await self._found(name), enabled=enabled, now=self._clock.now()
+        )
         await self._update(name, spec)
 
     async def _update(self, name: str, spec: ScheduleSpec) -> None:
         if not await self._scheduler.update(spec):
-            raise book.missing(self._app, name)
+            raise registry.missing(self._app, name)
 
     async def _found(self, name: str) -> ScheduleSpec:
-        found = await self._scheduler.get(*book.address(self._app, name))
-        return book.existing(self._app, name, found)
+        found = await self._scheduler.get(*registry.address(self._app, name))
+        return registry.existing(self._app, name, found)
 
 
 class Schedules:

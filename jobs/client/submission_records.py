@@ -19,7 +19,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.records.items import keeps, submitted_item
-from headgate.jobs.records.writes import Refusal, put_batch, put_patiently
+from headgate.jobs.records.writes import WriteRefusal, put_batch, put_patiently
 from headgate.jobs.values.texts import text_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class AsyncRegister:
         """Return when every write has succeeded or failed."""
         await self._writes.drain()
 
-    def _refused(self, refusal: Refusal) -> None:
+    def _refused(self, refusal: WriteRefusal) -> None:
         report(self._events, self._clock, text_of(refusal.error))
 
     def _written(self, done: asyncio.Future[None]) -> None:

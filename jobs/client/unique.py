@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from headgate.jobs.client.concurrency import Concurrency
+from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import ClaimFailed, Event
 from headgate.jobs.core.ports import Item, Table
@@ -52,7 +52,7 @@ class UniqueSubmitter:
     table: Table
     send: Callable[[Sequence[Submission]], Awaitable[None]]
     """Sends jobs; raises as `headgate.Client.submit_many` does."""
-    concurrency: Concurrency
+    concurrency: Parallelism
     sleep: Callable[[float], Awaitable[None]]
     now: Callable[[], datetime]
     """The wall clock."""

@@ -35,7 +35,7 @@ _LONGEST_AFTER = 12
 """Number of lookups after which the pauses grow no more."""
 
 
-class Patience:
+class LookupPacing:
     """The pauses between two lookups of a job, and the timeout.
 
     The first pause is 0.2 s, and each is half as long again as the one before, up to 5 s: a job of

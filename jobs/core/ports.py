@@ -153,7 +153,7 @@ class Publisher(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ListLine:
     """An item's entry in one of the table's lists, a sparse index without most of the items."""
 
     list: str
@@ -178,7 +178,7 @@ class Item:
     """The version of an item written by `Table.replace`, counted from 1; 0 for one that was put."""
     expires_at: datetime | None = None
     """The time from which the table may delete the item; aware. Reads leave out expired items."""
-    line: Line | None = None
+    line: ListLine | None = None
 
 
 Key = tuple[str, str]

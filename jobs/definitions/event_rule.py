@@ -127,7 +127,7 @@ class EventJob(BaseModel):
     group: str | None = None
 
 
-class Event(BaseModel):
+class BusEvent(BaseModel):
     """An EventBridge event, with the fields that are read here."""
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="allow")
@@ -148,7 +148,7 @@ class Occurrence(BaseModel):
 
     kind: Literal["event"]
     job: EventJob
-    event: Event
+    event: BusEvent
 
     @property
     def queue_name(self) -> str:

@@ -91,7 +91,7 @@ class Means:
         return job.handler.is_async or self.isolates(job)
 
 
-class Call:
+class HandlerCall:
     """One call of a job's handler, which can be ended early."""
 
     def __init__(self, means: Means, job: Job, delivery: Delivery, names: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.call import Call, Means
+from headgate.jobs.execution.call import HandlerCall, Means
 from headgate.jobs.execution.claims import Claim, Ended, Held, answered
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Interrupted, Outcome
@@ -103,7 +103,7 @@ async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
 
 class OnceCall:
     """One call of a job's handler, made only if the job can be claimed. Same interface as
-    `jobs.execution.call.Call`."""
+    `jobs.execution.call.HandlerCall`."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class OnceCall:
         self._job = job
         self._delivery = delivery
         self._names = names
-        self._call = Call(means, job, delivery, names)
+        self._call = HandlerCall(means, job, delivery, names)
         keep = means.app.keep_of(job.type).completed
         self._claim: Claim = means.claims.on(job.attempt.job_id, delivery.queue, keep=keep)
         self._interruption: str | None = None
@@ -157,7 +157,7 @@ class OnceCall:
             self._asking.reschedule(asyncio.get_running_loop().time() + _PATIENCE_S)
 
     def given_up(self) -> Failed:
-        """See `jobs.execution.call.Call.given_up`; the claim stands until its lease expires."""
+        """See `jobs.execution.call.HandlerCall.given_up`; the claim stands until its lease expires."""
         return self._call.given_up()
 
     async def outcome(self) -> Outcome:

@@ -51,7 +51,7 @@ _LIVED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class UnendedStart:
     """A delivery that was begun and whose end is unknown."""
 
     receive: int
@@ -144,7 +144,7 @@ class Past:
 
     def history(
         self,
-        fate_of: Callable[[Start], Fate],
+        fate_of: Callable[[UnendedStart], Fate],
         silence: Fate | None,
         *,
         now: datetime,
@@ -187,12 +187,12 @@ class Past:
             return False
         return Mark.INTERRUPTED in marks or any("ran_s" in fact.data for fact in marks.values())
 
-    def _starts(self) -> Iterable[Start]:
+    def _starts(self) -> Iterable[UnendedStart]:
         for number in self._earlier:
             if self._marks[number].keys() == {Mark.STARTED}:
                 data = self._marks[number][Mark.STARTED].data
                 worker = str(data.get("worker") or "")
-                yield Start(
+                yield UnendedStart(
                     receive=number,
                     worker=worker,
                     until=_time(data.get("until")),

@@ -17,7 +17,7 @@ from typing import Any
 
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.call import Call, Means
+from headgate.jobs.execution.call import HandlerCall, Means
 from headgate.jobs.execution.claimed_call import OnceCall, replaced_by
 from headgate.jobs.execution.delayed_retry import holds_s
 from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, Job, legible, load
@@ -112,7 +112,7 @@ class Run:
         self._hindrance: Deferred | None = None
         """The outcome of a job that can't run now; None if it can."""
         self._names: dict[str, Any] = {}
-        self._call: Call | OnceCall | None = None
+        self._call: HandlerCall | OnceCall | None = None
         self._interruption: str | None = None
         self._cancellation: str | None = None
         self._unread = False
@@ -304,9 +304,9 @@ class Run:
         means.events.emit(job_events.dropped(self._names, outcome, means.clock.now()))
         return outcome
 
-    def _called(self, job: Job) -> Call | OnceCall:
+    def _called(self, job: Job) -> HandlerCall | OnceCall:
         means = self._executor.means
-        make = OnceCall if job.type.once else Call
+        make = OnceCall if job.type.once else HandlerCall
         return make(means, job, self.delivery, self._names)
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class Kept(Protocol):
-    """A message in the keeping of its host, which is a worker or a function."""
+    """A message that a worker or a function keeps until it is settled."""
 
     @property
     def delivery(self) -> Delivery:
@@ -58,7 +58,7 @@ K = TypeVar("K", bound=Kept)
 _K_contra = TypeVar("_K_contra", bound=Kept, contravariant=True)
 
 
-class Host(Protocol[_K_contra]):
+class Keeper(Protocol[_K_contra]):
     """The keeper of the messages that are settled."""
 
     @property
@@ -72,7 +72,7 @@ class Host(Protocol[_K_contra]):
         ...
 
     def lost(self, kept: _K_contra) -> bool:
-        """Return True if a message's receipt is no longer valid, and another host may have it."""
+        """Return True if a message's receipt is lost, so that another worker may have it."""
         ...
 
     async def insists(self, kept: _K_contra, refusals: int) -> bool:
@@ -117,7 +117,7 @@ class Settler(Generic[K]):
     """Carries out verdicts.
 
     Args:
-        host: keeps the messages, and says how long to insist on a request.
+        keeper: keeps the messages, and says how long to insist on a request.
         transport: carries out the requests.
         topology: names the dead-letter and quarantine queues.
         clock: tells the time.
@@ -131,7 +131,7 @@ class Settler(Generic[K]):
 
     def __init__(
         self,
-        host: Host[K],
+        keeper: Keeper[K],
         transport: Transport,
         topology: Topology,
         *,
@@ -143,7 +143,7 @@ class Settler(Generic[K]):
         scheduler: Scheduler | None = None,
         store: ObjectStore | None = None,
     ) -> None:
-        self._host = host
+        self._keeper = keeper
         self._transport = transport
         self._quarantine = topology.quarantine_name
         self._clock = clock
@@ -191,7 +191,7 @@ class Settler(Generic[K]):
     async def _move(self, kept: K, verdict: Verdict) -> End:
         """Let a job go on in a schedule or in another message."""
         try:
-            async with asyncio.timeout_at(self._host.ends_at):
+            async with asyncio.timeout_at(self._keeper.ends_at):
                 verdict, message = await self._hand_over.take(kept.delivery, verdict)
         except TimeoutError:
             self._report(kept, verdict, "hand_over", _too_late())
@@ -207,7 +207,7 @@ class Settler(Generic[K]):
             kept.delivery, verdict, action, quarantine=self._quarantine, at=self._clock.now()
         )
         error = await self._unsent(kept, verdict, target, letter)
-        if error is not None and _is_hopeless(error) and not self._host.lost(kept):
+        if error is not None and _is_hopeless(error) and not self._keeper.lost(kept):
             # Insisted on even if SQS rejects this one, too: otherwise the job would run again.
             error = await self._unsent(kept, verdict, target, bare(letter), hopeless=_never)
         if error is not None:
@@ -230,10 +230,10 @@ class Settler(Generic[K]):
         return await self._insist("send", partial(sends.put, message), kept, verdict, hopeless)
 
     async def _deleted(self, kept: K, verdict: Verdict) -> bool:
-        """Delete a message, unless its host does that; return False if SQS did not."""
-        if not self._host.deletes:
+        """x; return False if SQS did not."""
+        if not self._keeper.deletes:
             return True
-        self._host.deleting(kept)
+        self._keeper.deleting(kept)
         queue = kept.delivery.queue.name
         deletes = self._batcher(self._deletes, queue, self._transport.delete)
         put = partial(deletes.put, kept.delivery.message.receipt)
@@ -242,7 +242,7 @@ class Settler(Generic[K]):
     async def _refused_to_show(
         self, kept: K, verdict: Verdict, delay_s: int
     ) -> TransportError | None:
-        await self._host.showing(kept)
+        await self._keeper.showing(kept)
         delivery = kept.delivery
         # Some time may have passed since the decision.
         delay_s = min(delay_s, delivery.hides_s(self._clock.monotonic()))
@@ -261,14 +261,14 @@ class Settler(Generic[K]):
     ) -> TransportError | None:
         """Try until a request is carried out: the job has ended, and would otherwise run again.
 
-        Gives up only on hopeless refusals, a lost receipt, or when the host does.
+        Gives up only on hopeless refusals, a lost receipt, or when the keeper does.
         """
         refusals = 0
         while (error := await self._refusal(action, put(), kept, verdict)) is not None:
             refusals += 1
-            if self._host.lost(kept) or hopeless(error):
+            if self._keeper.lost(kept) or hopeless(error):
                 return error
-            if not await self._host.insists(kept, refusals):
+            if not await self._keeper.insists(kept, refusals):
                 return error
         return None
 
@@ -308,7 +308,7 @@ class Settler(Generic[K]):
         entries: Sequence[T],
     ) -> list[EntryFailure]:
         try:
-            async with asyncio.timeout_at(self._host.ends_at):
+            async with asyncio.timeout_at(self._keeper.ends_at):
                 failures = await call(queue, entries)
         except TimeoutError as error:
             raise _too_late() from error

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from headgate.jobs.core.ports import Item, Line
+from headgate.jobs.core.ports import Item, ListLine
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.messages.envelope import Envelope
@@ -169,14 +169,14 @@ class Scribe:
         failed = max(self.keep.failed, again)
         return max(self.keep.completed, failed) if done else failed
 
-    def _line(self, kind: Mark, at: datetime, data: Mapping[str, Any]) -> Line | None:
+    def _line(self, kind: Mark, at: datetime, data: Mapping[str, Any]) -> ListLine | None:
         if (name := LISTS.get(kind)) is None:
             return None
         if kind is Mark.COMPLETED and self.level != "full" and self.keep.last is None:
             return None
         shard = zlib.crc32(self.job_id.encode()) % SHARDS
         summary = {name: _brief(data[name]) for name in _SUMMED_UP if name in data}
-        return Line(
+        return ListLine(
             list=list_name(name, self.job_type, shard),
             place=f"{at.isoformat()}#{self.job_id}",
             summary=summary,

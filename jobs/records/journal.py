@@ -18,7 +18,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed, RecordsShed, RecordsWritten
 from headgate.jobs.core.ports import MAX_PUT, Item, Key, Table
 from headgate.jobs.errors import TransportError
-from headgate.jobs.records.writes import Refusal, put_items
+from headgate.jobs.records.writes import WriteRefusal, put_items
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.values.texts import text_of
 
@@ -169,7 +169,7 @@ class Journal:
                 if key in left:
                     self._put_back(key, entry)
 
-    def _tell_refused(self, refused: Sequence[Refusal]) -> None:
+    def _tell_refused(self, refused: Sequence[WriteRefusal]) -> None:
         for refusal in refused:
             error = text_of(refusal.error)
             self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=error))

@@ -30,7 +30,7 @@ _log = logging.getLogger("headgate.worker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class WriteRefusal:
     """An item that the table can't hold."""
 
     item: Item
@@ -45,7 +45,7 @@ class Written:
 
     left: Sequence[Item] = ()
     """The table was too busy for these: try them again."""
-    refused: Sequence[Refusal] = field(default_factory=list)
+    refused: Sequence[WriteRefusal] = field(default_factory=list)
 
 
 async def put_items(table: Table, items: Sequence[Item]) -> Written:
@@ -94,7 +94,7 @@ async def put_batch(
     table: Table,
     items: Sequence[Item],
     *,
-    on_refused: Callable[[Refusal], None] | None = None,
+    on_refused: Callable[[WriteRefusal], None] | None = None,
 ) -> list[EntryFailure]:
     """Adapt `put_items` to `jobs.core.batcher.Batcher`.
 
@@ -127,7 +127,7 @@ async def put_batch(
     return failures
 
 
-def log_refusal(refusal: Refusal) -> None:
+def log_refusal(refusal: WriteRefusal) -> None:
     """Log which item could not be stored whole, and why."""
     _log.error("%s", text_of(refusal.error))
 
@@ -163,7 +163,7 @@ async def _put_bare(table: Table, item: Item, error: ItemRefused) -> Written:
     try:
         left = await table.put([bare_mark(item, text_of(error))])
     except ItemRefused:
-        return Written(refused=[Refusal(item=item, error=error, marked=False)])
+        return Written(refused=[WriteRefusal(item=item, error=error, marked=False)])
     if left:
         return Written(left=[item])
-    return Written(refused=[Refusal(item=item, error=error, marked=True)])
+    return Written(refused=[WriteRefusal(item=item, error=error, marked=True)])

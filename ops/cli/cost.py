@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.ops.cli import cost_options as assumed
+from headgate.ops.cli import cost_options
 from headgate.ops.cli.durations import duration
 from headgate.ops.cli.shared import AsJson, app_of, examples
 
@@ -20,8 +20,8 @@ EXAMPLES = examples(
 def cost(
     context: typer.Context,
     *,
-    jobs: assumed.Jobs,
-    share: assumed.Shares = None,
+    jobs: cost_options.Jobs,
+    share: cost_options.Shares = None,
     typical: Annotated[
         timedelta | None,
         typer.Option(
@@ -31,15 +31,15 @@ def cost(
             help="How long a handler runs.  [default: that of its worker group]",
         ),
     ] = None,
-    payload: assumed.PayloadBytes = 500,
-    result: assumed.ResultBytes = 100,
-    failure_rate: assumed.FailureRate = 0.01,
-    together: assumed.Together = 1,
-    peak: assumed.Peak = 2,
-    delayed: assumed.Delayed = 0,
-    tenants: assumed.Tenants = False,
-    free_tier: assumed.FreeTier = False,
-    cdk_json: assumed.CdkJson = None,
+    payload: cost_options.PayloadBytes = 500,
+    result: cost_options.ResultBytes = 100,
+    failure_rate: cost_options.FailureRate = 0.01,
+    together: cost_options.Together = 1,
+    peak: cost_options.Peak = 2,
+    delayed: cost_options.Delayed = 0,
+    tenants: cost_options.Tenants = False,
+    free_tier: cost_options.FreeTier = False,
+    cdk_json: cost_options.CdkJson = None,
     json: AsJson = False,
 ) -> None:
     """Estimate what a month costs on AWS, by service and by job type."""
@@ -52,7 +52,7 @@ def cost(
     app, now = app_of(context), datetime.now(UTC)
     load = Load(
         jobs=jobs,
-        shares=assumed.shares(share),
+        shares=cost_options.shares(share),
         duration=typical,
         payload_bytes=payload,
         result_bytes=result,

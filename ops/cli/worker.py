@@ -15,7 +15,7 @@ from headgate.ops.cli.shared import app_of, examples
 from headgate.workers.configuration import (
     DEFAULTS,
     UNWATCHED,
-    Watching,
+    ObservabilitySettings,
     WorkerSettings,
     read_priorities,
     short_wait,
@@ -141,7 +141,7 @@ def worker(
         if receive_wait is not None
         else short_wait(os.environ, terminal=_in_terminal()),
     )
-    watching = Watching(port=health_port, host=health_host, emf=emf)
+    watching = ObservabilitySettings(port=health_port, host=health_host, emf=emf)
     if processes > 1 and not is_supervised(os.environ):
         raise typer.Exit(run_several(processes))
     raise typer.Exit(run(app_of(context, app), settings, watching))

@@ -20,7 +20,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class BillItem:
     """A line of the bill."""
 
     service: str
@@ -50,7 +50,7 @@ class Bill:
         return sum(map(self._usd_of, self.charges))
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[BillItem]:
         """Totals by price, the most expensive first."""
         units: dict[Price, float] = defaultdict(float)
         usd: dict[Price, float] = defaultdict(float)
@@ -58,7 +58,7 @@ class Bill:
             units[charge.price] += charge.units
             usd[charge.price] += self._usd_of(charge)
         found = [
-            Item(
+            BillItem(
                 service=price.service,
                 what=price.what,
                 units=units[price],

@@ -60,7 +60,7 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class BilledSeries:
     """Metrics that share their dimensions, and so their lines."""
 
     dimensions: tuple[str, ...]
@@ -74,7 +74,7 @@ class Series:
     """Durations or waits in a month."""
 
 
-def series_of(fleet: Fleet) -> list[Series]:
+def series_of(fleet: Fleet) -> list[BilledSeries]:
     """Return the metrics of each type and of each lane (`jobs.deployment.metric_lines`)."""
     lanes: dict[tuple[str, ...], list[Stream]] = defaultdict(list)
     for stream in fleet.streams:
@@ -106,7 +106,7 @@ def _invocations(stream: Stream, fleet: Fleet, load: Load) -> float:
     )
 
 
-def _of_type(stream: Stream, fleet: Fleet) -> Series:
+def _of_type(stream: Stream, fleet: Fleet) -> BilledSeries:
     dead = stream.jobs * stream.dead
     counts = {
         COMPLETED: stream.completed,
@@ -115,7 +115,7 @@ def _of_type(stream: Stream, fleet: Fleet) -> Series:
         COUNTED[JobDeadLettered]: dead,
         DURATION: stream.runs,
     }
-    return Series(
+    return BilledSeries(
         dimensions=(stream.job.name, stream.queue.group),
         job_type=stream.job.name,
         pollers=fleet.workers(stream.queue),
@@ -124,14 +124,14 @@ def _of_type(stream: Stream, fleet: Fleet) -> Series:
     )
 
 
-def _of_lane(lane: tuple[str, ...], streams: list[Stream], fleet: Fleet) -> Series:
+def _of_lane(lane: tuple[str, ...], streams: list[Stream], fleet: Fleet) -> BilledSeries:
     jobs = sum(stream.jobs for stream in streams)
     counts = {
         COMPLETED: sum(stream.completed for stream in streams),
         FAILED: sum(stream.failures for stream in streams),
         WAIT: jobs,
     }
-    return Series(
+    return BilledSeries(
         dimensions=lane,
         job_type=None,
         pollers=fleet.workers(streams[0].queue),
@@ -140,7 +140,7 @@ def _of_lane(lane: tuple[str, ...], streams: list[Stream], fleet: Fleet) -> Seri
     )
 
 
-def _measured(series: Series) -> Iterator[Charge]:
+def _measured(series: BilledSeries) -> Iterator[Charge]:
     active = sum(_part_of_hours(count) for count in series.counts.values())
     yield Charge(price=METRICS, units=active, job_type=series.job_type)
     yield from _logged(_emf_bytes(series), series.job_type)
@@ -151,7 +151,7 @@ def _part_of_hours(events: float) -> float:
     return -math.expm1(-events / HOURS)
 
 
-def _emf_bytes(series: Series) -> float:
+def _emf_bytes(series: BilledSeries) -> float:
     """Return the bytes of metric lines: one per process and minute in which anything happens."""
     if not series.pollers:
         return 0.0

@@ -24,7 +24,7 @@ from headgate.jobs.core.events import (
     SettlementFailed,
 )
 from headgate.jobs.core.topology import Priority
-from headgate.ops.demo.plan import Ending
+from headgate.ops.demo.plan import FinalOutcome
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Account:
     submitted: int = 0
     failed: int = 0
     retried: int = 0
-    endings: list[Ending] = field(default_factory=list)
+    endings: list[FinalOutcome] = field(default_factory=list)
     """Exactly one in a healthy run."""
     reason: str = ""
     """Reason of a dead job."""
@@ -101,13 +101,13 @@ class Accounting:
                 account.retried += 1
                 tally.retried += 1
             case JobCompleted():
-                account.endings.append(Ending.DONE)
+                account.endings.append(FinalOutcome.DONE)
                 tally.done += 1
             case JobDiscarded():
-                account.endings.append(Ending.DISCARDED)
+                account.endings.append(FinalOutcome.DISCARDED)
                 tally.discarded += 1
             case JobDeadLettered(reason=reason):
-                account.endings.append(Ending.DEAD)
+                account.endings.append(FinalOutcome.DEAD)
                 account.reason = reason
                 tally.dead[reason] += 1
             case JobQuarantined(detail=detail):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from headgate.jobs.core.ports import QueueDepth
 from headgate.ops.demo.accounting import Account, Accounting
 from headgate.ops.demo.books import effect_key
-from headgate.ops.demo.plan import Ending, Plan, PlannedJob
+from headgate.ops.demo.plan import FinalOutcome, Plan, PlannedJob
 
 _MOST_SHOWN = 3
 
@@ -26,7 +26,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class Aftermath:
     """The state of the server and of the shop's books once the workers have stopped."""
 
     depths: Mapping[str, QueueDepth]
@@ -61,7 +61,7 @@ def run_checks(
     plan: Plan,
     planned: Mapping[str, PlannedJob],
     accounting: Accounting,
-    findings: Findings,
+    findings: Aftermath,
 ) -> list[Check]:
     """Compare the accounts and the findings with the plan.
 
@@ -118,7 +118,7 @@ def _outcomes(planned: Mapping[str, PlannedJob], accounts: Mapping[str, Account]
         for ending in _endings_of(job_id, accounts):
             if ending is not expected.ending:
                 yield f"{_name(job, job_id)} was {ending}, not {expected.ending}"
-            elif ending is Ending.DEAD and accounts[job_id].reason != expected.reason:
+            elif ending is FinalOutcome.DEAD and accounts[job_id].reason != expected.reason:
                 reason = accounts[job_id].reason
                 yield f"{_name(job, job_id)} died of {reason}, not of {expected.reason}"
 
@@ -135,7 +135,7 @@ def _retries(planned: Mapping[str, PlannedJob], accounts: Mapping[str, Account])
                 )
 
 
-def _letters(plan: Plan, planned: Mapping[str, PlannedJob], findings: Findings) -> Iterator[str]:
+def _letters(plan: Plan, planned: Mapping[str, PlannedJob], findings: Aftermath) -> Iterator[str]:
     wanted = Counter(_wanted_letters(plan, planned))
     found = Counter(
         (letter.queue, _identity(letter, planned), letter.reason, letter.error_type)
@@ -168,13 +168,13 @@ def _describe(letter: tuple[str, str, str, str]) -> str:
 
 
 def _effects(
-    planned: Mapping[str, PlannedJob], accounts: Mapping[str, Account], findings: Findings
+    planned: Mapping[str, PlannedJob], accounts: Mapping[str, Account], findings: Aftermath
 ) -> Iterator[str]:
     for name, found in findings.effects.items():
         wanted = {
             effect_key(job_id, job)
             for job_id, job in planned.items()
-            if job.type.name == name and Ending.DONE in _endings_of(job_id, accounts)
+            if job.type.name == name and FinalOutcome.DONE in _endings_of(job_id, accounts)
         }
         if lost := wanted - found:
             yield f"{len(lost):,} {name} done, but not in the books, such as {min(lost)}"
@@ -191,7 +191,7 @@ def _leftovers(depths: Mapping[str, QueueDepth]) -> Iterator[str]:
             )
 
 
-def _endings_of(job_id: str, accounts: Mapping[str, Account]) -> list[Ending]:
+def _endings_of(job_id: str, accounts: Mapping[str, Account]) -> list[FinalOutcome]:
     return accounts[job_id].endings if job_id in accounts else []
 
 

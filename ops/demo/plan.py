@@ -18,7 +18,7 @@ from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.execution.outcome import Reason
 
 
-class Ending(StrEnum):
+class FinalOutcome(StrEnum):
     """The final outcome of a job."""
 
     DONE = "done"
@@ -30,7 +30,7 @@ class Ending(StrEnum):
 class Expected:
     """The expected end of one job."""
 
-    ending: Ending = Ending.DONE
+    ending: FinalOutcome = FinalOutcome.DONE
     failures: int = 0
     """Number of failed attempts; all but a dead job's last are retried."""
     reason: Reason | None = None
@@ -41,7 +41,7 @@ class Expected:
     @property
     def retries(self) -> int:
         """Number of retries."""
-        return self.failures - (self.ending is Ending.DEAD)
+        return self.failures - (self.ending is FinalOutcome.DEAD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,31 +148,40 @@ class _Fault:
 _NONE = _Fault(word="fine", expected=Expected())
 _FLAKY = _Fault(word="flaky", expected=Expected(failures=1))
 _BUSY = _Fault(word="busy", expected=Expected(failures=1))
-_CANCELLED = _Fault(word="cancelled", expected=Expected(ending=Ending.DISCARDED))
+_CANCELLED = _Fault(word="cancelled", expected=Expected(ending=FinalOutcome.DISCARDED))
 _UNKNOWN = _Fault(
     word="unknown",
     expected=Expected(
-        ending=Ending.DEAD, failures=1, reason=Reason.PERMANENT_ERROR, error_type="GatewayError"
+        ending=FinalOutcome.DEAD,
+        failures=1,
+        reason=Reason.PERMANENT_ERROR,
+        error_type="GatewayError",
     ),
 )
 _DECLINED = _Fault(
     word="declined",
     expected=Expected(
-        ending=Ending.DEAD, failures=1, reason=Reason.DO_NOT_RETRY, error_type="DoNotRetry"
+        ending=FinalOutcome.DEAD, failures=1, reason=Reason.DO_NOT_RETRY, error_type="DoNotRetry"
     ),
 )
 _DOWN = _Fault(
     word="down",
     overrides=_TWICE_AT_MOST,
     expected=Expected(
-        ending=Ending.DEAD, failures=2, reason=Reason.ATTEMPTS_EXHAUSTED, error_type="GatewayError"
+        ending=FinalOutcome.DEAD,
+        failures=2,
+        reason=Reason.ATTEMPTS_EXHAUSTED,
+        error_type="GatewayError",
     ),
 )
 _HANGING = _Fault(
     word="hang",
     overrides=Overrides(timeout=timedelta(seconds=1), **_TWICE_AT_MOST),
     expected=Expected(
-        ending=Ending.DEAD, failures=2, reason=Reason.ATTEMPTS_EXHAUSTED, error_type="JobTimeout"
+        ending=FinalOutcome.DEAD,
+        failures=2,
+        reason=Reason.ATTEMPTS_EXHAUSTED,
+        error_type="JobTimeout",
     ),
 )
 

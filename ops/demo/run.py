@@ -22,13 +22,13 @@ from headgate.jobs.retry.classification import leaves
 from headgate.ops.demo.accounting import Accounting, Requests
 from headgate.ops.demo.audit import read_depths, read_letters
 from headgate.ops.demo.books import read_effects
-from headgate.ops.demo.checks import Check, Findings, run_checks
+from headgate.ops.demo.checks import Aftermath, Check, run_checks
 from headgate.ops.demo.display import REFRESH_S, Display, make_display, print_results
 from headgate.ops.demo.environment import REGION, only_local_aws
 from headgate.ops.demo.options import DemoOptions
 from headgate.ops.demo.plan import Plan, make_plan
 from headgate.ops.demo.submitting import Submitter
-from headgate.ops.demo.workers import Fleet
+from headgate.ops.demo.workers import DemoWorkers
 from headgate.ops.local_aws import LocalAws
 from headgate.workers.shutdown import Report, on_signals
 
@@ -115,7 +115,7 @@ async def _worked_off(
     with AwsBackend(app.topology, on_request=count, **place) as blocking:
         async with (
             AsyncAwsBackend(app.topology, on_request=count, **place) as backend,
-            Fleet(
+            DemoWorkers(
                 course.options.workers,
                 events=Events(course.accounting),
                 on_request=count,
@@ -152,9 +152,9 @@ def _is_over(course: _Course, submitter: Submitter) -> bool:
     )
 
 
-async def _found(endpoint_url: str, books: store.Store, reports: list[Report]) -> Findings:
+async def _found(endpoint_url: str, books: store.Store, reports: list[Report]) -> Aftermath:
     async with AsyncSqsTransport(endpoint_url=endpoint_url, region=REGION) as transport:
-        return Findings(
+        return Aftermath(
             depths=await read_depths(transport, app.topology),
             letters=await read_letters(transport, app.topology),
             effects=read_effects(books),

@@ -26,7 +26,7 @@ SETTINGS = WorkerSettings(
 )
 
 
-class Fleet:
+class DemoWorkers:
     """Several workers in this event loop; use it with ``async with``."""
 
     def __init__(

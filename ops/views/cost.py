@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.ops.costing.estimate import Estimate
 from headgate.ops.prices import AS_OF, REGION, all_prices
-from headgate.ops.views.output import Table, show, show_json
+from headgate.ops.views.output import TextTable, show, show_json
 
 _CENT = 0.005
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -25,9 +25,9 @@ def show_cost(found: Estimate, others: Mapping[str, float], *, as_json: bool) ->
         show(line)
 
 
-def _services(found: Estimate) -> Table:
+def _services(found: Estimate) -> TextTable:
     right = ("units", "USD")
-    table = Table("service", "for", *right, right=right, title=_title(found))
+    table = TextTable("service", "for", *right, right=right, title=_title(found))
     small = 0.0
     for item in found.bill.items:
         if item.usd < _CENT:
@@ -41,9 +41,9 @@ def _services(found: Estimate) -> Table:
     return table
 
 
-def _types(found: Estimate) -> Table:
+def _types(found: Estimate) -> TextTable:
     right = ("jobs", "USD", "a million")
-    table = Table("job type", *right, "mostly for", right=right, title="By job type")
+    table = TextTable("job type", *right, "mostly for", right=right, title="By job type")
     by_type = found.bill.by_type
     for stream in sorted(found.fleet.streams, key=lambda each: -_sum(by_type, each.job.name)):
         usd = _sum(by_type, stream.job.name)

@@ -11,7 +11,7 @@ from headgate.jobs.client.handle import JobHandle
 from headgate.jobs.errors import ResultTimeout
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import Happening, JobState
-from headgate.ops.views.output import Table, in_line, show, show_error, show_json
+from headgate.ops.views.output import TextTable, in_line, show, show_error, show_json
 
 EXIT_ENDED = 1
 """Exit code of a cancellation that came too late."""
@@ -101,8 +101,8 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
         yield "result", json.dumps(record.result, ensure_ascii=False)
 
 
-def _attempts(record: JobRecord) -> Table:
-    table = Table("attempt", "started", "ended", "ran", "outcome", "worker", "error")
+def _attempts(record: JobRecord) -> TextTable:
+    table = TextTable("attempt", "started", "ended", "ran", "outcome", "worker", "error")
     for each in record.attempts:
         table.row(
             str(each.number),

@@ -46,7 +46,7 @@ def in_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
-class Table:
+class TextTable:
     """Rows under headings, in a frame.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headgate.ops.queue_depths import Depths, LaneDepth
-from headgate.ops.views.output import Table, show, show_error, show_json
+from headgate.ops.views.output import TextTable, show, show_error, show_json
 
 EXIT_MISSING = 1
 """A queue that the app declares does not exist."""
@@ -26,9 +26,9 @@ def show_queues(found: Depths, *, as_json: bool) -> int:
     return EXIT_MISSING
 
 
-def _table(lanes: Sequence[LaneDepth]) -> Table:
+def _table(lanes: Sequence[LaneDepth]) -> TextTable:
     right = ("waiting", "in flight", "delayed", "dead")
-    table = Table("queue", "priority", *right, "on SQS", right=right)
+    table = TextTable("queue", "priority", *right, "on SQS", right=right)
     for each in lanes:
         counts = (each.waiting, each.in_flight, each.delayed, each.dead)
         table.row(each.queue.group, each.queue.priority, *map(_number, counts), each.queue.name)

@@ -8,7 +8,7 @@ from typing import Any
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.deployment.retry_timeline import Planned, timeline
-from headgate.ops.views.output import Table, show, show_json
+from headgate.ops.views.output import TextTable, show, show_json
 
 _BAR = 40
 
@@ -25,7 +25,7 @@ def show_plan(
     if as_json:
         show_json(planned)
         return
-    table = Table("attempt", "wait before it", "comes after", "", title=_title(job))
+    table = TextTable("attempt", "wait before it", "comes after", "", title=_title(job))
     for each in planned:
         table.row(
             str(each.attempt),

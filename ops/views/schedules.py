@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
-from headgate.ops.views.output import Table, in_line, show, show_error, show_json
+from headgate.ops.views.output import TextTable, in_line, show, show_error, show_json
 
 
 def show_schedules(
@@ -18,7 +18,7 @@ def show_schedules(
     if as_json:
         show_json([_values(each, now) for each in found])
         return
-    table = Table("schedule", "job type", "when", "time zone", "state", "made by", "next (UTC)")
+    table = TextTable("schedule", "job type", "when", "time zone", "state", "made by", "next (UTC)")
     for each in found:
         table.row(*_row(each, now))
     table.show()

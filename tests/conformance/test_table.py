@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.core.ports import Item, Line
+from headgate.jobs.core.ports import Item, ListLine
 from headgate.jobs.errors import TableMissing, TransportError
 from tests.conformance.servers import needs
 from tests.conformance.tables import TableFeature, TableUnderTest
@@ -427,7 +427,7 @@ async def test_a_missing_table_is_named_by_every_method(at: TableUnderTest) -> N
 
 
 def _listed(at: TableUnderTest, sk: str, place: str = "", **changes: Any) -> Item:
-    line = Line(list=at.pk, place=place or sk, summary={"says": sk})
+    line = ListLine(list=at.pk, place=place or sk, summary={"says": sk})
     return _item(at, sk, line=line, **changes)
 
 

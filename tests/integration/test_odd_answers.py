@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
-from headgate.jobs.aws.schedule_wire import Place
+from headgate.jobs.aws.schedule_wire import AwsPlace
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.ports import EntryFailure, Item, OutgoingMessage, VisibilityChange
@@ -189,7 +189,7 @@ def test_the_scheduler_raises_nothing_but_transport_errors(
     server: OddServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = once(EventBridgeScheduler(endpoint_url=server.url), "_connection")
-    place = Place(partition="aws", account="1", region="us-east-1")
+    place = AwsPlace(partition="aws", account="1", region="us-east-1")
     monkeypatch.setattr(scheduler, "_place", lambda _region: place)
     with scheduler:
         for answer in each_odd_answer(server):

@@ -27,7 +27,7 @@ from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.verdicts import Verdicts
 from headgate.workers.dispatch.fifo_groups import Groups
 from headgate.workers.held import Hold, Holdings
-from headgate.workers.limits.fleet_leases import Fleet
+from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.guards import SlotGuard
 from headgate.workers.limits.token_bucket import Window
 from headgate.workers.receiving.heartbeat import Heartbeat
@@ -232,7 +232,7 @@ BREAKS: dict[str, Break] = {
         owner=Window, name="take", by=_forget, plan=_limited("rate"), kind="rate-limit"
     ),
     "leases are kept": Break(
-        owner=Fleet,
+        owner=FleetLeases,
         name="close",
         by=_nothing,
         plan=_limited("concurrency", fleet=True),

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from headgate import App, Events, JobType, Priority, Spool
 from headgate.jobs.client.spool.file import SpoolFile
-from headgate.jobs.client.spool.sending import Sending
+from headgate.jobs.client.spool.sending import SpoolSending
 from headgate.jobs.core.events import Event
 from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ServiceUnavailable, TransportError
@@ -93,10 +93,10 @@ class Bench:
         """Send the file's jobs, as a client's thread does, but one request after the other."""
         return self.sending(file, parallel=1).drain()
 
-    def sending(self, file: SpoolFile, **options: Any) -> Sending:
+    def sending(self, file: SpoolFile, **options: Any) -> SpoolSending:
         """Return the senders from the file."""
         send = self.sqs.blocking.send
-        return Sending(file, send, lambda _sent: None, self.clock, self.hub, **options)
+        return SpoolSending(file, send, lambda _sent: None, self.clock, self.hub, **options)
 
     def sent(self, queue: str = NORMAL) -> list[str]:
         """Return the ids of the jobs that SQS has, in the order of arrival."""

@@ -32,7 +32,7 @@ class Need(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ShareClaim:
     """The tokens that a worker reports as its own."""
 
     tokens: int
@@ -40,7 +40,7 @@ class Claim:
 
 
 def wanted(
-    limit: int, me: str, mine: int, in_use: int, need: Need, others: Mapping[str, Claim]
+    limit: int, me: str, mine: int, in_use: int, need: Need, others: Mapping[str, ShareClaim]
 ) -> int:
     """Return the number of a limit's tokens that a worker should have.
 

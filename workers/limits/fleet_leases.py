@@ -29,7 +29,7 @@ class _Kept:
     asked_at: float
 
 
-class Fleet:
+class FleetLeases:
     """Keeps this worker's leases.
 
     Args:

@@ -24,7 +24,7 @@ from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
 from headgate.workers.limits.circuit_breaker import Circuit
-from headgate.workers.limits.fleet_leases import Fleet
+from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.fleet_retry_budget import FleetBudget
 from headgate.workers.limits.guards import Block, BreakerGuard, Guard, RateGuard, SlotGuard
 from headgate.workers.limits.retry_budget import Budget, WorkerBudget
@@ -39,7 +39,7 @@ _LONGEST_S = MAX_VISIBILITY.total_seconds() - 60
 Ticket = tuple[tuple[Guard, object], ...]
 
 
-class Line(Protocol):
+class QueueLine(Protocol):
     """The messages that wait for one queue: a `workers.dispatch.waiting.Line`."""
 
     queue: QueueSpec
@@ -95,7 +95,9 @@ class Gate:
         self._clock = clock
         self._events = events
         self._on_change = on_change
-        self._fleet = Fleet(table, worker, clock=clock, events=events, rng=rng, on_change=on_change)
+        self._fleet = FleetLeases(
+            table, worker, clock=clock, events=events, rng=rng, on_change=on_change
+        )
         made = _Maker(app, self._fleet, table, clock, events, rng)
         self._guards = made.guards
         """By type, the guards that it has to pass."""
@@ -127,7 +129,7 @@ class Gate:
         """Return True if limits bound the jobs of a queue group: of all types, or also of one."""
         return bool(self._of(group, job_type))
 
-    def room(self, line: Line, job_type: str | None = None) -> float:
+    def room(self, line: QueueLine, job_type: str | None = None) -> float:
         """Return how many more of a queue's messages the limits would let start within about 1 s.
 
         For each limit it accounts for the messages that already wait for that limit or for a slot,
@@ -263,7 +265,7 @@ class _Maker:
     def __init__(
         self,
         app: App,
-        fleet: Fleet,
+        fleet: FleetLeases,
         table: Table | None,
         clock: Clock,
         events: Events,

@@ -26,7 +26,7 @@ from typing import Any
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import Item, Table
 from headgate.jobs.errors import TransportError
-from headgate.workers.limits.fair_shares import Claim, Need, wanted
+from headgate.workers.limits.fair_shares import Need, ShareClaim, wanted
 
 LEASE_S = 20.0
 """Duration of a lease."""
@@ -148,7 +148,8 @@ class Lease:
     async def _try(self) -> bool:
         started, in_use, hungry = self._clock.monotonic(), self._in_use(), self._need is Need.HUNGRY
         others = {
-            name: Claim(entry["tokens"], entry["hungry"]) for name, entry in self._living().items()
+            name: ShareClaim(entry["tokens"], entry["hungry"])
+            for name, entry in self._living().items()
         }
         goal = wanted(self._limit, self._worker, self.tokens, in_use, self._need, others)
         # Tokens given up are unused before that is published; new ones are used only after.

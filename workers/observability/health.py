@@ -59,7 +59,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class HealthCheck:
     """The result of one check."""
 
     name: str
@@ -71,7 +71,7 @@ class Check:
 class Assessment:
     """The verdict, and the checks that it is based on."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[HealthCheck, ...]
 
     @property
     def status(self) -> Status:
@@ -150,39 +150,39 @@ class Health:
         others = [self._check_lately(name, now) for name in lately]
         return Assessment(checks=(self._check_sqs(), *queues, *others, self._check_breakers()))
 
-    def _check_sqs(self) -> Check:
+    def _check_sqs(self) -> HealthCheck:
         """Check that SQS answers; receiving nothing because all slots are taken is no fault."""
         if self._queues.none_exists:
             detail = str(QueuesMissing(self._queues.missing))
-            return Check(name="sqs", status=Status.UNHEALTHY, detail=detail)
+            return HealthCheck(name="sqs", status=Status.UNHEALTHY, detail=detail)
         states = self._queues.states.values()
         answers = [state.answered_at for state in states if state.answered_at is not None]
         silent_s = self._clock.monotonic() - max(answers, default=self._started_at)
         fails = all(state.error for state in states) and silent_s > UNHEALTHY_AFTER_S
         fails = fails and not self._held_back()
-        return Check(
+        return HealthCheck(
             name="sqs",
             status=Status.UNHEALTHY if fails else Status.HEALTHY,
             detail=f"the last answer came {silent_s:.0f} s ago" if answers else "no answer yet",
         )
 
-    def _check_lately(self, name: str, now: float) -> Check:
+    def _check_lately(self, name: str, now: float) -> HealthCheck:
         failed_at, error = self._lately.get(name, (float("-inf"), ""))
         if now - failed_at > _LATELY_S:
-            return Check(name=name, status=Status.HEALTHY)
-        return Check(name=name, status=Status.DEGRADED, detail=error)
+            return HealthCheck(name=name, status=Status.HEALTHY)
+        return HealthCheck(name=name, status=Status.DEGRADED, detail=error)
 
-    def _check_breakers(self) -> Check:
+    def _check_breakers(self) -> HealthCheck:
         if not self._open:
-            return Check(name="breakers", status=Status.HEALTHY)
+            return HealthCheck(name="breakers", status=Status.HEALTHY)
         detail = f"open: {', '.join(sorted(self._open))}"
-        return Check(name="breakers", status=Status.DEGRADED, detail=detail)
+        return HealthCheck(name="breakers", status=Status.DEGRADED, detail=detail)
 
 
-def _check_queue(name: str, state: QueueState, now: float) -> Check:
+def _check_queue(name: str, state: QueueState, now: float) -> HealthCheck:
     if not state.error:
-        return Check(name=f"queue {name}", status=Status.HEALTHY)
+        return HealthCheck(name=f"queue {name}", status=Status.HEALTHY)
     answered_at = state.answered_at
     last = "none yet" if answered_at is None else f"{now - answered_at:.0f} s ago"
     detail = f"{state.error} (last answer {last})"
-    return Check(name=f"queue {name}", status=Status.DEGRADED, detail=detail)
+    return HealthCheck(name=f"queue {name}", status=Status.DEGRADED, detail=detail)

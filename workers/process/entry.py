@@ -22,7 +22,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import QueuesMissing
 from headgate.jobs.execution.call import Around, nothing_around
-from headgate.workers.configuration import UNWATCHED, Watching, WorkerSettings
+from headgate.workers.configuration import UNWATCHED, ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
 from headgate.workers.process.exit_codes import (
     EXIT_CLEAN,
@@ -47,7 +47,7 @@ async def work(
     app: App,
     settings: WorkerSettings,
     *,
-    watching: Watching = UNWATCHED,
+    watching: ObservabilitySettings = UNWATCHED,
     subscribers: Sequence[Subscriber] = (log_event,),
     environ: MutableMapping[str, str] = os.environ,
 ) -> Report:
@@ -92,7 +92,7 @@ async def work(
             return await _until_it_ends(worker)
 
 
-def run(app: App, settings: WorkerSettings, watching: Watching = UNWATCHED) -> int:
+def run(app: App, settings: WorkerSettings, watching: ObservabilitySettings = UNWATCHED) -> int:
     """Run `work` in a new event loop; return the process's exit code.
 
     Raises:
@@ -101,7 +101,7 @@ def run(app: App, settings: WorkerSettings, watching: Watching = UNWATCHED) -> i
     return asyncio.run(_run(app, settings, watching))
 
 
-async def _run(app: App, settings: WorkerSettings, watching: Watching) -> int:
+async def _run(app: App, settings: WorkerSettings, watching: ObservabilitySettings) -> int:
     try:
         report = await work(app, settings, watching=watching)
     except QueuesMissing as error:

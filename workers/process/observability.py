@@ -14,7 +14,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.workers.background import beside
-from headgate.workers.configuration import Watching, WorkerSettings
+from headgate.workers.configuration import ObservabilitySettings, WorkerSettings
 from headgate.workers.observability.health import Health
 from headgate.workers.observability.health_server import Endpoint
 from headgate.workers.observability.loop_lag import LagWatch
@@ -32,7 +32,7 @@ async def watched(
     app: App,
     worker: Worker,
     events: Events,
-    watching: Watching,
+    watching: ObservabilitySettings,
     settings: WorkerSettings,
     *,
     place: int,

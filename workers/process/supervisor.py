@@ -48,7 +48,7 @@ _WRONG_FOR_ALL = {
 """By exit code, the faults that every other process would have as well."""
 
 
-class Child(Protocol):
+class WorkerProcess(Protocol):
     """One worker process."""
 
     @property
@@ -70,7 +70,7 @@ class Child(Protocol):
         ...
 
 
-Spawn = Callable[[int], Awaitable[Child]]
+Spawn = Callable[[int], Awaitable[WorkerProcess]]
 """Starts the worker process of a place, counted from 1. It may raise OSError, which counts as a
 process that died immediately."""
 
@@ -92,7 +92,7 @@ class Supervisor:
         self._rng = rng
         self._stopping = asyncio.Event()
         self._terminations = 0
-        self._children: dict[int, Child] = {}
+        self._children: dict[int, WorkerProcess] = {}
         self._exits: dict[int, int] = {}
 
     @property
@@ -190,7 +190,7 @@ def _level(code: int, *, stopping: bool) -> int:
 
 
 class _Process:
-    """A `Child` as an operating system process."""
+    """A `WorkerProcess` as an operating system process."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ def spawner(argv: Sequence[str], environ: Mapping[str, str]) -> Spawn:
     it on, since a second signal would make workers hurry.
     """
 
-    async def spawn(place: int) -> Child:
+    async def spawn(place: int) -> WorkerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.execution.settlement import Ack
-from headgate.jobs.execution.settler import End, Host, Settler
+from headgate.jobs.execution.settler import End, Keeper, Settler
 from headgate.jobs.execution.verdict import Verdict
 from headgate.jobs.retry.backoff import Backoff
 from headgate.workers.held import Hold, Holdings
@@ -28,7 +28,7 @@ class HoldSettler:
     Args:
         holdings: all holds; settled ones are dropped from it.
         rng: adds jitter to the pauses between tries.
-        make: makes the settler of a host.
+        make: makes the settler of a keeper.
     """
 
     deletes = True
@@ -39,7 +39,7 @@ class HoldSettler:
         holdings: Holdings,
         *,
         rng: random.Random,
-        make: Callable[[Host[Hold]], Settler[Hold]],
+        make: Callable[[Keeper[Hold]], Settler[Hold]],
     ) -> None:
         self._holdings = holdings
         self._rng = rng
@@ -74,7 +74,7 @@ class HoldSettler:
         """Send all requests that still linger."""
         await self._settler.drain()
 
-    # --- the host of its settler -----------------------------------------------------------------
+    # --- the keeper of its settler ---------------------------------------------------------------
 
     def lost(self, kept: Hold) -> bool:
         """Return True if the hold's receipt was lost."""

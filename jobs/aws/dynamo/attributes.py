@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from headgate.jobs.core.ports import MAX_PUT, Item, Key, Line
+from headgate.jobs.core.ports import MAX_PUT, Item, Key, ListLine
 from headgate.jobs.errors import ItemRefused, TransportError
 
 Attribute = dict[str, Any]
@@ -115,8 +115,8 @@ def decode(attributes: Mapping[str, Attribute]) -> Item:
     )
 
 
-def _line(attributes: Mapping[str, Attribute]) -> Line:
-    return Line(
+def _line(attributes: Mapping[str, Attribute]) -> ListLine:
+    return ListLine(
         list=attributes["list"]["S"],
         place=attributes["place"]["S"],
         summary=_decode(attributes.get("summary", {"M": {}})),

@@ -54,10 +54,10 @@ class Ledger:
         self._clock = clock
         self.urls: dict[str, str] = {}
 
-    def call(self, action: Action, queue: str, entries: int = 0) -> Call:
-        return Call(self, action, queue, entries, self._clock.monotonic())
+    def call(self, action: Action, queue: str, entries: int = 0) -> PendingRequest:
+        return PendingRequest(self, action, queue, entries, self._clock.monotonic())
 
-    def ended(self, call: Call) -> None:
+    def ended(self, call: PendingRequest) -> None:
         if self._on_request is not None:
             self._on_request(
                 RequestMade(
@@ -70,7 +70,7 @@ class Ledger:
 
 
 @dataclass(slots=True)
-class Call:
+class PendingRequest:
     """One request under way: reported when it ends, with its error translated into Headgate's."""
 
     ledger: Ledger

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.notes import Notes
-from headgate.jobs.client.spool.policy import Answer, Claim, Sent, Waiting
-from headgate.jobs.client.spool.window import PARALLEL, Reply, Widths, Window, unexpected
+from headgate.jobs.client.spool.policy import Answer, Sent, SpoolClaim, SpooledJob
+from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Reply, Widths, unexpected
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
@@ -21,11 +21,11 @@ _log = logging.getLogger("headgate.spool")
 Send = Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]]
 """`jobs.core.ports.Transport.send`."""
 
-_Flights = dict[asyncio.Task[Reply], list[Waiting]]
+_Flights = dict[asyncio.Task[Reply], list[SpooledJob]]
 
 
 class AsyncSending:
-    """Sends the waiting jobs; takes the arguments of `jobs.client.spool.sending.Sending`."""
+    """Sends the waiting jobs; takes the arguments of `jobs.client.spool.sending.SpoolSending`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class AsyncSending:
         self._widths = Widths()
 
     async def drain(self) -> bool:
-        """Send the waiting jobs, as `jobs.client.spool.sending.Sending.drain` does."""
+        """Send the waiting jobs, as `jobs.client.spool.sending.SpoolSending.drain` does."""
         if (untold := self._notes.untold) is not None:
             await self._settle(untold, Answer(), done=True)
         failed: set[str] = set()
@@ -55,8 +55,8 @@ class AsyncSending:
                 failed.add(claim.queue)
         return not failed
 
-    async def _send_claim(self, claim: Claim) -> TransportError | None:
-        window = Window(claim, parallel=self._parallel)
+    async def _send_claim(self, claim: SpoolClaim) -> TransportError | None:
+        window = ClaimWindow(claim, parallel=self._parallel)
         flights: _Flights = {}
         error: TransportError | None = None
         try:
@@ -76,7 +76,7 @@ class AsyncSending:
         self._widths.passed(claim.queue, window, error)
         return error
 
-    def _begin(self, claim: Claim, window: Window, flights: _Flights) -> bool:
+    def _begin(self, claim: SpoolClaim, window: ClaimWindow, flights: _Flights) -> bool:
         """Start the requests that may be made now; return True if any is under way."""
         while (
             self._notes.untold is None
@@ -87,12 +87,14 @@ class AsyncSending:
             flights[asking] = batch
         return bool(flights)
 
-    async def _settle(self, claim: Claim, answer: Answer, *, done: bool) -> TransportError | None:
+    async def _settle(
+        self, claim: SpoolClaim, answer: Answer, *, done: bool
+    ) -> TransportError | None:
         answer = self._notes.gathered(claim, answer)
         await asyncio.to_thread(self._file.settle, claim, answer, done=done)
         return self._notes.told(claim, answer)
 
-    async def _ask(self, queue: str, batch: Sequence[Waiting]) -> Reply:
+    async def _ask(self, queue: str, batch: Sequence[SpooledJob]) -> Reply:
         try:
             return await self._send(queue, [job.message for job in batch])
         except TransportError as error:

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from headgate.jobs.client.spool.lease import Lease
+from headgate.jobs.client.spool.lease import FileLease
 from headgate.jobs.client.spool.locks import KERNEL, SpoolLocks
-from headgate.jobs.client.spool.policy import Answer, Claim, Spool
+from headgate.jobs.client.spool.policy import Answer, Spool, SpoolClaim
 from headgate.jobs.client.spool.tables import (
     APPLICATION,
     HEADS,
@@ -129,7 +129,7 @@ class SpoolFile:
 
     def claim(
         self, *, skip: Collection[str] = (), most: Callable[[str], int] = lambda _queue: MAX_BATCH
-    ) -> Claim | None:
+    ) -> SpoolClaim | None:
         """Lease the most urgent queue that is free, and return its oldest jobs.
 
         Args:
@@ -141,7 +141,7 @@ class SpoolFile:
             The jobs, or None if there is nothing to send.
         """
 
-        def take(db: sqlite3.Connection) -> tuple[str, Lease, str] | None:
+        def take(db: sqlite3.Connection) -> tuple[str, FileLease, str] | None:
             taken = {*skip, *self._leased(db)}
             heads = json.loads(db.execute(HEADS).fetchall()[0][0])
             free = [(rank, number, queue) for queue, number, rank in heads if queue not in taken]
@@ -159,14 +159,14 @@ class SpoolFile:
             return None
         queue, lease, rows = found
         now = self._clock.now()
-        return Claim(
+        return SpoolClaim(
             queue=queue,
             token=lease.token,
             good_until_s=lease.until_s - self._spool.lease.total_seconds() / 2,
             jobs=tuple(waiting_of(row, now) for row in json.loads(rows)),
         )
 
-    def settle(self, claim: Claim, answer: Answer, *, done: bool = True) -> None:
+    def settle(self, claim: SpoolClaim, answer: Answer, *, done: bool = True) -> None:
         """Delete the jobs that have been sent, and set aside those that were refused.
 
         On a FIFO queue a refused job is set aside with all later jobs of its group.
@@ -251,8 +251,8 @@ class SpoolFile:
                 f"{most_jobs:,} of {most_bytes:,} (Spool(path, max_jobs=..., max_bytes=...))",
             )
 
-    def _new_lease(self) -> Lease:
-        return Lease(
+    def _new_lease(self) -> FileLease:
+        return FileLease(
             kernel=KERNEL,
             number=self._locks.number,
             until_s=self._clock.monotonic() + self._spool.lease.total_seconds(),
@@ -264,7 +264,7 @@ class SpoolFile:
         """Return the queues that are being sent from; delete the leases that no longer hold."""
         held = []
         for queue, token, until in db.execute("SELECT queue, token, until FROM lease").fetchall():
-            lease = Lease.read(token, until, self._spool.lease)
+            lease = FileLease.read(token, until, self._spool.lease)
             if lease.holds(self._clock, self._locks):
                 held.append(queue)
             else:

@@ -12,7 +12,7 @@ from headgate.jobs.core.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class FileLease:
     """A lease, which holds until its time is over, or its process has ended."""
 
     kernel: str | None
@@ -34,7 +34,7 @@ class Lease:
         return json.dumps([self.kernel, self.number, self.until_s, self.lasts_s, self.nonce])
 
     @classmethod
-    def read(cls, token: str, until: float, lasts: timedelta) -> Lease:
+    def read(cls, token: str, until: float, lasts: timedelta) -> FileLease:
         """Read a token; one of an earlier version tells only its time."""
         try:
             kernel, number, until_s, lasts_s, _nonce = json.loads(token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headgate.jobs.client.spool.file import SpoolFile
-from headgate.jobs.client.spool.policy import Answer, Claim, Sent
+from headgate.jobs.client.spool.policy import Answer, Sent, SpoolClaim
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.errors import TransportError
@@ -38,21 +38,21 @@ class Notes:
         self._clock = clock
         self._events = events
         self._noted = noted
-        self._untold: tuple[Claim, Answer] | None = None
+        self._untold: tuple[SpoolClaim, Answer] | None = None
 
     @property
-    def untold(self) -> Claim | None:
+    def untold(self) -> SpoolClaim | None:
         """The claim whose answer has yet to be written to the file, if any."""
         return None if self._untold is None else self._untold[0]
 
-    def gathered(self, claim: Claim, answer: Answer) -> Answer:
+    def gathered(self, claim: SpoolClaim, answer: Answer) -> Answer:
         """Add earlier unwritten answers to this one, and remember the sum until it is `told`."""
         if self._untold is not None:
             answer = self._untold[1] + answer
         self._untold = claim, answer
         return answer
 
-    def told(self, claim: Claim, answer: Answer) -> TransportError | None:
+    def told(self, claim: SpoolClaim, answer: Answer) -> TransportError | None:
         """Notify all subscribers, now that the file is settled; return the answer's error."""
         self._untold = None
         self._noted(claim.queue, answer)

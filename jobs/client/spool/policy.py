@@ -94,7 +94,7 @@ class Spool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting:
+class SpooledJob:
     """A job in the file, and its message as it would be sent now."""
 
     id: str
@@ -106,13 +106,13 @@ class Waiting:
         return parse(self.message.body)
 
 
-Sent: TypeAlias = Callable[[Sequence[Waiting]], None]
+Sent: TypeAlias = Callable[[Sequence[SpooledJob]], None]
 """Records the jobs that SQS has taken from the file, as
 `jobs.client.submission_records.Register.enter` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class SpoolClaim:
     """A queue's oldest jobs, leased to this process."""
 
     queue: str
@@ -121,15 +121,15 @@ class Claim:
     """Distinguishes this claim from one made after its lease has expired."""
     good_until_s: float
     """Time on the monotonic clock after which no request begins, so that answers come in time."""
-    jobs: tuple[Waiting, ...]
+    jobs: tuple[SpooledJob, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The ends of some of a claim's jobs. All others go on waiting."""
 
-    sent: tuple[Waiting, ...] = ()
-    refused: tuple[tuple[Waiting, str], ...] = ()
+    sent: tuple[SpooledJob, ...] = ()
+    refused: tuple[tuple[SpooledJob, str], ...] = ()
     """Jobs whose message is at fault and would block later ones, with SQS's error."""
     error: TransportError | None = None
     """The error for which some jobs go on waiting, if any."""
@@ -141,7 +141,7 @@ class Answer:
             error=self.error or later.error,
         )
 
-    def events(self, claim: Claim, waiting: int, at: datetime) -> Iterator[Event]:
+    def events(self, claim: SpoolClaim, waiting: int, at: datetime) -> Iterator[Event]:
         """Yield the events to emit once the file is settled and has ``waiting`` jobs left."""
         for job in self.sent:
             yield JobSubmitted(at=at, delay_s=job.message.delay_s, **_names(job.envelope))

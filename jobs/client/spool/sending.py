@@ -13,8 +13,8 @@ from typing import Self
 
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.notes import Notes
-from headgate.jobs.client.spool.policy import Answer, Claim, Sent, Waiting
-from headgate.jobs.client.spool.window import PARALLEL, Reply, Widths, Window, unexpected
+from headgate.jobs.client.spool.policy import Answer, Sent, SpoolClaim, SpooledJob
+from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Reply, Widths, unexpected
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
@@ -26,7 +26,7 @@ Send = Callable[[str, Sequence[OutgoingMessage]], list[EntryFailure]]
 """`jobs.core.ports.BlockingTransport.send`."""
 
 
-class Sending:
+class SpoolSending:
     """Sends the waiting jobs, and settles them in the file.
 
     While the file can't be written, as on a full disk, this remembers the jobs that SQS has taken,
@@ -80,9 +80,9 @@ class Sending:
                 failed.add(claim.queue)
         return not failed
 
-    def _send_claim(self, claim: Claim) -> TransportError | None:
+    def _send_claim(self, claim: SpoolClaim) -> TransportError | None:
         """Send a claim's jobs as far as possible; return the error of the rest, if any."""
-        window = Window(claim, parallel=self._parallel)
+        window = ClaimWindow(claim, parallel=self._parallel)
         error: TransportError | None = None
         try:
             with _Lines(partial(self._ask, claim.queue), self._parallel) as lines:
@@ -97,7 +97,7 @@ class Sending:
         self._widths.passed(claim.queue, window, error)
         return error
 
-    def _begin(self, claim: Claim, window: Window, lines: _Lines) -> bool:
+    def _begin(self, claim: SpoolClaim, window: ClaimWindow, lines: _Lines) -> bool:
         """Start the requests that may be made now; return True if any is under way."""
         while (
             self._notes.untold is None
@@ -108,12 +108,12 @@ class Sending:
             lines.ask(batch)
         return lines.busy > 0
 
-    def _settle(self, claim: Claim, answer: Answer, *, done: bool) -> TransportError | None:
+    def _settle(self, claim: SpoolClaim, answer: Answer, *, done: bool) -> TransportError | None:
         answer = self._notes.gathered(claim, answer)
         self._file.settle(claim, answer, done=done)
         return self._notes.told(claim, answer)
 
-    def _ask(self, queue: str, batch: Sequence[Waiting]) -> Reply:
+    def _ask(self, queue: str, batch: Sequence[SpooledJob]) -> Reply:
         try:
             return self._send(queue, [job.message for job in batch])
         except TransportError as error:
@@ -131,11 +131,11 @@ class _Lines:
         most: maximum number of threads; with 1, requests are made in the calling thread.
     """
 
-    def __init__(self, ask: Callable[[Sequence[Waiting]], Reply], most: int) -> None:
+    def __init__(self, ask: Callable[[Sequence[SpooledJob]], Reply], most: int) -> None:
         self._ask = ask
         self._most = most
-        self._batches: SimpleQueue[list[Waiting] | None] = SimpleQueue()
-        self._replies: SimpleQueue[tuple[list[Waiting], Reply]] = SimpleQueue()
+        self._batches: SimpleQueue[list[SpooledJob] | None] = SimpleQueue()
+        self._replies: SimpleQueue[tuple[list[SpooledJob], Reply]] = SimpleQueue()
         self._threads = 0
         self.busy = 0
         """Number of requests whose replies have not been taken yet."""
@@ -152,7 +152,7 @@ class _Lines:
         for _ in range(self._threads):
             self._batches.put(None)
 
-    def ask(self, batch: list[Waiting]) -> None:
+    def ask(self, batch: list[SpooledJob]) -> None:
         """Start a request; `replies` yields its reply later."""
         self.busy += 1
         if self._most == 1:
@@ -164,7 +164,7 @@ class _Lines:
             threading.Thread(target=self._run, name=name, daemon=True).start()
         self._batches.put(batch)
 
-    def replies(self) -> Iterator[tuple[list[Waiting], Reply]]:
+    def replies(self) -> Iterator[tuple[list[SpooledJob], Reply]]:
         """Wait for a reply; yield it, and all others that have arrived by then."""
         while True:
             self.busy -= 1

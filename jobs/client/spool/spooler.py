@@ -11,7 +11,7 @@ from headgate.jobs.client.fallback import Result, lost, replaced
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.inflow import LONGEST_S, Inflow
 from headgate.jobs.client.spool.policy import CLOSING_S, Answer, Rhythm, Sent, Spool, spooled
-from headgate.jobs.client.spool.sending import Send, Sending
+from headgate.jobs.client.spool.sending import Send, SpoolSending
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.errors import SpoolError
@@ -123,7 +123,7 @@ class Drainer:
         self.file = file
         self._clock = clock
         self._inflow = Inflow()
-        self._sending = Sending(
+        self._sending = SpoolSending(
             file, send, sent, clock, events, noted=self._noted, go_on=self._may_go_on
         )
         self._changed = threading.Condition()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from headgate.jobs.client.spool.policy import Waiting, remaining_delay_s
+from headgate.jobs.client.spool.policy import SpooledJob, remaining_delay_s
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.messages.outgoing import size_of
 from headgate.jobs.submission.prepare import Submission
@@ -129,7 +129,7 @@ def row_of(submission: Submission) -> dict[str, Any]:
     }
 
 
-def waiting_of(row: Sequence[Any], now: datetime) -> Waiting:
+def waiting_of(row: Sequence[Any], now: datetime) -> SpooledJob:
     """Return a job from a row of `OLDEST`, with the rest of its delay."""
     job_id, body, attributes, group, deduplication_id, not_before = row
     due = datetime.fromisoformat(not_before) if not_before else None
@@ -140,7 +140,7 @@ def waiting_of(row: Sequence[Any], now: datetime) -> Waiting:
         group=group,
         deduplication_id=deduplication_id,
     )
-    return Waiting(id=job_id, message=message)
+    return SpooledJob(id=job_id, message=message)
 
 
 def totals(db: sqlite3.Connection) -> tuple[int, int]:

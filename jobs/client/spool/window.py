@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from headgate.jobs.client.spool.policy import Answer, Claim, Waiting
+from headgate.jobs.client.spool.policy import Answer, SpoolClaim, SpooledJob
 from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes
 from headgate.jobs.core.ports import EntryFailure
 from headgate.jobs.core.topology import MAX_BATCH
@@ -27,7 +27,7 @@ Reply = Sequence[EntryFailure] | TransportError
 """A request's results, or the error that it raised."""
 
 
-class Window:
+class ClaimWindow:
     """A claim on its way to SQS.
 
     A request that SQS refuses as a whole for its content (a character, an attribute) is split in
@@ -41,20 +41,20 @@ class Window:
         parallel: maximum number of requests in doubt.
     """
 
-    def __init__(self, claim: Claim, *, parallel: int = PARALLEL) -> None:
-        self._lanes = Lanes[Waiting](lambda job: lane_of(job.message))
+    def __init__(self, claim: SpoolClaim, *, parallel: int = PARALLEL) -> None:
+        self._lanes = Lanes[SpooledJob](lambda job: lane_of(job.message))
         for job in claim.jobs:
             self._lanes.add(job)
         self._free = parallel
-        self._halves: deque[list[Waiting]] = deque()
-        self._suspects: list[tuple[Waiting, TransportError]] = []
+        self._halves: deque[list[SpooledJob]] = deque()
+        self._suspects: list[tuple[SpooledJob, TransportError]] = []
         self._taken = False
         self._failures = Counter[str]()
         """Number of times that SQS failed to take a job from a request, by job."""
         self._stopped = False
         self._answered = 0
-        self._sent: list[Waiting] = []
-        self._refused: list[tuple[Waiting, str]] = []
+        self._sent: list[SpooledJob] = []
+        self._refused: list[tuple[SpooledJob, str]] = []
         self._error: TransportError | None = None
 
     @property
@@ -62,7 +62,7 @@ class Window:
         """True if every message that was sent was refused as a request of its own."""
         return bool(self._suspects) and not self._taken
 
-    def next_batch(self) -> list[Waiting]:
+    def next_batch(self) -> list[SpooledJob]:
         """Return the next batch to send; empty if none may be sent until there is an answer."""
         if self._stopped or not self._free:
             return []
@@ -70,7 +70,7 @@ class Window:
         self._free -= bool(batch)
         return batch
 
-    def answered(self, batch: Sequence[Waiting], reply: Reply) -> None:
+    def answered(self, batch: Sequence[SpooledJob], reply: Reply) -> None:
         """Note the reply to a batch."""
         self._answered += 1
         if isinstance(reply, TransportError):
@@ -98,7 +98,7 @@ class Window:
             self._stop(self._suspects[0][1])
         return self.news()
 
-    def _read_entry(self, job: Waiting, failure: EntryFailure | None) -> None:
+    def _read_entry(self, job: SpooledJob, failure: EntryFailure | None) -> None:
         if failure is None:
             self._lanes.passed(job)
             self._sent.append(job)
@@ -109,12 +109,12 @@ class Window:
         else:
             self._stop(EntryRejected(failure))
 
-    def _goes_again(self, job: Waiting) -> bool:
+    def _goes_again(self, job: SpooledJob) -> bool:
         """Return True if a job that SQS failed to take, while it took others, is sent again."""
         self._failures[job.id] += 1
         return self._taken and self._failures[job.id] < TRIES
 
-    def _read_error(self, batch: Sequence[Waiting], error: TransportError) -> None:
+    def _read_error(self, batch: Sequence[SpooledJob], error: TransportError) -> None:
         if not _may_be_a_messages_fault(error):
             self._stop(error)
         elif len(batch) == 1:
@@ -142,7 +142,7 @@ class Widths:
         """Return the number of jobs to claim from this queue."""
         return self._next.get(queue, MAX_BATCH)
 
-    def passed(self, queue: str, window: Window, error: TransportError | None) -> None:
+    def passed(self, queue: str, window: ClaimWindow, error: TransportError | None) -> None:
         """Note that a claim of that queue is over."""
         wider = 2 * self.of(queue)
         if window.blames_all:
@@ -158,7 +158,7 @@ def unexpected(queue: str, error: BaseException) -> TransportError:
     return TransportError(f"sending to {queue!r} raised {type(error).__name__}")
 
 
-def _size(job: Waiting) -> int:
+def _size(job: SpooledJob) -> int:
     return size_of(job.message)
 
 

@@ -10,7 +10,7 @@ from headgate.jobs.core.ports import Table
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.claims import CLAIM
-from headgate.jobs.execution.earlier_deliveries import Past, Start
+from headgate.jobs.execution.earlier_deliveries import Past, UnendedStart
 from headgate.jobs.execution.outcome import Crashed
 from headgate.jobs.execution.recording.writer import RecordWriter
 from headgate.jobs.execution.run import Run
@@ -114,7 +114,7 @@ class Recall:
         except TransportError as error:  # then no worker is judged yet
             self._writer.report("read", scribe, error)
 
-    def _fate(self, start: Start, *, now: datetime) -> Fate:
+    def _fate(self, start: UnendedStart, *, now: datetime) -> Fate:
         if start.until is not None:
             return Fate.DIED if now > start.until + _ANY_SKEW else Fate.OPEN
         if self._lives is None:

@@ -14,7 +14,7 @@ from headgate.jobs.core.ports import MAX_PUT, EntryFailure, Item, Table
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.records.items import Scribe
 from headgate.jobs.records.journal import Journal
-from headgate.jobs.records.writes import Refusal, put_batch
+from headgate.jobs.records.writes import WriteRefusal, put_batch
 from headgate.jobs.values.texts import text_of
 
 _PACING = Pacing(linger_s=0.005, tries=3)
@@ -76,7 +76,7 @@ class RecordWriter:
             self.journal.put(item)
             self.report("write", scribe, error)
 
-    def _refused(self, refusal: Refusal) -> None:
+    def _refused(self, refusal: WriteRefusal) -> None:
         error = text_of(refusal.error)
         self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=error))
 

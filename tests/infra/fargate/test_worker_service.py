@@ -26,7 +26,7 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup, worker_service_name
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cli.main import cli
-from headgate.workers.configuration import Watching, WorkerSettings
+from headgate.workers.configuration import ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import bound_s
 from tests.infra.conftest import ELSEWHERE, Params
 from tests.infra.fargate.workers import (
@@ -143,9 +143,9 @@ class Started:
     """The settings that the command line passed to the worker."""
 
     settings: WorkerSettings | None = None
-    watching: Watching | None = None
+    watching: ObservabilitySettings | None = None
 
-    def run(self, _app: App, settings: WorkerSettings, watching: Watching) -> int:
+    def run(self, _app: App, settings: WorkerSettings, watching: ObservabilitySettings) -> int:
         self.settings, self.watching = settings, watching
         return 0
 
@@ -172,7 +172,7 @@ def test_the_command_is_one_that_the_worker_s_command_line_takes_as_the_group_me
     assert started.settings.lanes == group.lanes
     assert started.settings.concurrency == group.concurrency
     assert started.settings.drain == group.drain
-    assert started.watching == Watching(port=HEALTH_PORT, emf=True)
+    assert started.watching == ObservabilitySettings(port=HEALTH_PORT, emf=True)
     assert container["Command"][container["Command"].index("--processes") + 1] == str(
         group.processes
     )

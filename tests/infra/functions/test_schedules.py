@@ -14,7 +14,7 @@ from aws_cdk import aws_iam as iam
 from headgate import App, Priority, Schedule, cron
 from headgate.infra.job_system import JobSystem
 from headgate.infra.stack import HeadgateStack
-from headgate.jobs.aws.schedule_wire import Place, create_request
+from headgate.jobs.aws.schedule_wire import AwsPlace, create_request
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.core.topology import role_in
 from headgate.jobs.deployment.deployment import Deployment
@@ -88,7 +88,7 @@ def test_what_is_made_at_run_time_finds_what_the_stack_has_by_its_names(
         dead_letters=topology.failed_firings_name,
         input="{}",
     )
-    place = Place(partition="aws", account="123456789012", region="eu-central-1")
+    place = AwsPlace(partition="aws", account="123456789012", region="eu-central-1")
     request = create_request(spec, place, "token")
 
     [group] = resources(granted, "AWS::Scheduler::ScheduleGroup", "JobsSchedules").values()

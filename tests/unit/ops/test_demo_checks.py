@@ -27,8 +27,8 @@ from headgate.jobs.core.topology import Priority
 from headgate.jobs.execution.outcome import Reason
 from headgate.ops.demo.accounting import Accounting
 from headgate.ops.demo.books import effect_key
-from headgate.ops.demo.checks import Check, Findings, Letter, run_checks
-from headgate.ops.demo.plan import Ending, Plan, PlannedJob, make_plan
+from headgate.ops.demo.checks import Aftermath, Check, Letter, run_checks
+from headgate.ops.demo.plan import FinalOutcome, Plan, PlannedJob, make_plan
 from headgate.ops.demo.statistics import percentile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,7 +55,7 @@ class Course:
             accounting(event)
         return accounting
 
-    def first(self, ending: Ending, *, failures: int = 0) -> str:
+    def first(self, ending: FinalOutcome, *, failures: int = 0) -> str:
         """Return the id of a job that is to end so."""
         return next(
             job_id
@@ -74,7 +74,7 @@ class Course:
         return event
 
     def failed_checks(self) -> list[Check]:
-        findings = Findings(
+        findings = Aftermath(
             depths=self.depths, letters=self.letters, effects=self.effects, left=self.left
         )
         checks = run_checks(self.plan, self.planned, self.accounting, findings)
@@ -109,10 +109,10 @@ def _events(job_id: str, job: PlannedJob) -> list[Event]:
     expected = job.expected
     failed = JobFailed(**names, ran_s=0, error_type="E", error_message="", traceback="")  # type: ignore[arg-type]  # values of several types
     retried = JobRetryScheduled(**names, delay_s=1)  # type: ignore[arg-type]  # values of several types
-    ended: dict[Ending, Callable[[], Event]] = {
-        Ending.DONE: lambda: JobCompleted(**names, ran_s=0),  # type: ignore[arg-type]  # values of several types
-        Ending.DISCARDED: lambda: JobDiscarded(**names, reason="x"),  # type: ignore[arg-type]  # values of several types
-        Ending.DEAD: lambda: JobDeadLettered(
+    ended: dict[FinalOutcome, Callable[[], Event]] = {
+        FinalOutcome.DONE: lambda: JobCompleted(**names, ran_s=0),  # type: ignore[arg-type]  # values of several types
+        FinalOutcome.DISCARDED: lambda: JobDiscarded(**names, reason="x"),  # type: ignore[arg-type]  # values of several types
+        FinalOutcome.DEAD: lambda: JobDeadLettered(
             **names,  # type: ignore[arg-type]  # values of several types
             reason=str(expected.reason),
             error_type=expected.error_type,
@@ -175,12 +175,16 @@ def course() -> Course:
             *(event for job_id, job in planned.items() for event in _events(job_id, job)),
         ],
         letters=letters
-        + [_letter(i, job) for i, job in planned.items() if job.expected.ending is Ending.DEAD],
+        + [
+            _letter(i, job)
+            for i, job in planned.items()
+            if job.expected.ending is FinalOutcome.DEAD
+        ],
         effects={
             name: {
                 effect_key(job_id, job)
                 for job_id, job in planned.items()
-                if job.type.name == name and job.expected.ending is Ending.DONE
+                if job.type.name == name and job.expected.ending is FinalOutcome.DONE
             }
             for name in EFFECTS
         },
@@ -193,7 +197,7 @@ def test_every_check_passes_on_a_run_that_went_well(course: Course) -> None:
 
 
 def test_a_job_that_never_ended_is_missed(course: Course) -> None:
-    job_id = course.first(Ending.DISCARDED)
+    job_id = course.first(FinalOutcome.DISCARDED)
     course.drop(job_id, JobDiscarded)
     [check] = course.failed_checks()
     assert check.name == "every job ended exactly once"
@@ -201,7 +205,7 @@ def test_a_job_that_never_ended_is_missed(course: Course) -> None:
 
 
 def test_a_job_that_ended_twice_is_found(course: Course) -> None:
-    job_id = course.first(Ending.DISCARDED)
+    job_id = course.first(FinalOutcome.DISCARDED)
     event = course.drop(job_id, JobDiscarded)
     course.events += [event, event]
     [check] = course.failed_checks()
@@ -210,7 +214,7 @@ def test_a_job_that_ended_twice_is_found(course: Course) -> None:
 
 
 def test_a_job_that_was_never_submitted_is_missed(course: Course) -> None:
-    job_id = course.first(Ending.DISCARDED)
+    job_id = course.first(FinalOutcome.DISCARDED)
     del course.planned[job_id]
     course.events = [
         e for e in course.events if not (isinstance(e, JobEvent) and e.job_id == job_id)
@@ -220,21 +224,21 @@ def test_a_job_that_was_never_submitted_is_missed(course: Course) -> None:
 
 
 def test_a_job_that_was_submitted_twice_is_found(course: Course) -> None:
-    job_id = course.first(Ending.DISCARDED)
+    job_id = course.first(FinalOutcome.DISCARDED)
     course.events.append(_submitted(job_id, course.planned[job_id]))
     [check] = course.failed_checks()
     assert check.detail.endswith(f"{job_id} was submitted 2 times")
 
 
 def test_a_job_that_nobody_planned_is_found(course: Course) -> None:
-    job = course.planned[course.first(Ending.DONE)]
+    job = course.planned[course.first(FinalOutcome.DONE)]
     course.events += _events("stranger", job)
     [check] = course.failed_checks()
     assert "stranger was never planned" in check.detail
 
 
 def test_a_job_that_ended_otherwise_than_planned_is_found(course: Course) -> None:
-    job_id = course.first(Ending.DISCARDED)
+    job_id = course.first(FinalOutcome.DISCARDED)
     course.drop(job_id, JobDiscarded)
     names = _named(job_id, course.planned[job_id])
     course.events.append(JobCompleted(**names, ran_s=0))  # type: ignore[arg-type]  # values of several types
@@ -245,7 +249,7 @@ def test_a_job_that_ended_otherwise_than_planned_is_found(course: Course) -> Non
 
 
 def test_a_job_that_died_of_something_else_is_found(course: Course) -> None:
-    job_id = course.first(Ending.DEAD)
+    job_id = course.first(FinalOutcome.DEAD)
     course.drop(job_id, JobDeadLettered)
     names = _named(job_id, course.planned[job_id])
     course.events.append(
@@ -256,7 +260,7 @@ def test_a_job_that_died_of_something_else_is_found(course: Course) -> None:
 
 
 def test_a_retry_too_few_is_found(course: Course) -> None:
-    course.drop(course.first(Ending.DONE, failures=1), JobRetryScheduled)
+    course.drop(course.first(FinalOutcome.DONE, failures=1), JobRetryScheduled)
     [check] = course.failed_checks()
     assert check.name == "every failure was retried as often as it had to be"
 
@@ -342,7 +346,7 @@ def test_a_settlement_that_failed_and_a_job_in_quarantine_are_reported(course: C
             at=NOW, queue="q", message_id="m", job_id="j", action="delete", error="gone"
         )
     )
-    job_id = course.first(Ending.DONE)
+    job_id = course.first(FinalOutcome.DONE)
     names = _named(job_id, course.planned[job_id])
     course.events.append(JobQuarantined(**names, detail="it crashed"))  # type: ignore[arg-type]  # values of several types
     [check] = course.failed_checks()

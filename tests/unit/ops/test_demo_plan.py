@@ -10,7 +10,7 @@ from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.execution.outcome import Reason
 from headgate.ops.demo import DemoOptions
 from headgate.ops.demo.options import LEAST_JOBS
-from headgate.ops.demo.plan import Ending, Plan, batches, make_plan
+from headgate.ops.demo.plan import FinalOutcome, Plan, batches, make_plan
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_the_smallest_plan_has_every_type_and_every_priority_of_every_queue(plan
 
 
 def test_the_smallest_plan_has_every_ending_and_every_reason_to_die(plan: Plan) -> None:
-    assert {job.expected.ending for job in plan.jobs} == set(Ending)
+    assert {job.expected.ending for job in plan.jobs} == set(FinalOutcome)
     reasons = {job.expected.reason for job in plan.jobs} | {m.reason for m in plan.messages}
     assert reasons == {
         None,
@@ -59,7 +59,7 @@ def test_the_smallest_plan_uses_both_clients_delays_tenants_and_every_schedule(p
 
 def test_a_dead_jobs_last_failure_is_not_retried(plan: Plan) -> None:
     for job in plan.jobs:
-        dead = job.expected.ending is Ending.DEAD
+        dead = job.expected.ending is FinalOutcome.DEAD
         assert job.expected.retries == job.expected.failures - dead
         assert (job.expected.reason is not None) is dead
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from headgate.jobs.aws.faults import fault
 from headgate.jobs.aws.schedule_wire import (
-    Place,
+    AwsPlace,
     create_request,
     place_of,
     read_schedule,
@@ -26,7 +26,7 @@ from headgate.jobs.errors import (
     TransportError,
 )
 
-CHINA = Place(partition="aws-cn", account="123456789012", region="cn-north-1")
+CHINA = AwsPlace(partition="aws-cn", account="123456789012", region="cn-north-1")
 SPEC = ScheduleSpec(
     group="shop",
     name="dynamic.nightly",

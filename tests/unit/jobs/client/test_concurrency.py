@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.client.concurrency import Concurrency, Tasks, Threads
+from headgate.jobs.client.concurrency import Parallelism, Tasks, Threads
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.errors import Throttled
 
@@ -21,7 +21,7 @@ both = pytest.mark.parametrize(
 
 
 @both
-def test_answers_come_in_the_order_of_the_items(concurrency: Concurrency, run: Run) -> None:
+def test_answers_come_in_the_order_of_the_items(concurrency: Parallelism, run: Run) -> None:
     async def double(item: int) -> int:
         return 2 * item
 
@@ -30,7 +30,7 @@ def test_answers_come_in_the_order_of_the_items(concurrency: Concurrency, run: R
 
 
 @both
-def test_the_first_error_is_raised(concurrency: Concurrency, run: Run) -> None:
+def test_the_first_error_is_raised(concurrency: Parallelism, run: Run) -> None:
     async def refuse(item: int) -> int:
         if item == 3:
             raise Throttled("busy")
@@ -41,7 +41,7 @@ def test_the_first_error_is_raised(concurrency: Concurrency, run: Run) -> None:
 
 
 @both
-def test_no_more_calls_are_under_way_than_allowed(concurrency: Concurrency, run: Run) -> None:
+def test_no_more_calls_are_under_way_than_allowed(concurrency: Parallelism, run: Run) -> None:
     counting = threading.Lock()
     under_way: set[int] = set()
     most = 0
@@ -63,7 +63,7 @@ def test_no_more_calls_are_under_way_than_allowed(concurrency: Concurrency, run:
 
 @both
 def test_a_call_is_made_again_and_again_until_the_block_ends(
-    concurrency: Concurrency, run: Run
+    concurrency: Parallelism, run: Run
 ) -> None:
     calls: list[int] = []
     enough = threading.Event()
@@ -86,7 +86,7 @@ def test_a_call_is_made_again_and_again_until_the_block_ends(
 
 
 @both
-def test_beside_a_quick_block_nothing_is_called(concurrency: Concurrency, run: Run) -> None:
+def test_beside_a_quick_block_nothing_is_called(concurrency: Parallelism, run: Run) -> None:
     async def never() -> None:
         raise AssertionError("called")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.jobs.core.ports import Item
-from headgate.jobs.execution.earlier_deliveries import History, Past, Start
+from headgate.jobs.execution.earlier_deliveries import History, Past, UnendedStart
 from headgate.jobs.execution.outcome import LastFailure, Reason
 from headgate.jobs.records.items import Mark, partition
 from headgate.jobs.records.lives import Fate
@@ -210,8 +210,8 @@ def test_a_start_names_its_worker_and_what_a_later_delivery_saw_of_it() -> None:
         item(5, Mark.STARTED, until="never", beats="none"),
     ]
     assert Past(items, MESSAGE, 6).starts == (
-        Start(receive=1, worker="worker-1", until=until, seen=7),
-        Start(receive=5, worker="worker-1"),
+        UnendedStart(receive=1, worker="worker-1", until=until, seen=7),
+        UnendedStart(receive=5, worker="worker-1"),
     )
 
 

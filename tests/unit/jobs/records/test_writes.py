@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.core.ports import Item, Line
+from headgate.jobs.core.ports import Item, ListLine
 from headgate.jobs.errors import ItemRefused, ServiceUnavailable
-from headgate.jobs.records.writes import REFUSAL, Refusal, bare_mark, put_batch, put_items
+from headgate.jobs.records.writes import REFUSAL, WriteRefusal, bare_mark, put_batch, put_items
 from headgate.jobs.testing import MemoryTable, VirtualClock
 
 BAD: list[Any] = [object(), "\ud800", "x" * 500_000, 10**60, float("nan"), 1e-300, {"": 1}]
 
 
 def item(name: str, value: Any = 1) -> Item:
-    line = Line(list="failed#send#0", place=name, summary={"error_message": value})
+    line = ListLine(list="failed#send#0", place=name, summary={"error_message": value})
     return Item(pk="job#1", sk=name, data={"attempt": 2, "value": value}, line=line)
 
 
@@ -74,7 +74,7 @@ async def test_a_table_that_is_away_is_no_refusal() -> None:
 
 
 async def test_a_batch_tells_of_each_entry() -> None:
-    there, heard = table(), list[Refusal]()
+    there, heard = table(), list[WriteRefusal]()
     there.faults.leave_unprocessed(indexes=[0])
     items = [item("busy"), item("good"), item("bad", object()), Item(pk="job#1", sk="\ud800")]
     failures = await put_batch(there, items, on_refused=heard.append)

@@ -19,7 +19,7 @@ from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import duration
-from headgate.workers.configuration import Watching, WorkerSettings
+from headgate.workers.configuration import ObservabilitySettings, WorkerSettings
 from tests.support import odd_values
 
 
@@ -51,7 +51,7 @@ def note(**options: Any) -> object:
 
 MAKERS: dict[type, Callable[..., object]] = {
     WorkerSettings: WorkerSettings,
-    Watching: Watching,
+    ObservabilitySettings: ObservabilitySettings,
     WorkerGroup: WorkerGroup,
     ConsumerGroup: consumer,
     Deployment: Deployment,
@@ -116,7 +116,7 @@ def test_a_list_is_taken_where_a_tuple_is_wanted(
         (WorkerSettings, {"concurrency": True}, "concurrency must be a whole number, got True"),
         (WorkerSettings, {"queues": "jobs"}, "queues must be a tuple, of each a text or None"),
         (WorkerSettings, {"priorities": ("urgent",)}, "priorities must be a tuple, of each a Pri"),
-        (Watching, {"port": "80"}, "port must be a whole number or None, got '80'"),
+        (ObservabilitySettings, {"port": "80"}, "port must be a whole number or None, got '80'"),
         (WorkerGroup, {"stop_timeout": 30}, "'workers': stop_timeout must be a timedelta, got 30"),
         (WorkerGroup, {"min_tasks": "1"}, "'workers': min_tasks must be a whole number, got '1'"),
         (consumer, {"timeout": 30}, "'mail': timeout must be a timedelta, got 30"),

@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App, Priority
 from headgate.jobs.errors import UnknownQueue
-from headgate.workers.configuration import Watching, WorkerSettings
+from headgate.workers.configuration import ObservabilitySettings, WorkerSettings
 from tests.support.command_line import CommandLine
 
 
@@ -20,11 +20,11 @@ class Started:
     def __init__(self) -> None:
         self.app: App | None = None
         self.settings: WorkerSettings | None = None
-        self.watching: Watching | None = None
+        self.watching: ObservabilitySettings | None = None
         self.exit_code = 0
         self.error: Exception | None = None
 
-    def run(self, app: App, settings: WorkerSettings, watching: Watching) -> int:
+    def run(self, app: App, settings: WorkerSettings, watching: ObservabilitySettings) -> int:
         self.app, self.settings, self.watching = app, settings, watching
         if self.error is not None:
             raise self.error
@@ -58,7 +58,7 @@ def test_the_worker_gets_its_settings_from_the_options(
     assert started.settings.priorities == (Priority.CRITICAL, Priority.HIGH)
     assert started.settings.drain == timedelta(minutes=1)
     assert started.settings.children == 3
-    assert started.watching == Watching(port=8080, host="10.0.0.7", emf=True)
+    assert started.watching == ObservabilitySettings(port=8080, host="10.0.0.7", emf=True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headgate import Priority
-from headgate.ops.views.output import Table, show, show_error, show_json
+from headgate.ops.views.output import TextTable, show, show_error, show_json
 
 MARKUP = "[bold]a[/bold] [link=x]b[/] :smile:"
 
@@ -26,7 +26,7 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_table_shows_its_cells_headings_and_title_as_they_stand(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    table = Table(MARKUP, "n", right=["n"], title=f"of {MARKUP}")
+    table = TextTable(MARKUP, "n", right=["n"], title=f"of {MARKUP}")
     table.row(f"{MARKUP}\x1b[2J", "1")
     table.section()
     table.row("two\nlines", "1,000")
@@ -42,7 +42,7 @@ def test_a_table_is_wrapped_for_terminals_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    table = Table("id")
+    table = TextTable("id")
     table.row("x" * 300)
     table.show()
     assert "x" * 300 in capsys.readouterr().out

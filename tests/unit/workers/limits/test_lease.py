@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.testing import LoopClock, MemoryTable
-from headgate.workers.limits.fair_shares import Claim, Need, wanted
+from headgate.workers.limits.fair_shares import Need, ShareClaim, wanted
 from headgate.workers.limits.lease import LEASE_S, RENEW_S, Lease
 
 
@@ -300,15 +300,15 @@ async def test_whatever_fails_and_whoever_dies_no_more_is_in_use_than_the_limit(
 def test_wherever_the_tokens_are_they_come_to_those_who_need_them(
     limit: int, needs: list[Need], begun: list[int]
 ) -> None:
-    claims: dict[str, Claim] = {}
+    claims: dict[str, ShareClaim] = {}
     for number, need in enumerate(needs):
         left = limit - sum(claim.tokens for claim in claims.values())
-        claims[str(number)] = Claim(min(left, begun[number]), need is Need.HUNGRY)
+        claims[str(number)] = ShareClaim(min(left, begun[number]), need is Need.HUNGRY)
     for _ in range(4):  # each in turn, with the tokens it uses if it is hungry, and none otherwise
         for number, need in enumerate(needs):
             mine = claims.pop(me := str(number)).tokens
             goal = wanted(limit, me, mine, mine if need is Need.HUNGRY else 0, need, claims)
-            claims[me] = Claim(goal, need is Need.HUNGRY)
+            claims[me] = ShareClaim(goal, need is Need.HUNGRY)
             assert 0 <= sum(claim.tokens for claim in claims.values()) <= limit
     hungry = [claims[str(n)].tokens for n, need in enumerate(needs) if need is Need.HUNGRY]
     if hungry:

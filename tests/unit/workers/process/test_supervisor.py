@@ -22,7 +22,7 @@ from headgate.workers.process.exit_codes import (
     EXIT_NO_QUEUES,
     EXIT_UNFINISHED,
 )
-from headgate.workers.process.supervisor import SETTLED_S, Child, Supervisor
+from headgate.workers.process.supervisor import SETTLED_S, Supervisor, WorkerProcess
 from headgate.workers.process.supervisor_link import (
     VARIABLE,
     Leash,
@@ -81,7 +81,7 @@ class Machine:
     def alive(self) -> list[Played]:
         return [child for child in self.children if child.alive]
 
-    async def spawn(self, _place: int) -> Child:
+    async def spawn(self, _place: int) -> WorkerProcess:
         self.attempts.append(self.clock.monotonic())
         await asyncio.sleep(self.takes_s)
         if self.refuses:

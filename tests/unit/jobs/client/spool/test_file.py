@@ -18,7 +18,7 @@ import pytest
 
 from headgate import Priority, Spool
 from headgate.jobs.client.spool.file import SpoolFile
-from headgate.jobs.client.spool.policy import ELSEWHERE_S, IDLE_S, Answer, Claim, Rhythm
+from headgate.jobs.client.spool.policy import ELSEWHERE_S, IDLE_S, Answer, Rhythm, SpoolClaim
 from headgate.jobs.core.batching import TRIES
 from headgate.jobs.core.events import JobSpoolRefused, JobSubmitted, SpoolFailed
 from headgate.jobs.errors import (
@@ -47,7 +47,7 @@ def file(bench: Bench) -> Iterator[SpoolFile]:
     opened.close()
 
 
-def claimed(claim: Claim | None) -> list[str]:
+def claimed(claim: SpoolClaim | None) -> list[str]:
     return [job.id for job in claim.jobs] if claim else []
 
 

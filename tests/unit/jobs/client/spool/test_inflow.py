@@ -12,7 +12,7 @@ import pytest
 
 from headgate import AsyncClient, Client
 from headgate.jobs.client.spool.inflow import Inflow
-from headgate.jobs.client.spool.policy import Answer, Waiting
+from headgate.jobs.client.spool.policy import Answer, SpooledJob
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
@@ -26,7 +26,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def sent(count: int) -> Answer:
-    return Answer(sent=(Waiting(id="any", message=OutgoingMessage(body="")),) * count)
+    return Answer(sent=(SpooledJob(id="any", message=OutgoingMessage(body="")),) * count)
 
 
 def test_while_nothing_is_sent_everything_is_admitted() -> None:

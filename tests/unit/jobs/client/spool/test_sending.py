@@ -15,8 +15,8 @@ import pytest
 from headgate.jobs.client.spool.async_sending import AsyncSending
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.policy import Answer
-from headgate.jobs.client.spool.sending import Sending
-from headgate.jobs.client.spool.window import PARALLEL, Widths, Window
+from headgate.jobs.client.spool.sending import SpoolSending
+from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Widths
 from headgate.jobs.core.events import JobSpoolRefused, JobSubmitted, SpoolFailed
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable, SpoolError, TransportError
@@ -41,7 +41,7 @@ def file(bench: Bench) -> Iterator[SpoolFile]:
 
 
 def plain(bench: Bench, file: SpoolFile, send: Send) -> Drain:
-    sending = Sending(file, send, lambda _: None, bench.clock, bench.hub)
+    sending = SpoolSending(file, send, lambda _: None, bench.clock, bench.hub)
 
     async def drain() -> bool:
         return await asyncio.to_thread(sending.drain)
@@ -131,7 +131,7 @@ def test_no_more_is_in_doubt_than_so_many_requests(bench: Bench, file: SpoolFile
     file.put(bench.submissions(400))
     claim = file.claim(most=lambda _queue: 400)
     assert claim is not None
-    window = Window(claim)
+    window = ClaimWindow(claim)
     batches = [window.next_batch() for _ in range(PARALLEL)]
     assert all(batches)
     window.answered(batches[0], [])
@@ -294,7 +294,7 @@ def test_a_queue_that_goes_well_is_claimed_by_ever_more_and_one_that_fails_by_te
     file.put(bench.submissions(1))
     claim = file.claim()
     assert claim is not None
-    widths, window = Widths(), Window(claim)
+    widths, window = Widths(), ClaimWindow(claim)
     seen = []
     for error in (*[None] * 8, ServiceUnavailable("no connection")):
         seen.append(widths.of(NORMAL))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headgate import Client
-from headgate.jobs.client.spool.policy import Answer, Claim
-from headgate.jobs.client.spool.sending import Sending
+from headgate.jobs.client.spool.policy import Answer, SpoolClaim
+from headgate.jobs.client.spool.sending import SpoolSending
 from headgate.jobs.client.spool.spooler import Drainer, Spooler
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
@@ -66,7 +66,7 @@ class Process:
         self._settle = self.file.settle
         stepping = {name: self._stepping(getattr(self.file, name)) for name in ("put", "claim")}
         vars(self.file).update(stepping, settle=self._stepping(self._settling))
-        self._sending = Sending(
+        self._sending = SpoolSending(
             self.file, self.send, lambda _: None, bench.clock, bench.hub, parallel=1
         )
 
@@ -118,7 +118,7 @@ class Process:
             self._unconfirmed.clear()
         return [handle.id for handle in result] if isinstance(result, list) else []
 
-    def _settling(self, claim: Claim, answer: Answer, *, done: bool = True) -> None:
+    def _settling(self, claim: SpoolClaim, answer: Answer, *, done: bool = True) -> None:
         self._settle(claim, answer, done=done)
         self._unconfirmed -= {job.id for job in answer.sent}
 
