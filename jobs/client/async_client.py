@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
@@ -34,7 +35,7 @@ from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.errors import ConfigurationError, HeadgateError, TransportError
 from headgate.jobs.execution.handler_host import Send
-from headgate.jobs.messages.outgoing import lane_of, size_of
+from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.submission.mixed import deliver_mixed, listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
@@ -366,7 +367,7 @@ class AsyncClient:
                 partial(self._opened().send, queue),
                 pacing=self._pacing,
                 eager=lambda: not self._batchers[queue].busy,
-                size_of=size_of,
+                size_of=attrgetter("size"),
                 lane_of=lane_of,
                 name=f"headgate-submit-{queue}",
                 rng=self._ports.rng,

@@ -12,7 +12,6 @@ from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.core.ports import EntryFailure, ObjectStore, OutgoingMessage, Sender
 from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
 from headgate.jobs.messages.large_payloads import LARGEST, parted
-from headgate.jobs.messages.outgoing import size_of
 
 
 class Storing:
@@ -48,7 +47,7 @@ class Storing:
             ServiceUnavailable: submissions are paused.
         """
         refuse_if(self._paused)
-        return all(size_of(each) <= self._limit for each in messages)
+        return all(each.size <= self._limit for each in messages)
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """Send a batch; a message whose payload could not be stored is returned as a failed entry.
@@ -67,7 +66,7 @@ class Storing:
         return batch.failures(await self._transport.send(queue, batch.fitting()))
 
     async def _fitting(self, message: OutgoingMessage) -> OutgoingMessage:
-        if size_of(message) <= self._limit:
+        if message.size <= self._limit:
             return message
         slim, key, content = await self._concurrency.aside(lambda: _packed(message))
         await self._store.put(key, content)
@@ -133,7 +132,7 @@ def check_sizes(messages: Iterable[OutgoingMessage]) -> None:
         PayloadTooLarge: a message is over the limit.
     """
     for message in messages:
-        if (size := size_of(message)) > LARGEST:
+        if (size := message.size) > LARGEST:
             raise PayloadTooLarge(
                 f"the message for {message.attributes.get('JobType')!r} would have {size:,} bytes; "
                 f"at most {LARGEST:,} are kept: store the data and submit its address"

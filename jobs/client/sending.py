@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes, held_back_by, pause_s
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import TransportError
-from headgate.jobs.messages.outgoing import lane_of, size_of
+from headgate.jobs.messages.outgoing import lane_of
 
 _BROKEN = 3
 """Requests in a row that fail as a whole before the rest is given up, as in an outage."""
@@ -55,7 +55,7 @@ class Sending:
         """Send all messages; return each one's error, or None if it was taken."""
         for index in range(len(self._messages)):
             self._lanes.add(index)
-        while batch := self._lanes.take(lambda index: size_of(self._messages[index])):
+        while batch := self._lanes.take(lambda index: self._messages[index].size):
             self._pause_before(batch)
             try:
                 failures = self._send([self._messages[index] for index in batch])

@@ -28,6 +28,25 @@ class OutgoingMessage:
     """MessageGroupId: the ordering group on a FIFO queue, the tenant on a fair standard queue."""
     deduplication_id: str | None = None
     """MessageDeduplicationId; FIFO queues only."""
+    _size: int = field(default=-1, init=False, repr=False, compare=False)
+    """The size, once it has been measured; a copy made by `replace` is measured anew."""
+
+    @property
+    def size(self) -> int:
+        """Bytes as SQS counts them: of the body, and of each attribute's name, type and value."""
+        if self._size < 0:
+            object.__setattr__(self, "_size", _size_of(self))
+        return self._size
+
+
+def _size_of(message: OutgoingMessage) -> int:
+    return _bytes(message.body) + sum(
+        len(name) + len("String") + _bytes(value) for name, value in message.attributes.items()
+    )
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,7 +157,7 @@ class OnceCall:
             self._asking.reschedule(asyncio.get_running_loop().time() + _PATIENCE_S)
 
     def given_up(self) -> Failed:
-        """See `jobs.execution.call.HandlerCall.given_up`; the claim stands until its lease expires."""
+        """See `jobs.execution.call.HandlerCall.given_up`; the claim stands until its lease ends."""
         return self._call.given_up()
 
     async def outcome(self) -> Outcome:

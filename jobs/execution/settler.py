@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from functools import partial
+from operator import attrgetter
 from typing import Generic, Protocol, TypeVar, assert_never
 
 from headgate.jobs.core.batcher import Batcher, Pacing
@@ -40,7 +41,6 @@ from headgate.jobs.execution.settlement import (
     Way,
 )
 from headgate.jobs.execution.verdict import Verdict, parked
-from headgate.jobs.messages.outgoing import size_of
 
 T = TypeVar("T")
 
@@ -226,7 +226,7 @@ class Settler(Generic[K]):
         hopeless: Callable[[TransportError], bool] = _is_hopeless,
     ) -> TransportError | None:
         """Send a message; return the error for which it was not sent, or None."""
-        sends = self._batcher(self._sends, queue, self._transport.send, size_of)
+        sends = self._batcher(self._sends, queue, self._transport.send, attrgetter("size"))
         return await self._insist("send", partial(sends.put, message), kept, verdict, hopeless)
 
     async def _deleted(self, kept: K, verdict: Verdict) -> bool:

@@ -46,14 +46,6 @@ def lane_of(message: OutgoingMessage) -> str | None:
     return message.group if message.deduplication_id is not None else None
 
 
-def size_of(message: OutgoingMessage) -> int:
-    """Return a message's size as SQS counts it: body, and each attribute's name, type and value."""
-    return len(message.body.encode()) + sum(
-        len(name) + len("String") + len(value.encode())
-        for name, value in message.attributes.items()
-    )
-
-
 def sendable(body: str) -> str:
     """Return a JSON body with the two characters that SQS refuses escaped, so equal in meaning."""
     # JSON escapes control characters itself; of those that XML 1.0 excludes these two remain, and

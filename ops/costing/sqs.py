@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES, PAYLOADS, QueueSpec
 from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef, derived_job_id
-from headgate.jobs.messages.outgoing import message_of, size_of
+from headgate.jobs.messages.outgoing import message_of
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Fleet
 from headgate.ops.costing.load import Load, Stream
@@ -113,7 +113,7 @@ def _bare_bytes(stream: Stream, *, offloaded: bool) -> int:
         priority=job.priority,
         submitted_at=_ANY_TIME,
     )
-    return size_of(message_of(envelope))
+    return message_of(envelope).size
 
 
 def _prices(queue: QueueSpec, load: Load) -> list[Price]:

@@ -15,7 +15,6 @@ import signal
 import sys
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -140,7 +139,7 @@ class _Host:
             job_id=new_job_id(now),
             origin=Origin(parent=envelope.id, trace=envelope.trace, tenant=envelope.tenant),
         )
-        taken = self._channel.request("submit", asdict(submission.message))
+        taken = self._channel.request("submit", protocol.message_fields(submission.message))
         self._pending.append(taken)
         return PendingJob(
             id=submission.id, type=submission.envelope.type, taken=self._awaitable(taken)

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.errors import ChildFailed, Stopped
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import LARGE
@@ -154,6 +155,17 @@ def _decoded(body: bytes) -> Frame:
     if not isinstance(frame, dict) or frame.get("kind") not in set(Kind):
         raise FrameError("a frame is of no known kind")
     return frame
+
+
+def message_fields(message: OutgoingMessage) -> dict[str, Any]:
+    """Return a message that a handler submits as JSON values; they are the message's arguments."""
+    return {
+        "body": message.body,
+        "attributes": message.attributes,
+        "delay_s": message.delay_s,
+        "group": message.group,
+        "deduplication_id": message.deduplication_id,
+    }
 
 
 # --- exceptions of handlers ----------------------------------------------------------------------

@@ -14,7 +14,6 @@ from typing import Any
 
 from headgate.jobs.client.spool.policy import SpooledJob, remaining_delay_s
 from headgate.jobs.core.ports import OutgoingMessage
-from headgate.jobs.messages.outgoing import size_of
 from headgate.jobs.submission.prepare import Submission
 
 APPLICATION = 0x48475350
@@ -125,7 +124,7 @@ def row_of(submission: Submission) -> dict[str, Any]:
         "message_group": message.group,
         "deduplication_id": message.deduplication_id,
         "not_before": not_before.astimezone(UTC).isoformat() if not_before else None,
-        "bytes": size_of(message),
+        "bytes": message.size,
     }
 
 

@@ -13,7 +13,7 @@ from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes
 from headgate.jobs.core.ports import EntryFailure
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
-from headgate.jobs.messages.outgoing import lane_of, size_of
+from headgate.jobs.messages.outgoing import lane_of
 
 PARALLEL = 16
 """Maximum number of requests in doubt: under way, or answered and not yet settled in the file. If
@@ -159,7 +159,7 @@ def unexpected(queue: str, error: BaseException) -> TransportError:
 
 
 def _size(job: SpooledJob) -> int:
-    return size_of(job.message)
+    return job.message.size
 
 
 def _may_be_a_messages_fault(error: TransportError) -> bool:

@@ -28,7 +28,6 @@ from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import MOST_VALUES
-from headgate.jobs.messages.outgoing import size_of
 from headgate.jobs.records.items import Mark, Scribe
 from headgate.jobs.testing import Harness
 from headgate.ops.costing import records, sqs, watching
@@ -170,7 +169,7 @@ def test_a_message_has_as_many_bytes_as_the_model_says() -> None:
     harness = Harness(app)
     harness.client.submit(job, Note(text=text))
     [sent] = harness.sqs.messages(stream.queue.name)
-    real = size_of(OutgoingMessage(body=sent.body, attributes=sent.attributes))
+    real = OutgoingMessage(body=sent.body, attributes=sent.attributes).size
 
     load = Load(jobs=1, payload_bytes=len(f'{{"text":"{text}"}}'))
     assert sqs.message_bytes(stream, load, app.max_message_bytes) == pytest.approx(real, abs=8)

@@ -12,7 +12,6 @@ from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.execution.dead_letter import bare, dead_letter
 from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.execution.settlement import DeadLetter, Quarantine
-from headgate.jobs.messages.outgoing import size_of
 from headgate.jobs.testing.memory import sqs_limits
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -96,7 +95,7 @@ def test_where_the_body_leaves_little_room_the_reason_comes_first_and_the_error_
 def test_sqs_takes_every_dead_letter_whatever_the_error_says(error: str, body: int) -> None:
     sent = letter(received("x" * body), error=error)
     sqs_limits.check_message(sent, fifo=False)
-    assert size_of(sent) <= MAX_MESSAGE_BYTES
+    assert sent.size <= MAX_MESSAGE_BYTES
     assert len(sent.attributes.get("ErrorMessage", "")) <= 1024
 
 

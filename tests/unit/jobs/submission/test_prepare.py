@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any, cast
@@ -30,7 +31,6 @@ from headgate.jobs.errors import (
     UnknownQueue,
 )
 from headgate.jobs.messages.envelope import new_job_id, parse
-from headgate.jobs.messages.outgoing import size_of
 from headgate.jobs.submission.prepare import Submission, prepare, prepare_many
 from headgate.jobs.submission.refused import raise_refused
 from headgate.jobs.testing.memory import sqs_limits as rules
@@ -215,7 +215,7 @@ def test_a_type_of_another_app_is_refused_even_under_a_known_name() -> None:
 def test_a_message_that_sqs_would_not_take_is_prepared_whole() -> None:
     """The sender has to separate it from its payload."""
     whole = submission(payload=Email(body="x" * MAX_MESSAGE_BYTES))
-    assert size_of(whole.message) > MAX_MESSAGE_BYTES
+    assert whole.message.size > MAX_MESSAGE_BYTES
 
 
 def test_one_payload_at_fault_refuses_the_whole_call_before_anything_is_prepared() -> None:
@@ -275,8 +275,15 @@ def test_the_size_is_never_below_what_sqs_counts(body: str, attributes: dict[str
         len(name.encode()) + len(b"String") + len(value.encode())
         for name, value in attributes.items()
     )
-    assert size_of(message) == counted
-    assert size_of(message) >= rules._message_bytes(message)
+    assert message.size == counted
+    assert message.size >= rules._message_bytes(message)
+
+
+def test_a_changed_copy_of_a_message_is_measured_anew() -> None:
+    message = OutgoingMessage(body="abc")
+    measured = message.size
+    assert (measured, replace(message, body="äbc").size) == (3, 4)
+    assert message == OutgoingMessage(body="abc"), "its size is no part of its value"
 
 
 @given(sizes=st.lists(st.integers(min_value=1, max_value=MAX_MESSAGE_BYTES)))

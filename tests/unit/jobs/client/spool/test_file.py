@@ -30,7 +30,6 @@ from headgate.jobs.errors import (
     SpoolFull,
     SpoolNewer,
 )
-from headgate.jobs.messages.outgoing import size_of
 from headgate.jobs.testing import VirtualClock
 from tests.support.spool_bench import CRITICAL, FIFO, NORMAL, Bench, Email, ids
 
@@ -62,7 +61,7 @@ def test_what_was_put_is_there_for_the_next_process_and_leaves_when_it_is_sent(
     first.put(jobs)
     first.close()
     second = bench.open()
-    assert second.totals() == (23, sum(size_of(job.message) for job in jobs))
+    assert second.totals() == (23, sum(job.message.size for job in jobs))
     assert bench.drain(second)
     assert bench.sent() == ids(jobs)
     assert second.totals() == (0, 0)
@@ -180,7 +179,7 @@ def test_a_file_without_room_keeps_none_of_a_call_and_says_how_much_there_is(
 
 def test_the_bytes_of_the_messages_are_bounded_too(bench: Bench) -> None:
     job = bench.submission(payload=Email(body="x" * 1000))
-    bench.spool = Spool(bench.spool.path, max_bytes=2 * size_of(job.message))
+    bench.spool = Spool(bench.spool.path, max_bytes=2 * job.message.size)
     file = bench.open()
     file.put([job, bench.submission(payload=Email(body="x" * 1000))])
     with pytest.raises(SpoolFull):
