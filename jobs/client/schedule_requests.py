@@ -84,7 +84,7 @@ def _of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
 
 def _lasting(options: Options | None) -> Options | None:
     """Return the options that apply to every job of a schedule, or None if there are none."""
-    lasting = Options(attempts=options.attempts, timeout_s=options.timeout_s) if options else None
+    lasting = options.model_copy(update={"unique": None}) if options else None
     return None if lasting == Options() else lasting
 
 

@@ -53,6 +53,13 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-ke
 
 _SUMMARY_CHARS = 200
 
+_NOT_OF_ITEM = {
+    *("v", "id", "schema_", "payload", "payload_ref", "submitted_at", "trace", "attempts_used"),
+    "options",
+}
+"""Fields of an envelope that its item leaves out: they stand elsewhere in it, are large, or only
+matter to who runs the job. All others are kept, those to come included."""
+
 _RUN = "run#"
 _OF_JOB = frozenset({"submitted", "progress", "cancel"})
 """The places of items that belong to no single delivery."""
@@ -185,11 +192,7 @@ class Scribe:
 
 def submitted_item(envelope: Envelope, keep: Keep) -> Item:
     """Return the item of a job that SQS has taken."""
-    told = envelope.model_dump(
-        mode="json",
-        include={"priority", "tenant", "not_before", "source", "parent", "type", "queue"},
-        exclude_none=True,
-    )
+    told = envelope.model_dump(mode="json", exclude=_NOT_OF_ITEM, exclude_none=True)
     return Item(
         pk=partition(str(envelope.id)),
         sk="submitted",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 from pydantic_core import from_json
@@ -13,14 +13,18 @@ from headgate.jobs.core.topology import Priority
 from headgate.ops.cli.durations import duration
 from headgate.ops.cli.shared import app_of, examples
 
-if TYPE_CHECKING:
-    from headgate.jobs.definitions.overrides import Overrides
-
 EXAMPLES = examples(
     'headgate -A shop.app:app submit send-email \'{"to": "ada@example.com"}\'',
     "headgate -A shop.app:app submit nightly --delay 1h30m --priority low",
     "headgate -A shop.app:app submit report - --wait < parameters.json",
 )
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no time: write 2030-01-31T08:00:00Z") from error
 
 
 def submit(
@@ -38,11 +42,39 @@ def submit(
             parser=duration, metavar="DURATION", help="Start it no sooner: 90s, 1h30m, 2d."
         ),
     ] = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option(
+            parser=_moment, metavar="TIME", help="Start it no sooner: 2030-01-31T08:00:00Z."
+        ),
+    ] = None,
     priority: Annotated[
         Priority | None, typer.Option(help="A priority other than its type's.")
     ] = None,
     tenant: Annotated[
         str | None, typer.Option(metavar="NAME", help="The tenant that the job is for.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The job's group on a FIFO queue.")
+    ] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option(metavar="N", help="Attempts in all, other than its type's.")
+    ] = None,
+    attempt_timeout: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="The timeout of one attempt, other than its type's.",
+        ),
+    ] = None,
+    unique_for: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="For so long, equal submissions count as this job.",
+        ),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for the job to end, and print its result as JSON.")
@@ -61,6 +93,8 @@ def submit(
     """
     from headgate.jobs.client.client import Client
     from headgate.jobs.client.waiting import keeps_outcomes
+    from headgate.jobs.definitions.overrides import Overrides
+    from headgate.jobs.definitions.uniqueness import Unique
     from headgate.ops.views.job import show_end
 
     app = app_of(context)
@@ -68,8 +102,18 @@ def submit(
     if wait and not keeps_outcomes(app, declared):
         raise typer.BadParameter("--wait needs a type with records='outcomes' or 'full'")
     loaded = declared.load(_json(payload))
+    options = Overrides(
+        delay=delay,
+        at=at,
+        priority=priority,
+        tenant=tenant,
+        group=group,
+        max_attempts=max_attempts,
+        timeout=attempt_timeout,
+        unique=None if unique_for is None else Unique(within=unique_for),
+    )
     with Client(app) as client:
-        job = client.submit(declared, loaded, **_overrides(delay, priority, tenant))
+        job = client.submit(declared, loaded, **options)
         print(job.id, flush=True)
         if wait:
             raise typer.Exit(show_end(job, timeout))
@@ -80,14 +124,3 @@ def _json(payload: str) -> Any:
         return from_json(sys.stdin.read() if payload == "-" else payload)
     except ValueError as error:
         raise typer.BadParameter(f"the payload is not JSON: {error}") from error
-
-
-def _overrides(delay: timedelta | None, priority: Priority | None, tenant: str | None) -> Overrides:
-    found: Overrides = {}
-    if delay is not None:
-        found["delay"] = delay
-    if priority is not None:
-        found["priority"] = priority
-    if tenant is not None:
-        found["tenant"] = tenant
-    return found

@@ -14,7 +14,14 @@ from uuid import UUID
 import pytest
 
 from headgate import App, Priority, Tenant
-from headgate.jobs.messages.envelope import VERSION, Envelope, Options, PayloadRef, parse
+from headgate.jobs.messages.envelope import (
+    VERSION,
+    Envelope,
+    Options,
+    PayloadRef,
+    UniqueBy,
+    parse,
+)
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.submission.prepare import prepare
 
@@ -63,6 +70,16 @@ EXPECTED = {
         submitted_at=SUBMITTED,
         source="schedule:daily-report",
         options=Options(timeout_s=90),
+    ),
+    "unique": Envelope(
+        v=VERSION,
+        id=job_id(12),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+        options=Options(unique=UniqueBy(key="5f0c1a7e93b24d68a1c0", for_s=3600, mode="replace")),
     ),
     "tenant": Envelope(
         v=VERSION,

@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import pytest
 from pydantic import BaseModel
+from typing_extensions import TypedDict  # pydantic uses typing's only from Python 3.12 on
 
 from headgate import App, AsyncClient, Client, JobContext, Priority, Tenant, Unique, cron
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules

@@ -48,6 +48,30 @@ def test_submit_prints_the_id_of_the_job_that_sqs_has(
     assert envelope.not_before == envelope.submitted_at + timedelta(seconds=90)
 
 
+def test_every_option_of_a_submission_is_one_of_the_command(
+    sqs: MemorySqs, headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = MemoryTable(VirtualClock()).blocking
+
+    def client(app: App) -> Client:
+        sqs.provision(app.topology)
+        return Client(app, backend=over(sqs.blocking, table=table))
+
+    monkeypatch.setattr("headgate.jobs.client.client.Client", client)
+    options = ["--at", "2020-01-31T08:00:00Z", "--max-attempts", "7"]
+    options += ["--attempt-timeout", "1m30s", "--unique-for", "1h"]
+    first, again = (
+        headgate("submit", "send-email", ADA, *options, app="cli_shop:app") for _ in range(2)
+    )
+    [message] = sqs.messages("shop-test-jobs-normal")
+    envelope = parse(message.body)
+    assert first.out == again.out == f"{envelope.id}\n", "equal submissions count as one"
+    assert envelope.options is not None
+    assert (envelope.options.attempts, envelope.options.timeout_s) == (7, 90)
+    assert envelope.options.unique is not None
+    assert envelope.options.unique.for_s == 3600
+
+
 def test_submit_needs_no_payload_for_a_job_that_has_none(
     sqs: MemorySqs, headgate: CommandLine
 ) -> None:
@@ -73,6 +97,9 @@ def test_submit_reads_the_payload_from_standard_input_for_a_dash(
         ("cli_shop:app", ["send-email", "{}"], "payload of 'send-email' is not valid: to: Field"),
         ("cli_shop:app", ["send-email", ADA, "--delay", "9999999d"], "after the year 9999"),
         ("cli_shop:app", ["send-email", ADA, "--tenant", "a b"], "tenant must be"),
+        ("cli_shop:app", ["send-email", ADA, "--group", "a"], "group orders the jobs of a FIFO"),
+        ("cli_shop:app", ["send-email", ADA, "--unique-for", "366d"], "at most 365 days"),
+        ("cli_shop:app", ["send-email", ADA, "--at", "2030-01-31"], "has no time zone"),
     ],
 )
 @pytest.mark.usefixtures("sqs")
@@ -91,6 +118,7 @@ def test_a_submission_at_fault_is_one_line_on_standard_error_and_exit_code_2(
     [
         (["send-email", "{to: a}"], "the payload is not JSON"),
         (["send-email", "{}", "--delay", "soon"], "'soon' is no duration"),
+        (["send-email", "{}", "--at", "soon"], "'soon' is no time: write 2030-01-31T08:00:00Z"),
         (["send-email", "{}", "--priority", "urgent"], "'urgent' is not one of"),
     ],
 )
