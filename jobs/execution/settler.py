@@ -230,7 +230,7 @@ class Settler(Generic[K]):
         return await self._insist("send", partial(sends.put, message), kept, verdict, hopeless)
 
     async def _deleted(self, kept: K, verdict: Verdict) -> bool:
-        """x; return False if SQS did not."""
+        """Delete a message, unless its keeper leaves that to Lambda; return False if SQS failed."""
         if not self._keeper.deletes:
             return True
         self._keeper.deleting(kept)
