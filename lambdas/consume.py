@@ -37,6 +37,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import Transport
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import keeps_records, load_handlers
 from headgate.jobs.deployment.groups import FUNCTION_CONCURRENCY
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
@@ -111,7 +112,7 @@ def consumer(
         raise ConfigurationError(f"concurrency is at least 1, got {concurrency}")
     if metrics is None:
         metrics = settings.emf
-    app.load_handlers()
+    load_handlers(app)
     check_alone(backend, session, config)
     own = None
     if backend is None:
@@ -232,7 +233,7 @@ class Consumer:
                 await stack.enter_async_context(self._own)
             shared = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
-        ports, keeps = self._ports, self._app.keeps_records
+        ports, keeps = self._ports, keeps_records(self._app)
         means = Means(
             app=self._app,
             clock=ports.clock,
@@ -258,7 +259,7 @@ class Consumer:
 
     def _claims(self) -> Claims | None:
         """Return the claims, if the app has a table."""
-        if not (self._app.keeps_records or needs_claims(self._app)):
+        if not (keeps_records(self._app) or needs_claims(self._app)):
             return None
         return Claims(self._ports.table, owner=_owner(), clock=self._clock)
 

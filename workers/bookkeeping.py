@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from headgate.jobs.core.ports import ObjectStore, Table
+from headgate.jobs.definitions.policies import keeps_records, records_of
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.records.cancellations import Cancelling
@@ -50,7 +51,7 @@ class Bookkeeping:
         self._trimmer: Trimmer | None = None
         if table is None:
             return
-        if services.app.keeps_records:
+        if keeps_records(services.app):
             lives = Lives(table, own=services.name, clock=clock)
             self.recorder = Recorder(
                 services.app,
@@ -74,14 +75,14 @@ class Bookkeeping:
             )
         self._trimmer = Trimmer(services.app, table, clock=clock, events=events, rng=rng)
         events.subscribe(self._trimmer)
-        if services.app.keeps_records:
+        if keeps_records(services.app):
             self._cancelling = Cancelling(
                 table, clock=clock, events=events, rng=rng, on_news=on_cancelled
             )
 
     def is_recorded(self, job: Job) -> bool:
         """Return True if records are written for a job."""
-        return self.recorder is not None and self._app.records_of(job.type) != "off"
+        return self.recorder is not None and records_of(self._app, job.type) != "off"
 
     def cancelled(self, job_id: str) -> str | None:
         """Return the reason for which a job is cancelled, or None."""

@@ -18,6 +18,7 @@ from headgate.jobs.core.ports import OutgoingMessage, Table, Transport
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
+from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.execution.call import Around, Means
 from headgate.jobs.execution.claimed_call import needs_claims
 from headgate.jobs.execution.claims import Claims
@@ -289,7 +290,7 @@ class Parts:
 
 def _table_of(app: App, ports: AsyncPorts) -> Table | None:
     """Return the app's table, or None if nothing in the app needs one."""
-    needed = app.keeps_records or needs_table(app) or needs_claims(app)
+    needed = keeps_records(app) or needs_table(app) or needs_claims(app)
     return ports.table if needed else None
 
 

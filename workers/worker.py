@@ -10,6 +10,7 @@ from typing import Any
 from headgate.jobs.core.backend import AsyncBackend
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.execution.call import Around, nothing_around
 from headgate.workers.configuration import DEFAULTS, WorkerSettings
 from headgate.workers.parts import Parts
@@ -44,7 +45,7 @@ class Worker:
         name: str | None = None,
         events: Events | None = None,
     ) -> None:
-        app.load_handlers()
+        load_handlers(app)
         ports = backend.async_ports
         services = Services(
             app=app,

@@ -30,6 +30,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, JobInline
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.definitions.resources import Shared
 from headgate.jobs.errors import InlineFailed
 from headgate.jobs.execution.call import Means
@@ -190,7 +191,7 @@ class AsyncInline:
     def load(self) -> None:
         """Import the handlers, once."""
         if not self._loaded:
-            self._app.load_handlers()
+            load_handlers(self._app)
             self._loaded = True
 
     def _fitting(

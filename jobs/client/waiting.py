@@ -12,6 +12,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.policies import keep_of, records_of
 from headgate.jobs.errors import (
     JobCancelled,
     JobDead,
@@ -151,7 +152,7 @@ def keeps_outcomes(app: App, declared: JobType[Any, Any] | None) -> bool:
         app: gives the defaults for its types.
         declared: the job's type; None if it is unknown.
     """
-    keep = app.keep if declared is None else app.keep_of(declared)
+    keep = app.keep if declared is None else keep_of(app, declared)
     return bool(keep.completed) and keeps(_level(app, declared), "outcomes")
 
 
@@ -186,7 +187,7 @@ def require_outcomes(app: App, declared: JobType[Any, Any] | None, job_id: str) 
 
 
 def _level(app: App, declared: JobType[Any, Any] | None) -> RecordsLevel:
-    return app.records if declared is None else app.records_of(declared)
+    return app.records if declared is None else records_of(app, declared)
 
 
 def _who(app: App, declared: JobType[Any, Any] | None) -> str:

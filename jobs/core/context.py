@@ -163,9 +163,10 @@ class JobContext:
         """
         return self._host.submit(job, payload, overrides)
 
-    def request_stop(self) -> None:
-        """Set `cancelled`, which asks the handler to end early."""
-        self._stop.raised = True
+
+def request_stop(ctx: JobContext) -> None:
+    """Set a context's `cancelled`, which asks its handler to end early."""
+    ctx._stop.raised = True  # noqa: SLF001 - not among what handlers call
 
 
 current_job: ContextVar[JobContext | None] = ContextVar("headgate_job", default=None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
 from headgate.jobs.core.retention import DEFAULT_KEEP, Keep, RecordsLevel, check_keep, check_level
@@ -20,8 +20,7 @@ from headgate.jobs.core.topology import (
 )
 from headgate.jobs.definitions.declares import Declares
 from headgate.jobs.definitions.event_rule import EventRule, event_rule
-from headgate.jobs.definitions.hooks import Hook, Hooks
-from headgate.jobs.definitions.importing import imported
+from headgate.jobs.definitions.hooks import Hooks
 from headgate.jobs.definitions.job_type import JobType, check_timeout
 from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue
 from headgate.jobs.definitions.resources import F, Resources
@@ -35,9 +34,6 @@ from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.retry.policy import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.kinds import check_kind
-
-if TYPE_CHECKING:
-    from headgate.jobs.core.events import Event
 
 DEFAULT_PARKING = Retry(max_attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
 """The retries of a message that this worker can't read, which may be meant for a newer one. It is
@@ -130,7 +126,7 @@ class App(Declares, Hooks):
             ("max_message_bytes", max_message_bytes, int),
         ):
             check_kind(f"App({option}=...)", given, kind)
-        self._timeout = check_timeout(f"the app {name!r}", timeout)
+        self.timeout = check_timeout(f"the app {name!r}", timeout)
         self.parking = parking
         self.crash_limit = crash_limit
         self.records = check_level(records)
@@ -284,32 +280,6 @@ class App(Declares, Hooks):
             )
         return self._types[name]
 
-    def types_from(self, queue: str) -> list[JobType[Any, Any]]:
-        """Return the job types that may run from a queue group: its own, and those that accept it.
-
-        Args:
-            queue: the group's name.
-        """
-        return [declared for declared in self._types.values() if queue in declared.runs_from]
-
-    def timeout_of(self, job: JobType[Any, Any]) -> timedelta:
-        """Return the timeout of one attempt of a type."""
-        return self._timeout if job.timeout is None else job.timeout
-
-    def records_of(self, job: JobType[Any, Any]) -> RecordsLevel:
-        """Return the level of records written for a type's jobs."""
-        return job.records or self.records
-
-    def keep_of(self, job: JobType[Any, Any]) -> Keep:
-        """Return the retention of the records of a type's jobs."""
-        return job.keep or self.keep
-
-    @property
-    def keeps_records(self) -> bool:
-        """True if records are written for at least one type."""
-        levels = (self.records_of(job) for job in self.types.values())
-        return any(level != "off" for level in levels)
-
     @property
     def topology(self) -> Topology:
         """The app's resources on AWS, as far as they are declared so far."""
@@ -325,7 +295,7 @@ class App(Declares, Hooks):
             queues=tuple(
                 spec
                 for queue in self._queues.values()
-                if queue is not self._default_queue or self.types_from(queue.name)
+                if queue is not self._default_queue or self._runs_from(queue)
                 for spec in queue.specs(self.name, self.stage)
             ),
             quarantine_name=physical_name(self.name, self.stage, "quarantine"),
@@ -333,26 +303,9 @@ class App(Declares, Hooks):
             bucket_name=self._bucket_name,
         )
 
-    def hooks_of(self, event: Event) -> Iterator[Hook]:
-        """Yield the hooks to call for an event: the app's own, then those of its job's type."""
-        yield from self.hooks_for(event)
-        if (declared := self._types.get(getattr(event, "job_type", ""))) is not None:
-            yield from declared.hooks_for(event)
-
-    def load_handlers(self) -> None:
-        """Import the modules of ``handlers=``; a worker calls this before it starts.
-
-        Raises:
-            AppImportError: a module can't be imported.
-            HandlerMissing: a type still has no handler afterwards.
-            ConfigurationError: pydantic can't read the payloads of a type.
-        """
-        for module in self.handler_modules:
-            imported(module, f"App({self.name!r}, handlers=[{module!r}])")
-        for declared in self._types.values():
-            declared.require_runnable()
-            handler = declared.require_handler()
-            self.resources.require(handler.name, handler.wants)
+    def _runs_from(self, queue: Queue) -> bool:
+        """Return True if a type may run from a queue group."""
+        return any(queue.name in declared.runs_from for declared in self._types.values())
 
 
 def _checked_limit(limit: int) -> int:

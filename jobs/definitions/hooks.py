@@ -94,11 +94,12 @@ class Hooks:
         """Call the hook when a handler reports progress."""
         return self._add(hook, "job.progress")
 
-    def hooks_for(self, event: Event) -> Sequence[Hook]:
-        """Return the hooks that subscribe to an event, in the order of their declaration."""
-        return self._hooks.get(event.name, ())
-
     def _add(self, hook: H, *events: str) -> H:
         for event in events:
             self._hooks[event].append(hook)
         return hook
+
+
+def hooks_for(owner: Hooks, event: Event) -> Sequence[Hook]:
+    """Return the hooks that subscribe to an event, in the order of their declaration."""
+    return owner._hooks.get(event.name, ())  # noqa: SLF001 - not among what users call

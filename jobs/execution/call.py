@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.context import JobContext, current_job
+from headgate.jobs.core.context import JobContext, current_job, request_stop
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import ObjectStore
 from headgate.jobs.definitions.app import App
@@ -125,7 +125,7 @@ class HandlerCall:
     def interrupt(self, reason: str, *, abandon: bool) -> None:
         """Ask the handler to end early; see `jobs.execution.run.Run.interrupt`."""
         self._interruption = self._interruption or reason
-        self._ctx.request_stop()
+        request_stop(self._ctx)
         may_cancel = self._means.can_cancel(self._job) and not self._returned
         if self._task is not None and (abandon or may_cancel):
             self._cancels += 1
@@ -227,7 +227,7 @@ class HandlerCall:
 
     def _overrun(self) -> None:
         self._overran = True
-        self._ctx.request_stop()
+        request_stop(self._ctx)
         at = self._means.clock.now()
         self._means.events.emit(job_events.stalled(self._job, self._names, at))
 

@@ -29,6 +29,7 @@ from typing import Any, Literal, TypeVar
 from headgate.jobs.core.events import ClaimFailed
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution import job_events
@@ -121,7 +122,7 @@ class OnceCall:
         self._delivery = delivery
         self._names = names
         self._call = HandlerCall(means, job, delivery, names)
-        keep = means.app.keep_of(job.type).completed
+        keep = keep_of(means.app, job.type).completed
         self._claim: Claim = means.claims.on(job.attempt.job_id, delivery.queue, keep=keep)
         self._interruption: str | None = None
         self._goes_on = False

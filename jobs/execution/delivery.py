@@ -18,6 +18,7 @@ from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
+from headgate.jobs.definitions.policies import timeout_of, types_from
 from headgate.jobs.errors import (
     MessageQueueWrong,
     MessageSchemaNewer,
@@ -145,7 +146,7 @@ def _loaded(app: App, delivery: Delivery) -> Job:
             f"up to {declared.schema}"
         )
     options = envelope.options
-    timeout_s = (options and options.timeout_s) or app.timeout_of(declared).total_seconds()
+    timeout_s = (options and options.timeout_s) or timeout_of(app, declared).total_seconds()
     lacks_payload = envelope.payload_ref is not None or len(delivery.message.body) > LARGE
     return Job(
         envelope=envelope,
@@ -288,7 +289,7 @@ def _is_ours(value: Any) -> bool:
 def _taker(app: App, foreign: Foreign, queue: QueueSpec) -> JobType[Any, Any] | None:
     if (named := foreign.job_type) is not None and named != UNNAMED:
         return app.types.get(named)
-    accepting = [each for each in app.types_from(queue.group) if each.accepts]
+    accepting = [each for each in types_from(app, queue.group) if each.accepts]
     for wanted in foreign.formats:
         found = [each for each in accepting if each.accepts and each.accepts.format == wanted]
         if len(found) > 1:

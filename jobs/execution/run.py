@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.call import HandlerCall, Means
@@ -328,7 +329,7 @@ class Run:
         if job.attempt.receives == 1:
             return job
         executor = self._executor
-        self._unread = executor.records and executor.means.app.records_of(job.type) != "off"
+        self._unread = executor.records and records_of(executor.means.app, job.type) != "off"
         if job.attempt.backstop and (self._unread or not executor.backstop):
             return replace(job, attempt=replace(job.attempt, backstop=0))
         return job

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headgate.jobs.core.events import JobProgress
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import keep_of, records_of
 from headgate.jobs.records.items import keeps, progress_item
 from headgate.jobs.records.journal import Journal
 
@@ -39,7 +40,7 @@ class Progress:
     def told(self, event: JobProgress) -> None:
         """Take a job's report of its progress."""
         declared = self._app.types.get(event.job_type)
-        if declared is None or not keeps(self._app.records_of(declared), "outcomes"):
+        if declared is None or not keeps(records_of(self._app, declared), "outcomes"):
             return
         if (told := self._told.get(event.job_id)) is not None:
             told.latest = event
@@ -65,5 +66,5 @@ class Progress:
             self._write(told.latest)
 
     def _put(self, event: JobProgress) -> None:
-        keep = self._app.keep_of(self._app.types[event.job_type])
+        keep = keep_of(self._app, self._app.types[event.job_type])
         self._journal.put(progress_item(event, worker=self._worker, keep=keep))

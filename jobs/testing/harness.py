@@ -15,6 +15,7 @@ from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.policies import hooks_of, load_handlers
 from headgate.jobs.definitions.resources import Shared
 from headgate.jobs.errors import HeadgateError, MessageError
 from headgate.jobs.execution.call import Around, Means, nothing_around
@@ -157,7 +158,7 @@ class Harness:
 
     async def adrain(self, *, max_runs: int = 10_000) -> None:
         """Like `drain`, for a test that runs in an event loop."""
-        self.app.load_handlers()
+        load_handlers(self.app)
         async with self.app.resources.opened() as shared:
             await self._drain(shared, max_runs)
 
@@ -242,7 +243,7 @@ class Harness:
         now = self.clock.now()
         topology, job_id = self.app.topology, new_job_id(now)
         submission = prepare(self.app, topology, job, payload, overrides, now=now, job_id=job_id)
-        self.app.load_handlers()
+        load_handlers(self.app)
         async with self.app.resources.opened() as shared:
             outcome = await attempted(self._executor(shared), submission, number)
             await self._call_hooks()
@@ -290,7 +291,7 @@ class Harness:
         """Call the hooks of new events; an exception from one propagates to the test."""
         happened, self._hooked = self.events[self._hooked :], len(self.events)
         for event in happened:
-            for hook in self.app.hooks_of(event):
+            for hook in hooks_of(self.app, event):
                 if inspect.isawaitable(result := hook(event)):
                     await result
 

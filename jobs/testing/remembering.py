@@ -11,6 +11,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.ports import ObjectStore, Table
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.verdict import Verdict
@@ -46,7 +47,7 @@ class Remembering:
                 rng=rng,
                 store=store,
             )
-            if app.keeps_records
+            if keeps_records(app)
             else None
         )
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headgate.jobs.definitions.policies import load_handlers
 from headgate.ops.cli.shared import AsJson, app_of, examples
 
 CHECK_EXAMPLES = examples(
@@ -26,7 +27,7 @@ def check(context: typer.Context, json: AsJson = False) -> None:
     from headgate.ops.views.faults import show_faults
 
     app = app_of(context)
-    app.load_handlers()
+    load_handlers(app)
     deployment = deployment_from_cdk_json(None, app.stage)
     raise typer.Exit(show_faults(faults_of(app, datetime.now(UTC), deployment), as_json=json))
 

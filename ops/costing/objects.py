@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.records.items import keeps
 from headgate.jobs.records.results import MAX_RESULT_BYTES
 from headgate.ops.costing.bill import Charge
@@ -26,7 +27,7 @@ def charges(app: App, fleet: Fleet, load: Load) -> Iterator[Charge]:
             yield Charge(price=OBJECTS_PUT, units=stream.jobs, job_type=name)
             yield Charge(price=OBJECTS_GOT, units=stream.runs, job_type=name)
             yield Charge(price=OBJECTS_STORED, units=stored, job_type=name)
-        records = keeps(app.records_of(stream.job), "outcomes")
+        records = keeps(records_of(app, stream.job), "outcomes")
         if records and stream.job.returns and load.result_bytes > MAX_RESULT_BYTES:
             stored = stream.completed * load.result_bytes / _GB * kept
             yield Charge(price=OBJECTS_PUT, units=stream.completed, job_type=name)

@@ -20,6 +20,7 @@ from datetime import timedelta
 
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import keep_of, keeps_records, records_of
 from headgate.jobs.execution.claimed_call import RENEWALS
 from headgate.jobs.execution.claims import LEASED_OF_VISIBILITY
 from headgate.jobs.records.cancellations import POLL_S
@@ -89,7 +90,7 @@ def charges(app: App, fleet: Fleet, load: Load) -> Iterator[Charge]:
 
 def of_job(app: App, stream: Stream, fleet: Fleet, load: Load) -> Usage:
     """Return the average usage of one job of a type."""
-    level, keep = app.records_of(stream.job), app.keep_of(stream.job)
+    level, keep = records_of(app, stream.job), keep_of(app, stream.job)
     long = fleet.run_s[stream.job.name] > AFTER_S
     used = _records(stream, level, keep, load, long=long) if level != "off" else NOTHING
     used += _claims(stream, fleet) + _unique(stream)
@@ -104,8 +105,8 @@ def at_all_times(app: App, fleet: Fleet) -> Usage:
     other workers', and leases of limits.
     """
     processes = sum(crew.processes for crew in fleet.crews)
-    looks = MONTH_S / POLL_S if app.keeps_records else 0.0
-    beats = MONTH_S / BEAT_S if app.keeps_records else 0.0
+    looks = MONTH_S / POLL_S if keeps_records(app) else 0.0
+    beats = MONTH_S / BEAT_S if keeps_records(app) else 0.0
     lives = Usage(writes=beats, reads=beats * math.ceil(processes * LIFE_BYTES / _READ))
     leased = sum(
         limit is not None and limit.scope == "fleet"

@@ -175,3 +175,82 @@ def test_every_public_method_of_a_public_class_has_a_docstring(name: str) -> Non
         and not inspect.getdoc(value)
     ]
     assert not undocumented
+
+
+ATTRIBUTES = {
+    "App": [
+        "crash_limit",
+        "define",
+        "event_rule",
+        "event_rules",
+        "find_type",
+        "handler_modules",
+        "include",
+        "job",
+        "keep",
+        "limits",
+        "long_delays",
+        "max_message_bytes",
+        "name",
+        "on_complete",
+        "on_dead",
+        "on_failed",
+        "on_progress",
+        "on_retry",
+        "on_stalled",
+        "on_start",
+        "parking",
+        "queue",
+        "queues",
+        "records",
+        "resource",
+        "resources",
+        "stage",
+        "timeout",
+        "topology",
+        "types",
+    ],
+    "AsyncClient": ["close", "handle", "schedules", "send", "submit", "submit_many"],
+    "Client": ["close", "handle", "schedules", "submit", "submit_many"],
+    "JobContext": [
+        "attempt",
+        "cancelled",
+        "deadline",
+        "id",
+        "log",
+        "max_attempts",
+        "progress",
+        "queue",
+        "raise_if_cancelled",
+        "submit",
+        "tenant",
+        "type",
+    ],
+    "JobHandle": [
+        "cancel",
+        "history",
+        "id",
+        "is_duplicate",
+        "progress",
+        "result",
+        "state",
+        "type",
+        "wait",
+    ],
+}
+"""What completion shows after a dot: the calls and settings of users, and nothing of the rest."""
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_an_object_shows_exactly_these_attributes(name: str) -> None:
+    app = headgate.App("shop")
+    backend = headgate.testing.MemoryBackend(app)
+    client = headgate.Client(app, backend=backend)
+    made = {
+        "App": app,
+        "AsyncClient": headgate.AsyncClient(app, backend=backend),
+        "Client": client,
+        "JobContext": headgate.JobContext,
+        "JobHandle": client.handle("0196a2b4-0000-7000-8000-000000000001"),
+    }
+    assert [each for each in dir(made[name]) if not each.startswith("_")] == ATTRIBUTES[name]

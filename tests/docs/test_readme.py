@@ -14,6 +14,7 @@ import pytest
 
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.execution.outcome import Reason
 from tests.support.environment import REGION, with_test_credentials
 
@@ -76,7 +77,7 @@ def test_every_python_block_of_a_page_runs_in_order(
     for block in _python_blocks(page.read_text()):
         _run(block, module)
     for app in [value for value in vars(module).values() if isinstance(value, App)]:
-        app.load_handlers()
+        load_handlers(app)
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)

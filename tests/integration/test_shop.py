@@ -15,6 +15,7 @@ from examples.shop import contracts as shop
 from examples.shop.store import RESTOCK_LEVEL, Store, current, using
 from headgate import Backoff, JobType, Priority, RateLimit, Retry
 from headgate.jobs.core.events import JobDeferred, JobDiscarded, JobRetryScheduled
+from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.testing import Harness
 
 ORDER = shop.Order(order_id="order-1", sku="sku-1", quantity=3, amount_cents=1500)
@@ -90,7 +91,7 @@ def test_every_type_has_a_timeout_and_goes_where_it_should() -> None:
         "sync-inventory": ("inventory", Priority.NORMAL),
         "send-notification": ("notifications", Priority.HIGH),
     }
-    longest = max(shop.app.timeout_of(each) for each in shop.app.types.values())
+    longest = max(timeout_of(shop.app, each) for each in shop.app.types.values())
     assert longest == timedelta(minutes=30)
 
 

@@ -19,12 +19,13 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.context import JobContext
+from headgate.jobs.core.context import JobContext, request_stop
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.definitions.resources import Shared
 from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
@@ -73,7 +74,7 @@ def _set_up(setup: Frame) -> App:
     if (log := setup["log"]) is not None:
         logs.configure(level=log["level"], json=log["json"])
     app = load_app(setup["app"])
-    app.load_handlers()
+    load_handlers(app)
     return app
 
 
@@ -239,7 +240,7 @@ class _Attempt:
             self._task.cancel()  # another task raised SystemExit, which stops the loop immediately
 
     def _cancel(self, ctx: JobContext) -> None:
-        ctx.request_stop()
+        request_stop(ctx)
         if self._task is not None:
             self._runner.get_loop().call_soon_threadsafe(self._task.cancel)
 

@@ -20,6 +20,7 @@ from headgate.jobs.core.limits import Limits, RetryBudget
 from headgate.jobs.core.ports import Table
 from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import types_from
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
@@ -291,7 +292,7 @@ class _Maker:
             queue: tuple(
                 guard
                 for guard in (*by_app, *guards)
-                if all(guard in self.guards[job.name] for job in app.types_from(queue))
+                if all(guard in self.guards[job.name] for job in types_from(app, queue))
             )
             for queue, guards in by_queue.items()
         }

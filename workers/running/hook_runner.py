@@ -22,6 +22,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, HookFailed
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.hooks import Hook, is_async, name_of
+from headgate.jobs.definitions.policies import hooks_of
 from headgate.jobs.values.texts import text_of, type_of
 
 _MOST_WAITING = 10_000
@@ -61,7 +62,7 @@ class HookRunner:
 
     def __call__(self, event: Event) -> None:
         """Put calls of an event's hooks in line."""
-        for hook in self._app.hooks_of(event):
+        for hook in hooks_of(self._app, event):
             if self._open >= _MOST_WAITING:
                 self._report(hook, event, f"not called: {_MOST_WAITING:,} calls wait already")
             else:

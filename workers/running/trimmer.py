@@ -18,6 +18,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobCompleted, RecordsFailed
 from headgate.jobs.core.ports import MAX_PUT, Table
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.items import SHARDS, is_record, list_name
 
@@ -45,7 +46,7 @@ class Trimmer:
         self._clock = clock
         self._events = events
         self._rng = rng
-        kept = {name: app.keep_of(job).last for name, job in app.types.items()}
+        kept = {name: keep_of(app, job).last for name, job in app.types.items()}
         self._last = {name: last for name, last in kept.items() if last is not None}
         self._grown: set[str] = set()
         """The types of which jobs have completed since the last look."""

@@ -9,6 +9,7 @@ from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.deployment.checks.places import is_endless, place_of
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import GIVE_BACK, ConsumerGroup
@@ -35,7 +36,7 @@ def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
 def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
     """A type that may run for longer than the function that runs it."""
     for group, job in _run_by_functions(app, deployment):
-        longest = app.timeout_of(job)
+        longest = timeout_of(app, job)
         if longest <= group.longest_job:
             continue
         declared = job.timeout is not None and not is_endless(longest)

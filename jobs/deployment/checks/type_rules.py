@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import timeout_of, types_from
 from headgate.jobs.deployment.checks.places import is_endless, place_of
 from headgate.jobs.errors import Fault, did_you_mean
 
@@ -43,7 +44,7 @@ def timeout_beyond_lane(app: App, _now: datetime) -> Iterator[Fault]:
 def no_timeout_in_a_process(app: App, _now: datetime) -> Iterator[Fault]:
     """A type that runs in a process of its own, without a timeout to end it."""
     for job in app.types.values():
-        if job.isolation == "process" and is_endless(app.timeout_of(job)):
+        if job.isolation == "process" and is_endless(timeout_of(app, job)):
             yield Fault(
                 rule="no-timeout-in-a-process",
                 where=place_of(job),
@@ -86,7 +87,7 @@ def accepts_from_unknown_queue(app: App, _now: datetime) -> Iterator[Fault]:
 def accepts_ambiguous(app: App, _now: datetime) -> Iterator[Fault]:
     """Two types that read one format from one queue, where messages don't name their type."""
     for queue in app.queues:
-        for one, other in combinations(app.types_from(queue), 2):
+        for one, other in combinations(types_from(app, queue), 2):
             if one.accepts is None or other.accepts is None or one.accepts.format == "json":
                 continue  # each JSON message names its own type
             if one.accepts.format == other.accepts.format:

@@ -24,6 +24,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobProgress, RecordsWritten
 from headgate.jobs.core.ports import Item, ObjectStore, Table
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import keep_of, records_of
 from headgate.jobs.errors import ResultNotKept
 from headgate.jobs.execution.delivery import UNNAMED
 from headgate.jobs.execution.outcome import Attempt, Deferred, Discarded, Done, Dropped
@@ -117,13 +118,13 @@ class Recorder:
         """
         if (job := run.job) is None or run.foregone is not None:
             return
-        level = self._app.records_of(job.type)
+        level = records_of(self._app, job.type)
         if job.attempt.receives > 1:
             if (scribe := self._scribe(run)) is not None:
                 await self._writer.write(scribe, self._start(run, scribe, job.attempt))
         elif keeps(level, "full"):
             self._put_start(run)
-        elif keeps(level, "outcomes") and self._app.keep_of(job.type).completed:
+        elif keeps(level, "outcomes") and keep_of(self._app, job.type).completed:
             self._late.begun(run)
 
     def _put_start(self, run: Run, ago_s: float = 0.0) -> None:
@@ -195,7 +196,7 @@ class Recorder:
         app, message = self._app, run.delivery.message
         job_id, job_type = run.identity or (message.message_id, UNNAMED)
         declared = run.job.type if run.job is not None else app.types.get(job_type)
-        level = app.records if declared is None else app.records_of(declared)
+        level = app.records if declared is None else records_of(app, declared)
         if level == "off":
             return None
         return Scribe(
@@ -206,7 +207,7 @@ class Recorder:
             queue=run.delivery.queue.group,
             worker=self._worker,
             level=level,
-            keep=app.keep if declared is None else app.keep_of(declared),
+            keep=app.keep if declared is None else keep_of(app, declared),
             retention=run.delivery.queue.retention,
         )
 

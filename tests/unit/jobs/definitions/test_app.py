@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Backoff, Lane, Priority, Queue, Retry, load_app
+from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.errors import (
     AppImportError,
     ConfigurationError,
@@ -226,7 +227,7 @@ def test_handler_modules_are_imported_by_a_worker_and_not_by_a_submitter(
     app = load_app("contracts_of_shop:app")
     assert "handlers_of_shop" not in sys.modules
     assert not app.find_type("send-email").has_handler
-    app.load_handlers()
+    load_handlers(app)
     assert app.find_type("send-email").has_handler
 
 
@@ -234,7 +235,7 @@ def test_a_worker_hears_of_the_type_that_no_module_handles() -> None:
     app = App("shop")
     app.define("send-email", Order)
     with pytest.raises(HandlerMissing, match="'send-email' has no handler in this process"):
-        app.load_handlers()
+        load_handlers(app)
 
 
 def test_a_handler_module_that_does_not_import_is_named_with_who_wants_it() -> None:
@@ -242,7 +243,7 @@ def test_a_handler_module_that_does_not_import_is_named_with_who_wants_it() -> N
     with pytest.raises(
         AppImportError, match=r"App\('shop', handlers=.*no module 'shop_has_no_such_module'"
     ):
-        app.load_handlers()
+        load_handlers(app)
 
 
 def test_a_worker_hears_at_its_start_of_a_payload_that_pydantic_can_not_read() -> None:
@@ -250,13 +251,13 @@ def test_a_worker_hears_at_its_start_of_a_payload_that_pydantic_can_not_read() -
 
     app = App("shop")
     app.job("first", retry=Retry(max_attempts=1))(_takes_anything)
-    app.load_handlers()
+    load_handlers(app)
     opaque = app.define("opaque", Opaque)
     opaque.handler(_takes_anything)
     with pytest.raises(
         ConfigurationError, match=r"'opaque': pydantic can't read payloads of .*Opa"
     ):
-        app.load_handlers()
+        load_handlers(app)
 
 
 def _takes_anything(payload: Any) -> None: ...

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict  # pydantic uses typing's only from Pyth
 from headgate import App, JobContext, JobType, Priority, cron
 from headgate.jobs.core.context import Host
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT
+from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.errors import (
     ConfigurationError,
     DuplicateJobType,
@@ -487,9 +488,9 @@ def test_a_type_without_a_timeout_has_the_apps_and_one_with_none_is_endless(
 ) -> None:
     endless = app.define("endless", Order, timeout=None)
     assert job.timeout is None
-    assert app.timeout_of(job) == timedelta(minutes=15)
-    assert app.timeout_of(endless) == endless.timeout == LONGEST_TIMEOUT
-    assert App("other", timeout=None).timeout_of(job) == LONGEST_TIMEOUT
+    assert timeout_of(app, job) == timedelta(minutes=15)
+    assert timeout_of(app, endless) == endless.timeout == LONGEST_TIMEOUT
+    assert timeout_of(App("other", timeout=None), job) == LONGEST_TIMEOUT
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from headgate import App
 from headgate.jobs.core.ports import Item
 from headgate.jobs.core.retention import Keep, RecordsLevel
+from headgate.jobs.definitions.policies import keep_of, keeps_records, records_of
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.records.items import SHARDS, Mark, keeps, list_name
 from tests.support.records import mark, scribe
@@ -107,18 +108,18 @@ def test_a_type_says_what_is_kept_of_it_and_else_its_app_does() -> None:
     plain = app.define("plain", dict)
     own = app.define("own", dict, records="off", keep=Keep(last=10))
     none = app.define("none", dict, keep=0)
-    assert (app.records_of(plain), app.keep_of(plain)) == ("full", Keep(timedelta(days=1)))
-    assert (app.records_of(own), app.keep_of(own)) == ("off", Keep(last=10))
-    assert app.keep_of(none).completed == timedelta(0)
+    assert (records_of(app, plain), keep_of(app, plain)) == ("full", Keep(timedelta(days=1)))
+    assert (records_of(app, own), keep_of(app, own)) == ("off", Keep(last=10))
+    assert keep_of(app, none).completed == timedelta(0)
     assert App("shop").records == "outcomes"
 
 
 def test_an_app_keeps_records_if_any_of_its_types_does() -> None:
     app = App("shop", records="off")
     app.define("plain", dict)
-    assert not app.keeps_records
+    assert not keeps_records(app)
     app.define("own", dict, records="failures")
-    assert app.keeps_records
+    assert keeps_records(app)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+"""What applies to the types of an app: a type's own setting, or else the app's.
+
+Users set these on `App` and on its types; workers, functions and clients read them here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from headgate.jobs.core.retention import Keep, RecordsLevel
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.hooks import Hook, hooks_for
+from headgate.jobs.definitions.importing import imported
+from headgate.jobs.definitions.job_type import JobType
+
+if TYPE_CHECKING:
+    from headgate.jobs.core.events import Event
+
+
+def types_from(app: App, queue: str) -> list[JobType[Any, Any]]:
+    """Return the job types that may run from a queue group: its own, and those that accept it."""
+    return [declared for declared in app.types.values() if queue in declared.runs_from]
+
+
+def timeout_of(app: App, job: JobType[Any, Any]) -> timedelta:
+    """Return the timeout of one attempt of a type."""
+    return app.timeout if job.timeout is None else job.timeout
+
+
+def records_of(app: App, job: JobType[Any, Any]) -> RecordsLevel:
+    """Return the level of records written for a type's jobs."""
+    return job.records or app.records
+
+
+def keep_of(app: App, job: JobType[Any, Any]) -> Keep:
+    """Return the retention of the records of a type's jobs."""
+    return job.keep or app.keep
+
+
+def keeps_records(app: App) -> bool:
+    """Return True if records are written for at least one type."""
+    return any(records_of(app, declared) != "off" for declared in app.types.values())
+
+
+def hooks_of(app: App, event: Event) -> Iterator[Hook]:
+    """Yield the hooks to call for an event: the app's own, then those of its job's type."""
+    yield from hooks_for(app, event)
+    if (declared := app.types.get(getattr(event, "job_type", ""))) is not None:
+        yield from hooks_for(declared, event)
+
+
+def load_handlers(app: App) -> None:
+    """Import the modules of ``handlers=``, as everything does that runs jobs.
+
+    Raises:
+        AppImportError: a module can't be imported.
+        HandlerMissing: a type still has no handler afterwards.
+        ConfigurationError: pydantic can't read the payloads of a type.
+    """
+    for module in app.handler_modules:
+        imported(module, f"App({app.name!r}, handlers=[{module!r}])")
+    for declared in app.types.values():
+        declared.require_runnable()
+        handler = declared.require_handler()
+        app.resources.require(handler.name, handler.wants)
