@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.handled_job import HandledJob as HandledJob
     from headgate.jobs.definitions.job_type import JobType as JobType
     from headgate.jobs.definitions.job_type import NewJob as NewJob
+    from headgate.jobs.definitions.options import JobOptions as JobOptions
     from headgate.jobs.definitions.queue import Queue as Queue
     from headgate.jobs.definitions.router import Router as Router
     from headgate.jobs.definitions.schedule import Schedule as Schedule
     from headgate.jobs.definitions.schedule import cron as cron
+    from headgate.jobs.definitions.submit_options import SubmitOptions as SubmitOptions
     from headgate.jobs.definitions.uniqueness import Unique as Unique
     from headgate.jobs.errors import HeadgateError as HeadgateError
     from headgate.jobs.messages.foreign_formats import Accepts as Accepts
@@ -70,6 +72,7 @@ __all__ = [
     "HeadgateError",
     "JobContext",
     "JobHandle",
+    "JobOptions",
     "JobState",
     "JobType",
     "Keep",
@@ -86,6 +89,7 @@ __all__ = [
     "Schedule",
     "ScheduleInfo",
     "Spool",
+    "SubmitOptions",
     "Tenant",
     "Unique",
     "UnreadableSchedule",
@@ -112,6 +116,7 @@ _HOMES = {
     "HeadgateError": "errors",
     "JobContext": "core.context",
     "JobHandle": "client.handle",
+    "JobOptions": "definitions.options",
     "JobState": "records.state",
     "JobType": "definitions.job_type",
     "Keep": "core.retention",
@@ -128,6 +133,7 @@ _HOMES = {
     "Schedule": "definitions.schedule",
     "ScheduleInfo": "schedules.registry",
     "Spool": "client.spool.policy",
+    "SubmitOptions": "definitions.submit_options",
     "Tenant": "core.context",
     "Unique": "definitions.uniqueness",
     "UnreadableSchedule": "schedules.registry",

@@ -32,7 +32,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError, HeadgateError, TransportError
 from headgate.jobs.execution.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of
@@ -193,17 +193,17 @@ class AsyncClient:
     async def submit(self, job: NewJob[R]) -> AsyncJobHandle[R]: ...
     @overload
     async def submit(
-        self, job: JobType[None, R], **overrides: Unpack[Overrides]
+        self, job: JobType[None, R], **overrides: Unpack[SubmitOptions]
     ) -> AsyncJobHandle[R]: ...
     @overload
     async def submit(
-        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[SubmitOptions]
     ) -> AsyncJobHandle[R]: ...
     async def submit(
         self,
         job: JobType[Any, Any] | NewJob[Any],
         payload: Any = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> AsyncJobHandle[Any]:
         """Submit one job: `headgate.Client.submit`, awaited."""
         prepare = partial(prepare_many, self._app, self._app.topology, job, [payload], overrides)
@@ -215,10 +215,10 @@ class AsyncClient:
     async def submit_many(self, jobs: Iterable[NewJob[R]], /) -> list[AsyncJobHandle[R]]: ...
     @overload
     async def submit_many(
-        self, job: JobType[P, R], payloads: Iterable[Given[P]], **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payloads: Iterable[Given[P]], **overrides: Unpack[SubmitOptions]
     ) -> list[AsyncJobHandle[R]]: ...
     async def submit_many(
-        self, job: Any, payloads: Iterable[Any] | None = None, **overrides: Unpack[Overrides]
+        self, job: Any, payloads: Iterable[Any] | None = None, **overrides: Unpack[SubmitOptions]
     ) -> list[AsyncJobHandle[Any]]:
         """Submit many jobs: `headgate.Client.submit_many`, awaited."""
         if payloads is None:

@@ -30,7 +30,7 @@ from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError, TransportError
 from headgate.jobs.submission.mixed import deliver_mixed, listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
@@ -180,16 +180,16 @@ class Client:
     @overload
     def submit(self, job: NewJob[R]) -> JobHandle[R]: ...
     @overload
-    def submit(self, job: JobType[None, R], **overrides: Unpack[Overrides]) -> JobHandle[R]: ...
+    def submit(self, job: JobType[None, R], **overrides: Unpack[SubmitOptions]) -> JobHandle[R]: ...
     @overload
     def submit(
-        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[SubmitOptions]
     ) -> JobHandle[R]: ...
     def submit(
         self,
         job: JobType[Any, Any] | NewJob[Any],
         payload: Any = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> JobHandle[Any]:
         """Submit one job, and return once SQS, or the fallback, has taken it.
 
@@ -197,7 +197,7 @@ class Client:
             job: the type, as declared on the app; or a job as a value, which includes the payload
                 and overrides.
             payload: the handler's payload; omitted for a job that has none.
-            overrides: see `Overrides`.
+            overrides: see `SubmitOptions`.
 
         Raises:
             SubmissionError: the payload or an option is not valid; nothing was sent.
@@ -212,10 +212,10 @@ class Client:
     def submit_many(self, jobs: Iterable[NewJob[R]], /) -> list[JobHandle[R]]: ...
     @overload
     def submit_many(
-        self, job: JobType[P, R], payloads: Iterable[Given[P]], **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payloads: Iterable[Given[P]], **overrides: Unpack[SubmitOptions]
     ) -> list[JobHandle[R]]: ...
     def submit_many(
-        self, job: Any, payloads: Iterable[Any] | None = None, **overrides: Unpack[Overrides]
+        self, job: Any, payloads: Iterable[Any] | None = None, **overrides: Unpack[SubmitOptions]
     ) -> list[JobHandle[Any]]:
         """Submit many jobs, ten to a request. All are checked before any is sent.
 
@@ -241,7 +241,10 @@ class Client:
         return [self._handle(each, new.type) for new, each in zip(jobs, sent, strict=True)]
 
     def _submit(
-        self, job: JobType[Any, Any] | NewJob[Any], payloads: Iterable[Any], overrides: Overrides
+        self,
+        job: JobType[Any, Any] | NewJob[Any],
+        payloads: Iterable[Any],
+        overrides: SubmitOptions,
     ) -> list[JobHandle[Any]]:
         submissions = self._deliver(
             prepare_many(self._app, self._app.topology, job, payloads, overrides, self._clock.now())

@@ -21,8 +21,8 @@ from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import Scheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import MessageUnreadable, Throttled
 from headgate.jobs.schedules import registry
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
@@ -84,7 +84,7 @@ class AsyncSchedules(Generic[H]):
         *,
         schedule: Schedule,
         limit: int | None = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> ScheduleInfo: ...
     @overload
     async def create(
@@ -95,7 +95,7 @@ class AsyncSchedules(Generic[H]):
         *,
         schedule: Schedule,
         limit: int | None = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> ScheduleInfo: ...
     async def create(
         self,
@@ -105,7 +105,7 @@ class AsyncSchedules(Generic[H]):
         *,
         schedule: Schedule,
         limit: int | None = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> ScheduleInfo:
         """`Schedules.create`, awaited."""
         new = new_job_of(job, payload, overrides)
@@ -218,7 +218,7 @@ class Schedules:
         *,
         schedule: Schedule,
         limit: int | None = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> ScheduleInfo: ...
     @overload
     def create(
@@ -229,7 +229,7 @@ class Schedules:
         *,
         schedule: Schedule,
         limit: int | None = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> ScheduleInfo: ...
     def create(
         self,
@@ -239,7 +239,7 @@ class Schedules:
         *,
         schedule: Schedule,
         limit: int | None = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> ScheduleInfo:
         """Create a schedule, which submits a job at each of its times.
 

@@ -15,7 +15,7 @@ from headgate.jobs.errors import Stopped
 
 if TYPE_CHECKING:  # upward: `JobContext.submit` has the types of a client's `submit`
     from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-    from headgate.jobs.definitions.overrides import Overrides
+    from headgate.jobs.definitions.submit_options import SubmitOptions
     from headgate.jobs.submission.prepare import PendingJob
 
 P = TypeVar("P")
@@ -39,7 +39,7 @@ class Host(Protocol):
         ...
 
     def submit(
-        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
+        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: SubmitOptions
     ) -> PendingJob[R]:
         """Submit another job; in a synchronous handler's thread, return once SQS has it."""
         ...
@@ -135,16 +135,18 @@ class JobContext:
     @overload
     def submit(self, job: NewJob[R]) -> PendingJob[R]: ...
     @overload
-    def submit(self, job: JobType[None, R], **overrides: Unpack[Overrides]) -> PendingJob[R]: ...
+    def submit(
+        self, job: JobType[None, R], **overrides: Unpack[SubmitOptions]
+    ) -> PendingJob[R]: ...
     @overload
     def submit(
-        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[Overrides]
+        self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[SubmitOptions]
     ) -> PendingJob[R]: ...
     def submit(
         self,
         job: JobType[Any, Any] | NewJob[Any],
         payload: Any = None,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> PendingJob[Any]:
         """Submit another job as a child of this one, for the same tenant and in the same trace.
 
@@ -155,7 +157,7 @@ class JobContext:
         Args:
             job: a job type of the same app, or a new job of one.
             payload: its payload; left out for a type without one.
-            overrides: see `jobs.definitions.overrides.Overrides`.
+            overrides: see `jobs.definitions.submit_options.SubmitOptions`.
 
         Raises:
             SubmissionError: the payload or an option doesn't fit.

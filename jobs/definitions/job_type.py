@@ -37,8 +37,8 @@ from headgate.jobs.core.topology import MAX_VISIBILITY, Priority
 from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.hooks import Hooks
 from headgate.jobs.definitions.options import Isolation, JobOptions, check_options
-from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.place import Place
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
@@ -76,7 +76,7 @@ class NewJob(Generic[R_co]):
 
     type: JobType[Any, R_co]
     payload: Any
-    overrides: Overrides
+    overrides: SubmitOptions
 
 
 class JobType(Hooks, Generic[P, R]):
@@ -182,16 +182,16 @@ class JobType(Hooks, Generic[P, R]):
         return function
 
     @overload
-    def new(self: JobType[None, R], **overrides: Unpack[Overrides]) -> NewJob[R]: ...
+    def new(self: JobType[None, R], **overrides: Unpack[SubmitOptions]) -> NewJob[R]: ...
     @overload
-    def new(self, payload: P, **overrides: Unpack[Overrides]) -> NewJob[R]: ...
-    def new(self, payload: Any = None, **overrides: Unpack[Overrides]) -> NewJob[R]:
+    def new(self, payload: P, **overrides: Unpack[SubmitOptions]) -> NewJob[R]: ...
+    def new(self, payload: Any = None, **overrides: Unpack[SubmitOptions]) -> NewJob[R]:
         """Return a job of this type, to be submitted alone or with jobs of other types.
 
         Args:
             payload: the job's payload; left out for a job that has none. It is checked when the job
                 is submitted.
-            overrides: see `jobs.definitions.overrides.Overrides`.
+            overrides: see `jobs.definitions.submit_options.SubmitOptions`.
         """
         return NewJob(type=self, payload=payload, overrides=overrides)
 

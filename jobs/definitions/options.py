@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
-from headgate.jobs.core.limits import LimitOptions
+from headgate.jobs.core.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import Priority, PriorityName, check_name
 from headgate.jobs.definitions.schedule import Schedule
@@ -20,8 +20,8 @@ from headgate.jobs.values.kinds import check_kind
 Isolation = Literal["worker", "process"]
 
 
-class JobOptions(LimitOptions, total=False):
-    """The keywords of `Queue.job` and `Queue.define`."""
+class JobOptions(TypedDict, total=False):
+    """Options of a job type: the keywords of ``job`` and ``define`` of an app, queue or router."""
 
     priority: Priority | PriorityName | None
     """The priority of its jobs, which selects their queue; None takes NORMAL, or the group's only
@@ -32,6 +32,38 @@ class JobOptions(LimitOptions, total=False):
     12 h."""
     retry: Retry | None
     """The retry policy; None takes the queue's."""
+    schedule: Schedule | None
+    """The schedule on which jobs are submitted, with a payload of the model's defaults."""
+    unique: Unique | None
+    """The submissions that count as the same job; None has each submission count by itself."""
+    once: bool
+    """True if a job that is done must never run again, however often it is delivered, and has only
+    one runner at a time: it is claimed in the app's table, which costs two requests."""
+    rate_limit: RateLimit | None
+    """The number of jobs that may start in a time; None sets no limit, as for the next three."""
+    concurrency: Concurrency | None
+    """The number of jobs that may run at once."""
+    breaker: Breaker | None
+    """The rate of failures at which its jobs are held back for a while."""
+    retry_budget: RetryBudget | None
+    """The number of its retries in a time."""
+    isolation: Isolation
+    """``worker`` runs the handler in the worker's own process: an ``async def`` in its event loop,
+    a synchronous function in a thread. ``process`` runs it in a child process, which is killed at
+    the timeout, and whose death is a crash of this one job."""
+    memory_mib: int | None
+    """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
+    records: RecordsLevel | None
+    """The level of records that workers write of its jobs into the table; None takes the app's."""
+    keep: Keep | Duration | None
+    """The retention of records: a `Keep`, or the time for completed jobs, in seconds or as a
+    timedelta, 0 for nothing of jobs that simply complete; None takes the app's."""
+    alert_at_once: bool
+    """True to alert at once when one of its jobs is given up, instead of in a summary."""
+    group_by: Callable[[Any], str] | None
+    """On a FIFO queue: a function from a payload to the name of the group within which jobs keep
+    their order and run one at a time, such as an account's id. None leaves it to each submission.
+    """
     schema: int
     """The version of the payload, from 1. Increase it when old workers can't read the new payload;
     they then leave it to newer workers."""
@@ -44,30 +76,6 @@ class JobOptions(LimitOptions, total=False):
     accepts_from: list[str] | tuple[str, ...]
     """Names of other queue groups whose messages may run as this type. Without it only those of its
     own group do, so that permission to write to one queue doesn't allow running types of another.
-    """
-    schedule: Schedule | None
-    """The schedule on which jobs are submitted, with a payload of the model's defaults."""
-    isolation: Isolation
-    """``worker`` runs the handler in the worker's own process: an ``async def`` in its event loop,
-    a synchronous function in a thread. ``process`` runs it in a child process, which is killed at
-    the timeout, and whose death is a crash of this one job."""
-    memory_mib: int | None
-    """The resident memory, in MiB, at which a child process is killed; None sets no limit."""
-    records: RecordsLevel | None
-    """The level of records that workers write of its jobs into the table; None takes the app's."""
-    keep: Keep | Duration | None
-    """The retention of records: a `Keep`, or the time for completed jobs, in seconds or as a
-    timedelta, 0 for nothing of jobs that simply complete; None takes the app's."""
-    once: bool
-    """True if a job that is done must never run again, however often it is delivered, and has only
-    one runner at a time: it is claimed in the app's table, which costs two requests."""
-    unique: Unique | None
-    """The submissions that count as the same job; None has each submission count by itself."""
-    alert_at_once: bool
-    """True to alert at once when one of its jobs is given up, instead of in a summary."""
-    group_by: Callable[[Any], str] | None
-    """On a FIFO queue: a function from a payload to the name of the group within which jobs keep
-    their order and run one at a time, such as an account's id. None leaves it to each submission.
     """
 
 

@@ -12,7 +12,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType, NewJob
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Job
@@ -60,7 +60,7 @@ class Desk:
             self._loop.call_soon_threadsafe(self._events.emit, event)
 
     def submit(
-        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
+        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: SubmitOptions
     ) -> PendingJob[R]:
         """Submit another job; when called in a thread, return once SQS has it."""
         if self._is_here():
@@ -70,7 +70,7 @@ class Desk:
         return taking.result()
 
     def prepare(
-        self, job: JobType[Any, Any] | NewJob[Any], payload: Any, overrides: Overrides
+        self, job: JobType[Any, Any] | NewJob[Any], payload: Any, overrides: SubmitOptions
     ) -> Submission:
         """Check a submission, and make it a child of this job.
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from headgate.jobs.definitions.job_type import JobType, NewJob
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import (
     InlineFailed,
     OptionInvalid,
@@ -22,7 +22,7 @@ Deliver = Callable[[Sequence[Submission]], Awaitable[Sequence[Submission]]]
 submitting."""
 
 
-def listed(jobs: Iterable[Any], overrides: Overrides) -> list[NewJob[Any]]:
+def listed(jobs: Iterable[Any], overrides: SubmitOptions) -> list[NewJob[Any]]:
     """Return the jobs of a call that names no type.
 
     Raises:

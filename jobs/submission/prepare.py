@@ -20,7 +20,7 @@ from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, Queue
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType, NewJob
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.definitions.uniqueness import Unique, unique_by
 from headgate.jobs.errors import (
     DelayInvalid,
@@ -164,7 +164,7 @@ def prepare(
     topology: Topology,
     job: JobType[Any, Any] | NewJob[Any],
     payload: Any,
-    overrides: Overrides,
+    overrides: SubmitOptions,
     *,
     now: datetime,
     job_id: UUID,
@@ -227,7 +227,7 @@ def prepare_many(
     topology: Topology,
     job: JobType[Any, Any] | NewJob[Any],
     payloads: Iterable[Any],
-    overrides: Overrides,
+    overrides: SubmitOptions,
     now: datetime,
 ) -> list[Submission]:
     """Call `prepare` for each payload, with a new id for each."""
@@ -245,7 +245,7 @@ def prepare_each(
 
 
 def new_job_of(
-    job: JobType[Any, Any] | NewJob[Any], payload: Any, overrides: Overrides
+    job: JobType[Any, Any] | NewJob[Any], payload: Any, overrides: SubmitOptions
 ) -> NewJob[Any]:
     """Return a job as a value, from what was given to `submit`; nothing in it is checked yet.
 
@@ -262,8 +262,8 @@ def new_job_of(
     return job
 
 
-def _check_names(job: JobType[Any, Any], overrides: Overrides) -> None:
-    known = Overrides.__annotations__
+def _check_names(job: JobType[Any, Any], overrides: SubmitOptions) -> None:
+    known = SubmitOptions.__annotations__
     for name in overrides:
         if name not in known:
             raise OptionInvalid(
@@ -290,7 +290,7 @@ def _priority(job: JobType[Any, Any], wanted: Priority | PriorityName | None) ->
 
 
 def _not_before(
-    app: App, job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, now: datetime
+    app: App, job: JobType[Any, Any], overrides: SubmitOptions, queue: QueueSpec, now: datetime
 ) -> datetime | None:
     """Return the time at which the job is due; None for at once."""
     delay, at = overrides.get("delay"), overrides.get("at")
@@ -354,7 +354,7 @@ def _tenant(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | Non
 def _fifo_group(
     job: JobType[Any, Any],
     payload: Any,
-    overrides: Overrides,
+    overrides: SubmitOptions,
     queue: QueueSpec,
     tenant: str | None,
 ) -> str | None:
@@ -378,7 +378,7 @@ def _fifo_group(
 
 
 def _options(
-    job: JobType[Any, Any], overrides: Overrides, queue: QueueSpec, unique: UniqueBy | None
+    job: JobType[Any, Any], overrides: SubmitOptions, queue: QueueSpec, unique: UniqueBy | None
 ) -> Options | None:
     attempts, timeout = overrides.get("max_attempts"), overrides.get("timeout")
     if attempts is None and timeout is None and unique is None:
@@ -396,7 +396,7 @@ def _unique(
     job: JobType[Any, Any],
     payload: Any,
     dumped: Any,
-    overrides: Overrides,
+    overrides: SubmitOptions,
     tenant: Tenant | None,
 ) -> UniqueBy | None:
     unique = overrides.get("unique")

@@ -14,9 +14,9 @@ from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.policies import hooks_of, load_handlers
 from headgate.jobs.definitions.resources import Shared
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError, MessageError
 from headgate.jobs.execution.call import Around, Means, nothing_around
 from headgate.jobs.execution.claims import Claims
@@ -166,7 +166,7 @@ class Harness:
     def run(self, job: NewJob[Any], *, attempt: int = 1) -> Outcome: ...
     @overload
     def run(
-        self, job: JobType[None, Any], *, attempt: int = 1, **overrides: Unpack[Overrides]
+        self, job: JobType[None, Any], *, attempt: int = 1, **overrides: Unpack[SubmitOptions]
     ) -> Outcome: ...
     @overload
     def run(
@@ -175,7 +175,7 @@ class Harness:
         payload: Given[P],
         *,
         attempt: int = 1,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> Outcome: ...
     def run(
         self,
@@ -183,7 +183,7 @@ class Harness:
         payload: Any = None,
         *,
         attempt: int = 1,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> Outcome:
         """Run one attempt of a job that is in no queue, and return its outcome.
 
@@ -211,7 +211,7 @@ class Harness:
     async def arun(self, job: NewJob[Any], *, attempt: int = 1) -> Outcome: ...
     @overload
     async def arun(
-        self, job: JobType[None, Any], *, attempt: int = 1, **overrides: Unpack[Overrides]
+        self, job: JobType[None, Any], *, attempt: int = 1, **overrides: Unpack[SubmitOptions]
     ) -> Outcome: ...
     @overload
     async def arun(
@@ -220,7 +220,7 @@ class Harness:
         payload: Given[P],
         *,
         attempt: int = 1,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> Outcome: ...
     async def arun(
         self,
@@ -228,7 +228,7 @@ class Harness:
         payload: Any = None,
         *,
         attempt: int = 1,
-        **overrides: Unpack[Overrides],
+        **overrides: Unpack[SubmitOptions],
     ) -> Outcome:
         """Like `run`, for a test that runs in an event loop."""
         return await self._attempt(job, payload, attempt, overrides)
@@ -238,7 +238,7 @@ class Harness:
         job: JobType[Any, Any] | NewJob[Any],
         payload: Any,
         number: int,
-        overrides: Overrides,
+        overrides: SubmitOptions,
     ) -> Outcome:
         now = self.clock.now()
         topology, job_id = self.app.topology, new_job_id(now)

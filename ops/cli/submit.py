@@ -93,7 +93,7 @@ def submit(
     """
     from headgate.jobs.client.client import Client
     from headgate.jobs.client.waiting import keeps_outcomes
-    from headgate.jobs.definitions.overrides import Overrides
+    from headgate.jobs.definitions.submit_options import SubmitOptions
     from headgate.jobs.definitions.uniqueness import Unique
     from headgate.ops.views.job import show_end
 
@@ -102,7 +102,7 @@ def submit(
     if wait and not keeps_outcomes(app, declared):
         raise typer.BadParameter("--wait needs a type with records='outcomes' or 'full'")
     loaded = declared.load(_json(payload))
-    options = Overrides(
+    options = SubmitOptions(
         delay=delay,
         at=at,
         priority=priority,

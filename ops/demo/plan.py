@@ -14,7 +14,7 @@ from examples.shop import contracts
 from examples.shop.contracts import app
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.execution.outcome import Reason
 
 
@@ -50,7 +50,7 @@ class PlannedJob:
 
     type: JobType[Any, Any]
     payload: Any
-    overrides: Overrides = field(default_factory=Overrides)
+    overrides: SubmitOptions = field(default_factory=SubmitOptions)
     expected: Expected = Expected()
     plain: bool = False
     """Submitted by synchronous code, with `headgate.Client`; else with `headgate.AsyncClient`."""
@@ -132,7 +132,7 @@ def _counts(jobs: int) -> dict[str, int]:
 
 # --- faults --------------------------------------------------------------------------------------
 
-_TWICE_AT_MOST = Overrides(max_attempts=2)
+_TWICE_AT_MOST = SubmitOptions(max_attempts=2)
 """The shop's own policies would retry for longer than a demo should take."""
 
 
@@ -142,7 +142,7 @@ class _Fault:
 
     word: str
     expected: Expected
-    overrides: Overrides = field(default_factory=Overrides)
+    overrides: SubmitOptions = field(default_factory=SubmitOptions)
 
 
 _NONE = _Fault(word="fine", expected=Expected())
@@ -176,7 +176,7 @@ _DOWN = _Fault(
 )
 _HANGING = _Fault(
     word="hang",
-    overrides=Overrides(timeout=timedelta(seconds=1), **_TWICE_AT_MOST),
+    overrides=SubmitOptions(timeout=timedelta(seconds=1), **_TWICE_AT_MOST),
     expected=Expected(
         ending=FinalOutcome.DEAD,
         failures=2,
@@ -257,7 +257,7 @@ def _jobs_of(name: str, count: int, rng: random.Random) -> Iterator[PlannedJob]:
         )
 
 
-def _overrides(name: str, fault: _Fault, rng: random.Random) -> Overrides:
+def _overrides(name: str, fault: _Fault, rng: random.Random) -> SubmitOptions:
     overrides = fault.overrides.copy()
     if tenant := rng.choice(_TENANTS):
         overrides["tenant"] = tenant

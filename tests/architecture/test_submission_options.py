@@ -1,7 +1,7 @@
 """An option of a submission, and a field of a message, stand wherever they have to.
 
-`Overrides` and `Envelope` are the tables. Each test goes through one of them, and says which file
-to edit for what is missing there.
+`SubmitOptions` and `Envelope` are the tables. Each test goes through one of them, and says which
+file to edit for what is missing there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import typer
 from headgate import App, Client, Priority, Schedule, Unique
 from headgate.errors import OptionInvalid
 from headgate.jobs.core.retention import Keep
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import submitted_item
@@ -31,7 +31,7 @@ from headgate.testing import MemoryBackend
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-OPTIONS = sorted(Overrides.__annotations__)
+OPTIONS = sorted(SubmitOptions.__annotations__)
 
 VALUES: dict[str, Any] = {
     "delay": timedelta(minutes=3),
@@ -85,7 +85,7 @@ def prepared(**overrides: Any) -> Submission:
         app.topology,
         job,
         {},
-        cast("Overrides", overrides),
+        cast("SubmitOptions", overrides),
         now=NOW,
         job_id=new_job_id(NOW),
     )

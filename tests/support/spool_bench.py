@@ -13,7 +13,7 @@ from headgate import App, Events, JobType, Priority, Spool
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.sending import SpoolSending
 from headgate.jobs.core.events import Event
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.submission.prepare import Submission, prepare
@@ -74,7 +74,7 @@ class Bench:
         self, job: JobType[Email, Any] | None = None, payload: Email = EMAIL, **overrides: Any
     ) -> Submission:
         """Return a checked submission, of an email by default."""
-        wanted: Overrides = overrides  # type: ignore[assignment]  # whatever the test gives
+        wanted: SubmitOptions = overrides  # type: ignore[assignment]  # whatever the test gives
         now = self.clock.now()
         topology = self.app.topology
         return prepare(

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from logging import Logger
-from typing import Any, TypedDict, TypeVar, Union, assert_type
+from typing import Any, TypedDict, TypeVar, Union, Unpack, assert_type
 
 from pydantic import BaseModel
 
@@ -25,6 +25,7 @@ from headgate import (
     CrashLimit,
     JobContext,
     JobHandle,
+    JobOptions,
     JobState,
     JobType,
     Keep,
@@ -38,6 +39,7 @@ from headgate import (
     Router,
     Schedule,
     Spool,
+    SubmitOptions,
     Tenant,
     Unique,
     cron,
@@ -506,6 +508,25 @@ def inspections(jobs: Harness) -> None:
     assert_type(jobs.assert_submitted(async_one, email).payload, Email)
     jobs.assert_submitted(async_one, Wrong(to="a"))  # type: ignore[arg-type]
     assert_type(jobs.assert_submitted(counting, {"a": 1}).payload, Count)
+
+
+# --- options that are passed on ------------------------------------------------------------------
+
+
+def submitted_for_others(client: Client, **options: Unpack[SubmitOptions]) -> JobHandle[Any]:
+    client.submit(nightly, **options)
+    return client.submit(async_one, email, **options)
+
+
+def declared_for_others(app: App, name: str, **options: Unpack[JobOptions]) -> JobType[Email, Any]:
+    return app.define(name, Email, **options)
+
+
+def options_passed_on(client: Client, app: App) -> None:
+    submitted_for_others(client, delay=60, tenant="org-1")
+    submitted_for_others(client, dealy=60)  # type: ignore[call-arg]
+    declared_for_others(app, "passed-on", rate_limit=RateLimit(20, per=1), once=True)
+    declared_for_others(app, "passed-on", priority="urgent")  # type: ignore[arg-type]
 
 
 # --- schedules -----------------------------------------------------------------------------------

@@ -24,9 +24,9 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.handler import Handler
 from headgate.jobs.definitions.job_type import JobType, NewJob
-from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.definitions.resources import Shared
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
 from headgate.jobs.submission.prepare import Origin, PendingJob, prepare
@@ -126,7 +126,7 @@ class _Host:
         self._channel.send(protocol.encode(Kind.PROGRESS, **fields))
 
     def submit(
-        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: Overrides
+        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: SubmitOptions
     ) -> PendingJob[R]:
         """Submit another job through the worker; outside an event loop, wait until SQS has it."""
         now, envelope = _clock.now(), self._envelope

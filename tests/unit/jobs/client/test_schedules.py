@@ -20,8 +20,8 @@ from headgate import App, AsyncClient, Client, JobContext, Priority, Tenant, Uni
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.overrides import Overrides
 from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import (
     MessageUnreadable,
     OptionInvalid,
@@ -461,7 +461,7 @@ def test_a_faulty_schedule_is_refused_before_anything_is_made(
 
 
 def test_an_option_of_none_is_as_if_left_out_of_a_schedule(shop: Shop) -> None:
-    options: Any = dict.fromkeys(Overrides.__annotations__)
+    options: Any = dict.fromkeys(SubmitOptions.__annotations__)
     shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY, **options)
     assert len(shop.jobs.scheduler.schedules) == 1
 

@@ -17,7 +17,7 @@ from headgate.jobs.core.batching import EntryRejected, in_batches
 from headgate.jobs.core.context import Tenant as ContextTenant
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
-from headgate.jobs.definitions.overrides import Overrides
+from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import (
     AccessDenied,
     DelayInvalid,
@@ -59,7 +59,7 @@ def submission(job: JobType[Any, Any] = SEND, payload: Any = None, **overrides: 
         APP.topology,
         job,
         Email() if payload is None else payload,
-        cast("Overrides", overrides),
+        cast("SubmitOptions", overrides),
         now=NOW,
         job_id=new_job_id(NOW),
     )
@@ -102,7 +102,7 @@ def test_overrides_decide_for_one_submission_only() -> None:
 
 
 def test_an_override_of_none_is_as_if_left_out() -> None:
-    nothing: dict[str, Any] = dict.fromkeys(Overrides.__annotations__)
+    nothing: dict[str, Any] = dict.fromkeys(SubmitOptions.__annotations__)
     explicit, left_out = submission(**nothing), submission()
     assert explicit.message.body.replace(explicit.id, left_out.id) == left_out.message.body
     assert (explicit.message.delay_s, explicit.message.group) == (0, None)

@@ -11,8 +11,14 @@ from headgate.jobs.definitions.uniqueness import Unique
 from headgate.jobs.values.durations import Duration
 
 
-class Overrides(TypedDict, total=False):
-    """Options of a single submission, in place of its job type's; None stands for not given."""
+class SubmitOptions(TypedDict, total=False):
+    """Options of a single submission, in place of its job type's; None stands for not given.
+
+    For functions that submit on behalf of others:
+
+        def remind(client: Client, **options: Unpack[SubmitOptions]) -> None:
+            client.submit(reminder, **options)
+    """
 
     delay: Duration | None
     """Minimum time from now until the job runs, in seconds or as a timedelta. Over 15 minutes, and
@@ -21,14 +27,14 @@ class Overrides(TypedDict, total=False):
     at: datetime | None
     """The earliest time to run the job; aware. A past time means now."""
     priority: Priority | PriorityName | None
-    max_attempts: int | None
-    """Number of attempts, the first included."""
-    timeout: Duration | None
-    """The timeout of one attempt, in seconds or as a timedelta."""
+    unique: Unique | Literal[False] | None
+    """The uniqueness of this job; False for a job that is not unique though its type is."""
     tenant: str | Tenant | None
     """The tenant of the job; SQS's fair queues keep one tenant's flood from delaying the others."""
     group: str | None
     """On a FIFO queue, the group whose jobs run one at a time and in order. Defaults to the result
     of the type's ``group_by`` or, without one, to the tenant."""
-    unique: Unique | Literal[False] | None
-    """The uniqueness of this job; False for a job that is not unique though its type is."""
+    max_attempts: int | None
+    """Number of attempts, the first included."""
+    timeout: Duration | None
+    """The timeout of one attempt, in seconds or as a timedelta."""
