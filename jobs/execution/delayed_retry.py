@@ -49,7 +49,7 @@ class HandOver:
 
     Args:
         scheduler: keeps one-time schedules; None if there is none.
-        topology: names the schedules' targets, and says how long payloads are kept.
+        topology: names the schedules' targets.
         clock: tells the time.
         events: receives an event for each schedule that could not be created.
         store: holds the payloads that are too large for messages.

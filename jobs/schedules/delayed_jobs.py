@@ -1,8 +1,8 @@
 """The one-time schedules that hold delayed jobs: creating and cancelling them.
 
-Clients put submissions there that are due too late for SQS, and workers put jobs there whose next
-attempt is. The request of a creation may be repeated, by whoever makes it: one schedule holds the
-job.
+Clients hold submissions there that are due later than SQS can delay them, and workers hold jobs
+whose next attempt is due later than SQS can hide their messages. A creation may be requested
+repeatedly: one schedule holds the job.
 """
 
 from __future__ import annotations
