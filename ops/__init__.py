@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 from headgate.workers.process.starting import end_on_signals, is_worker
@@ -18,6 +20,8 @@ def main() -> None:
     """Run the command ``headgate``, or name the extra that it needs."""
     if is_worker(sys.argv[1:]):
         end_on_signals()  # first, since the imports take most of a second
+    # Python then looks for no cycles among the SDKs' objects as it ends: 0.03 s in place of 0.2.
+    atexit.register(gc.freeze)
     try:
         _run()
     except KeyboardInterrupt:  # during an import, or where a command waits

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from headgate.ops.cli.shared import AsJson, client_of, examples, noun
+from headgate.ops.views.output import show
 
 schedules = noun(
     "List, pause, resume or run an app's schedules.",
@@ -67,7 +68,7 @@ def pause(context: typer.Context, name: Name) -> None:
     """Pause a schedule until it is resumed."""
     with client_of(context) as client:
         client.schedules.pause(name)
-    print(f"{name} is paused")
+    show(f"{name} is paused")
 
 
 @schedules.command(epilog=examples("headgate -A shop.app:app schedules resume daily-report"))
@@ -78,11 +79,11 @@ def resume(context: typer.Context, name: Name) -> None:
     """
     with client_of(context) as client:
         client.schedules.resume(name)
-    print(f"{name} fires again")
+    show(f"{name} fires again")
 
 
 @schedules.command(epilog=examples("headgate -A shop.app:app schedules run daily-report"))
 def run(context: typer.Context, name: Name) -> None:
     """Submit a schedule's job now, and print the job's id."""
     with client_of(context) as client:
-        print(client.schedules.run_now(name).id)
+        show(client.schedules.run_now(name).id)

@@ -12,6 +12,7 @@ from pydantic_core import from_json
 from headgate.jobs.core.topology import Priority
 from headgate.ops.cli.durations import duration
 from headgate.ops.cli.shared import app_of, examples
+from headgate.ops.views.output import show
 
 EXAMPLES = examples(
     'headgate -A shop.app:app submit send-email \'{"to": "ada@example.com"}\'',
@@ -114,7 +115,7 @@ def submit(
     )
     with Client(app) as client:
         job = client.submit(declared, loaded, **options)
-        print(job.id, flush=True)
+        show(job.id, at_once=True)
         if wait:
             raise typer.Exit(show_end(job, timeout))
 

@@ -23,9 +23,9 @@ _UNBOUNDED = 10_000
 """Columns of an output that is no terminal: its reader is a program, which wraps nothing."""
 
 
-def show(text: str = "") -> None:
-    """Print a text, which may have several lines."""
-    print(printable(text))
+def show(text: str = "", *, at_once: bool = False) -> None:
+    """Print a text, which may have several lines; ``at_once`` leaves none of it in a buffer."""
+    print(printable(text), flush=at_once)
 
 
 def show_error(text: str) -> None:

@@ -94,6 +94,17 @@ def test_help_loads_neither_an_sdk_nor_what_draws_tables() -> None:
     assert not (heavy | ours) & set(loaded)
 
 
+def test_the_end_of_a_command_does_not_wait_for_a_last_garbage_collection() -> None:
+    """It would take most of the time in which an idle worker ends."""
+    code = (
+        "import atexit, gc; atexit.register(lambda: print('frozen:', gc.get_freeze_count() > 0)); "
+        "from headgate.ops import main; main()"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    said = subprocess.check_output([sys.executable, "-c", code, "-h"], text=True, env=environ)
+    assert said.endswith("frozen: True\n")
+
+
 # --- completion ----------------------------------------------------------------------------------
 
 
