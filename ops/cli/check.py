@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from headgate.jobs.definitions.policies import load_handlers
 from headgate.ops.cli.shared import AsJson, app_of, examples
 
 CHECK_EXAMPLES = examples(
@@ -22,6 +21,7 @@ def check(context: typer.Context, json: AsJson = False) -> None:
     The deployment is taken from the context of ./cdk.json, if there is one. Exits with 1 if there
     are errors; warnings alone leave it at 0.
     """
+    from headgate.jobs.definitions.policies import load_handlers
     from headgate.jobs.deployment.checks.check import check as faults_of
     from headgate.ops.cdk_context import deployment_from_cdk_json
     from headgate.ops.views.faults import show_faults
