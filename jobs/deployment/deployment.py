@@ -40,8 +40,7 @@ _SAID = {
     "int_parsing": "must be a whole number",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
-    "time_delta_parsing": "must be a number of seconds",
-    "time_delta_type": "must be a number of seconds",
+    "time_delta_type": "must be a number of seconds, 0 or more",
 }
 """Messages for pydantic's types of errors, in the terms of JSON."""
 

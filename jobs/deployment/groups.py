@@ -15,6 +15,7 @@ from headgate.jobs.core.topology import (
     check_name,
 )
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
 
 FARGATE_MEMORY_MB: Mapping[int, range | tuple[int, ...]] = {
@@ -90,9 +91,11 @@ class QueueSelection:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkerGroup:
     """Worker tasks of one kind on ECS Fargate, and their number.
+
+    Durations are given in seconds or as timedeltas.
 
     Raises:
         ConfigurationError: a value is out of range, or two contradict each other.
@@ -117,7 +120,7 @@ class WorkerGroup:
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html"""
     max_tasks: int = 10
     """Maximum number of tasks."""
-    typical: timedelta = timedelta(seconds=1)
+    typical: DurationField = DurationField(1)
     """Run time of a typical job. Together with "start within" it determines how many waiting jobs
     are too many for a task."""
     submits: bool = True
@@ -125,7 +128,7 @@ class WorkerGroup:
     spot: bool = False
     """Run on spare capacity, at about a third of the price, which AWS takes back with two minutes'
     notice. At most 120 s of that can be used for draining."""
-    stop_timeout: timedelta = timedelta(seconds=30)
+    stop_timeout: DurationField = DurationField(30)
     """Time from SIGTERM until ECS kills the task, 30 to 120 s; jobs may go on for all of it but the
     last 8 s."""
 
@@ -189,9 +192,11 @@ class WorkerGroup:
         return self.concurrency * self.processes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ConsumerGroup:
     """A Lambda function that runs the jobs of some queues, delivered by Lambda's pollers of SQS.
+
+    Durations are given in seconds or as timedeltas.
 
     Raises:
         ConfigurationError: a value is out of range, or two contradict each other.
@@ -207,19 +212,19 @@ class ConsumerGroup:
     """The user's dependencies: a requirements file, relative to where CDK runs."""
     queues: tuple[str, ...] | None = None
     priorities: tuple[Priority, ...] | None = None
-    timeout: timedelta = timedelta(seconds=30)
+    timeout: DurationField = DurationField(30)
     """The function's timeout, 5 s to 15 min; at most the visibility timeout of each queue."""
     memory_mib: int = 512
     batch_size: int = 10
     """Messages of one invocation, 1 to 10,000; at most 10 for a FIFO queue or without a window."""
-    max_batching_window: timedelta = timedelta(0)
+    max_batching_window: DurationField = DurationField(0)
     """Time for which messages are gathered for a batch, up to 5 min."""
     max_concurrency: int = 10
     """Simultaneous invocations for each queue, 2 to 1,000 (MaximumConcurrency)."""
     concurrency: int = FUNCTION_CONCURRENCY
     """Jobs of one invocation that run at once, 1 to 1,000; the function's environment has it as
     ``HEADGATE_CONCURRENCY``, and ``consumer(app, concurrency=...)`` overrides it."""
-    typical: timedelta = timedelta(seconds=1)
+    typical: DurationField = DurationField(1)
     """Run time of a typical job. A batch of such jobs has to fit into the function's time."""
     submits: bool = True
     """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
 
 MAX_IN_FLIGHT = 120_000
@@ -15,7 +16,7 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quota
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-fifo.html"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Thresholds:
     """Thresholds of the alarms, except that for a job's start, which is `Lane.start_within`.
 
@@ -25,8 +26,8 @@ class Thresholds:
 
     depth: int = 5_000
     """Jobs waiting in one queue, for five minutes."""
-    oldest: timedelta = timedelta(minutes=30)
-    """Wait of a queue's oldest job."""
+    oldest: DurationField = DurationField(timedelta(minutes=30))
+    """Wait of a queue's oldest job, in seconds or as a timedelta."""
     dead_letters: int = 100
     """Dead letters of one queue. One is too many already where jobs of a type with
     ``alert_at_once=True`` go."""

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from headgate.jobs.values.durations import Duration, duration
+
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -29,16 +31,13 @@ class VirtualClock:
     def monotonic(self) -> float:
         return self._elapsed.total_seconds()
 
-    def advance(self, by: float | timedelta) -> None:
-        """Move on by that many seconds, then call the subscribers.
+    def advance(self, by: Duration) -> None:
+        """Move on by that much, in seconds or as a timedelta, then call the subscribers.
 
         Raises:
-            ValueError: the clock would go back.
+            SettingsInvalid: the clock would go back, or that is no duration.
         """
-        step = by if isinstance(by, timedelta) else timedelta(seconds=by)
-        if step < timedelta(0):
-            raise ValueError(f"time only moves on, got advance({by})")
-        self._elapsed += step
+        self._elapsed += duration("advance(by)", by)
         for notify in self._subscribers:
             notify()
 

@@ -100,9 +100,9 @@ class MemoryServer:
     ) -> None:
         self.transport.create_queue(
             name,
-            visibility_s=visibility_s,
-            delay_s=delay_s,
-            retention_s=retention_s,
+            visibility=visibility_s,
+            delay=delay_s,
+            retention=retention_s,
             dlq=dlq,
             max_receive_count=max_receive_count,
             fifo=fifo,

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from unittest import mock
 
 from headgate.jobs.core.ports import ReceivedMessage
@@ -34,7 +35,7 @@ class Aws:
         watched = type("WatchedQueue", (WatchedQueue,), {"watch": self.watch})
         with mock.patch.object(memory_module, "MemoryQueue", watched):
             self.sqs.provision(topology)
-            self.sqs.create_queue(topology.failed_firings_name, retention_s=1_209_600)
+            self.sqs.create_queue(topology.failed_firings_name, retention=timedelta(days=14))
         self.table = MemoryTable(self.clock)
         self.store = MemoryStore()
         self.scheduler = MemoryScheduler(self.clock, fire=fire)

@@ -52,10 +52,7 @@ class SweepBench:
         self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
         self.store, self.topic = MemoryStore(), MemoryTopic()
         self.sqs.provision(self.app.topology)
-        self.sqs.create_queue(
-            self.app.topology.failed_firings_name,
-            retention_s=int(timedelta(days=14).total_seconds()),
-        )
+        self.sqs.create_queue(self.app.topology.failed_firings_name, retention=timedelta(days=14))
 
     @property
     def plan(self) -> SweepPlan:

@@ -71,7 +71,7 @@ _FILES = {
         from jobs.app import app
 
         STAMPING = ConsumerGroup(
-            name="stamping", handler="lambdas.stamping.handler", source=".", queues=("post",)
+            name="stamping", handler="lambdas.stamping.handler", queues=("post",), timeout=20
         )
         DEPLOYMENT = Deployment(
             workers=(WorkerGroup(queues=("mail",)),), consumers=(STAMPING,), network="public"
@@ -119,7 +119,8 @@ _FILES = {
                   "name": "stamping",
                   "handler": "lambdas.stamping.handler",
                   "source": ".",
-                  "queues": ["post"]
+                  "queues": ["post"],
+                  "timeout": 20
                 }
               ],
               "network": "public"

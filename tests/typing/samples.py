@@ -44,6 +44,7 @@ from headgate import (
     Unique,
     cron,
 )
+from headgate.infra import ConsumerGroup, Thresholds, WorkerGroup
 from headgate.jobs.records.history import JobRecord, ProgressRecord
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.jobs.testing import Done, Failed, Harness, Outcome, Submitted
@@ -346,7 +347,23 @@ def durations_of_policies() -> None:
     Backoff.custom(lambda attempt: attempt * minute)
 
 
+def durations_of_deployments() -> None:
+    group = WorkerGroup(typical=0.2, stop_timeout=timedelta(minutes=1))
+    assert_type(group.stop_timeout, timedelta)
+    function = ConsumerGroup(name="mail", handler="a.b", timeout=60, max_batching_window=minute)
+    assert_type(function.timeout, timedelta)
+    assert_type(Thresholds(oldest=3600).oldest, timedelta)
+
+
+def durations_of_tests(jobs: Harness) -> None:
+    jobs.clock.advance(60)
+    jobs.clock.advance(minute)
+    jobs.table.faults.slow_down("put", minute)
+    jobs.sqs.create_queue("other", visibility=30, delay=0.5, retention=timedelta(days=1))
+
+
 def durations_at_fault() -> None:
+    WorkerGroup(stop_timeout="60s")  # type: ignore[arg-type]
     RateLimit(20, per="1s")  # type: ignore[arg-type]
     RateLimit(20, 1)  # type: ignore[call-arg]
     Lane(visibility="30s", start_within=0, share=0)  # type: ignore[arg-type]

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
 from typing import TypeVar
 
 from headgate.jobs.core.clock import Clock
@@ -27,6 +26,7 @@ from headgate.jobs.testing.memory import sqs_limits
 from headgate.jobs.testing.memory.faults import Action, FailedEntries, Faults
 from headgate.jobs.testing.memory.ordering import Message, MessageState
 from headgate.jobs.testing.memory.queue import MemoryQueue, QueueSettings
+from headgate.jobs.values.durations import Duration, duration
 
 _Entry = TypeVar("_Entry")
 
@@ -48,7 +48,7 @@ class MemorySqs:
     group on a standard queue is stored and returned), throughput limits.
 
     >>> sqs = MemorySqs(SystemClock())
-    >>> sqs.create_queue("orders", visibility_s=5)
+    >>> sqs.create_queue("orders", visibility=5)
     >>> await sqs.send("orders", [OutgoingMessage(body="{}")])
     []
     """
@@ -72,16 +72,17 @@ class MemorySqs:
         self,
         name: str,
         *,
-        visibility_s: int = 30,
-        delay_s: int = 0,
-        retention_s: int = 345_600,
+        visibility: Duration = 30,
+        delay: Duration = 0,
+        retention: Duration = 345_600,
         dlq: str | None = None,
         max_receive_count: int | None = None,
         fifo: bool = False,
     ) -> None:
         """Create a queue, with SQS's defaults; idempotent for the same settings, as on SQS.
 
-        ``delay_s`` is for messages without a delay of their own. A FIFO queue is in high-throughput
+        Durations are in seconds or timedeltas; SQS takes whole seconds, so a fraction is cut off.
+        ``delay`` is for messages without a delay of their own. A FIFO queue is in high-throughput
         mode, as Headgate provisions it: deduplication ids hold within a group, for five minutes.
 
         Raises:
@@ -90,9 +91,9 @@ class MemorySqs:
                 the name of a FIFO queue does not end in ``.fifo``, or that of another queue does.
         """
         settings = QueueSettings(
-            visibility_s=visibility_s,
-            delay_s=delay_s,
-            retention_s=retention_s,
+            visibility_s=_whole_s("visibility", visibility),
+            delay_s=_whole_s("delay", delay),
+            retention_s=_whole_s("retention", retention),
             dlq=dlq,
             max_receive_count=max_receive_count,
             fifo=fifo,
@@ -110,18 +111,16 @@ class MemorySqs:
     def provision(self, topology: Topology) -> None:
         """Create all queues of an app, their dead-letter queues and the quarantine."""
         for spec in topology.queues:
-            self.create_queue(
-                spec.dlq_name, retention_s=_seconds(spec.dlq_retention), fifo=spec.fifo
-            )
+            self.create_queue(spec.dlq_name, retention=spec.dlq_retention, fifo=spec.fifo)
             self.create_queue(
                 spec.name,
-                visibility_s=spec.visibility_s,
-                retention_s=_seconds(spec.retention),
+                visibility=spec.lane.visibility,
+                retention=spec.retention,
                 dlq=spec.dlq_name,
                 max_receive_count=spec.max_receive_count,
                 fifo=spec.fifo,
             )
-        self.create_queue(topology.quarantine_name, retention_s=_seconds(QUARANTINE_RETENTION))
+        self.create_queue(topology.quarantine_name, retention=QUARANTINE_RETENTION)
 
     # --- the transport --------------------------------------------------------------------------
 
@@ -358,5 +357,5 @@ def _refused(index: int, refusal: sqs_limits.EntryRefused) -> EntryFailure:
     return EntryFailure(index=index, code=refusal.code, message=refusal.message, sender_fault=True)
 
 
-def _seconds(duration: timedelta) -> int:
-    return int(duration.total_seconds())
+def _whole_s(name: str, value: Duration) -> int:
+    return int(duration(name, value).total_seconds())

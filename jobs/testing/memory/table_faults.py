@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headgate.jobs.core.ports import Item
+from headgate.jobs.values.durations import Duration, duration
 
 TableAction = Literal["put", "query", "get", "lines", "delete", "replace"]
 """The calls of a `jobs.core.ports.Table`."""
@@ -71,12 +72,13 @@ class TableFaults:
         """Raise ``error`` from the next ``times`` calls; ``applied``: after they took effect."""
         self._plan(action, times, _RaisedError(error=error, applied=applied))
 
-    def slow_down(self, action: TableAction | None, by_s: float, *, times: int = 1) -> None:
-        """Delay the next ``times`` calls by that many seconds of the event loop's time.
+    def slow_down(self, action: TableAction | None, by: Duration, *, times: int = 1) -> None:
+        """Delay the next ``times`` calls by that much of the event loop's time.
 
-        A blocking call has no loop: it uses up its turn, and is not delayed.
+        ``by`` is in seconds or a timedelta. A blocking call has no loop: it uses up its turn, and
+        is not delayed.
         """
-        self._plan(action, times, _Delay(seconds=by_s))
+        self._plan(action, times, _Delay(seconds=duration("by", by).total_seconds()))
 
     def leave_unprocessed(self, *, times: int = 1, indexes: Iterable[int] | None = None) -> None:
         """Leave items of the next ``times`` puts unwritten: those at ``indexes``, or all."""

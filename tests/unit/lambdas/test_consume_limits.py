@@ -149,7 +149,7 @@ def worn(attempts: int, *, is_slow: bool = False) -> Iterator[tuple[Function, st
         if not is_worn:
             raise RetryLater(after=timedelta(seconds=10))
         if is_slow and deployed.invocations == attempts + 1:
-            deployed.table.faults.slow_down("query", by_s=5)
+            deployed.table.faults.slow_down("query", by=5)
         await asyncio.sleep(100)
 
     with function_of(send, timeout_s=20, options={"concurrency": 1}) as deployed:
@@ -232,7 +232,7 @@ def test_a_group_that_has_no_time_comes_again_in_order() -> None:
 
 
 def hang(deployed: Function) -> None:
-    deployed.table.faults.slow_down(None, by_s=100_000, times=1_000_000)
+    deployed.table.faults.slow_down(None, by=100_000, times=1_000_000)
 
 
 @pytest.mark.parametrize("timeout_s", [4.5, 5, 6, 7])
@@ -316,7 +316,7 @@ def test_a_cancellation_that_is_read_late_ends_the_job_that_runs() -> None:
             backend=deployed.backend,
         ) as client:
             client.handle(cancelled).cancel()
-        deployed.table.faults.slow_down("query", by_s=1.5)
+        deployed.table.faults.slow_down("query", by=1.5)
         assert deployed.invoke() == {"batchItemFailures": []}
     assert ended == ["other"]
     assert deployed.heard(JobCancelled) == 1
