@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.concurrency import Tasks
 from headgate.jobs.client.delaying import hold_all
+from headgate.jobs.client.engine import SubmissionEngine
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
-from headgate.jobs.client.large_payloads import Storing, check_sizes, refuse_if
+from headgate.jobs.client.large_payloads import Storing, check_sizes
 from headgate.jobs.client.preparing import Preparing
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submission_records import AsyncRegister
 from headgate.jobs.client.turns import Turns
-from headgate.jobs.client.unique import UniqueSubmitter
 from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.batcher import Batcher
 from headgate.jobs.core.event_log import log_event
@@ -33,13 +33,12 @@ from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.submit_options import SubmitOptions
-from headgate.jobs.errors import ConfigurationError, HeadgateError, TransportError
+from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
-from headgate.jobs.submission.mixed import deliver_mixed, listed
+from headgate.jobs.submission.mixed import listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
-from headgate.jobs.submission.refused import raise_refused
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
@@ -113,19 +112,6 @@ class AsyncClient:
             paused=self._paused,
         )
         self._delayed = DelayedJobs(ports.scheduler, lambda: app.topology, ports.clock)
-        self.schedules: AsyncSchedules[AsyncJobHandle[Any]] = AsyncSchedules(
-            app,
-            ports.scheduler,
-            self._send_all,
-            self.handle,
-            self._delayed,
-            ports.clock,
-            concurrency=self._concurrency,
-            sleep=ports.sleep,
-            rng=ports.rng,
-        )
-        """The app's schedules, and the jobs that wait in one; see
-        `jobs.client.schedules.Schedules`."""
         self._register = AsyncRegister(
             app, ports.table, clock=ports.clock, events=self._events, rng=ports.rng
         )
@@ -143,15 +129,31 @@ class AsyncClient:
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
         self._preparing = Preparing(app)
         self._turns = Turns()
-        self._unique = UniqueSubmitter(
+        self._engine = SubmissionEngine(
+            send=self._send_together,
+            hold=partial(hold_all, self._delayed, concurrency=self._concurrency),
+            enter=self._register.enter,
             table=ports.table,
-            send=self._send_all,
             concurrency=self._concurrency,
             sleep=ports.sleep,
-            now=ports.clock.now,
-            tell=self._events.emit,
+            clock=ports.clock,
+            events=self._events,
+            paused=self._paused,
         )
-        self._fallback = self._make_fallback(kept_in, fallback)
+        self._engine.fallback = self._fallback = self._make_fallback(kept_in, fallback)
+        self.schedules: AsyncSchedules[AsyncJobHandle[Any]] = AsyncSchedules(
+            app,
+            ports.scheduler,
+            self._engine.send,
+            self.handle,
+            self._delayed,
+            ports.clock,
+            concurrency=self._concurrency,
+            sleep=ports.sleep,
+            rng=ports.rng,
+        )
+        """The app's schedules, and the jobs that wait in one; see
+        `jobs.client.schedules.Schedules`."""
 
     async def __aenter__(self) -> Self:
         if self._own_backend is not None:
@@ -284,47 +286,20 @@ class AsyncClient:
         self, submissions: Sequence[Submission], turns: Turns, *, mixed: bool = False
     ) -> Sequence[Submission]:
         """Send the jobs of one call in its turn; return what each of them has become."""
-        become = partial(deliver_mixed, deliver=self._become) if mixed else self._become
+        become = self._engine.deliver_mixed if mixed else self._engine.deliver
         lanes = {lane for each in submissions if (lane := lane_of(each.message)) is not None}
         if not lanes:
             return await become(submissions)
         async with turns.of(lanes):
             return await become(submissions)
 
-    async def _become(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
-        """Send the jobs of one call, unique ones without duplicates; return what each became."""
-        if not submissions or submissions[0].unique is None:  # then none of them is
-            await self._send_all(submissions)
-            return submissions
-        return await self._unique.submit(submissions)
-
-    async def _send_all(self, submissions: Sequence[Submission]) -> None:
-        if submissions and submissions[0].due is not None:  # all of a call have the same delay
-            refuse_if(self._paused)
-            held = await hold_all(self._delayed, submissions, self._concurrency)
-            raise_refused(submissions, self._told(submissions, held))
-            return
-        check_sizes(each.message for each in submissions)
-        if self._fallback and submissions and await self._fallback.takes(submissions):
-            return
-        pending = [self._batcher(each.queue).put(each.message) for each in submissions]
-        await asyncio.wait(pending) if pending else None
-        results = self._told(submissions, [_error_of(future) for future in pending])
-        outcomes: Sequence[HeadgateError | None] = results
-        if self._fallback and submissions:
-            outcomes = await self._fallback.instead(submissions, results)
-        raise_refused(submissions, outcomes)
-
-    def _told(
-        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    async def _send_together(
+        self, submissions: Sequence[Submission]
     ) -> Sequence[TransportError | None]:
-        """Emit and record which submissions have been taken; return the results."""
-        at = self._clock.now()
-        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
-        for submission in taken:
-            self._events.emit(submission.event(at))
-        self._register.enter(taken)
-        return results
+        """Send jobs in requests that concurrent calls share; return each one's error, or None."""
+        pending = [self._batcher(each.queue).put(each.message) for each in submissions]
+        await asyncio.wait(pending)
+        return [_error_of(future) for future in pending]
 
     def _make_fallback(
         self, spool: Spool | None, fallback: FallbackName | None

@@ -8,13 +8,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.concurrency import Threads
-from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
+from headgate.jobs.client.engine import SubmissionEngine
+from headgate.jobs.client.fallback import (
+    Fallback,
+    FallbackName,
+    ImmediateFallback,
+    check_choice,
+)
 from headgate.jobs.client.handle import JobHandle, Lookup
-from headgate.jobs.client.large_payloads import Storing, check_sizes, refuse_if
+from headgate.jobs.client.large_payloads import Storing, check_sizes
 from headgate.jobs.client.sending import Sending
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submission_records import Register
-from headgate.jobs.client.unique import UniqueSubmitter
 from headgate.jobs.core.backend import Backend, check_alone
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
@@ -31,10 +36,9 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.submit_options import SubmitOptions
-from headgate.jobs.errors import HeadgateError, TransportError
-from headgate.jobs.submission.mixed import deliver_mixed, listed
+from headgate.jobs.errors import TransportError
+from headgate.jobs.submission.mixed import listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
-from headgate.jobs.submission.refused import raise_refused
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -118,15 +122,20 @@ class Client:
             unschedule=immediate(self._unschedule),
             store=store,
         )
-        self._unique = UniqueSubmitter(
+        self._engine = SubmissionEngine(
+            send=immediate(self._send_in_order),
+            hold=self._hold,
+            enter=self._register.enter,
             table=table,
-            send=immediate(self._send_all),
             concurrency=self._concurrency,
             sleep=sleep,
-            now=ports.clock.now,
-            tell=self._events.emit,
+            clock=ports.clock,
+            events=self._events,
+            paused=self._paused,
         )
         self._fallback = self._make_fallback(kept_in, fallback)
+        if self._fallback is not None:
+            self._engine.fallback = ImmediateFallback(self._fallback)
 
     def __enter__(self) -> Self:
         if self._fallback is not None:
@@ -167,7 +176,7 @@ class Client:
             AsyncSchedules(
                 self._app,
                 ImmediateScheduler(self._ports.scheduler),
-                immediate(self._send_all),
+                self._engine.send,
                 self.handle,
                 self._delayed,
                 self._clock,
@@ -237,7 +246,7 @@ class Client:
         jobs = listed(job, overrides)
         submissions = prepare_each(self._app, self._app.topology, jobs, self._clock.now())
         check_sizes(each.message for each in submissions if each.due is None)
-        sent = drive(deliver_mixed(submissions, immediate(self._deliver)))
+        sent = drive(self._engine.deliver_mixed(submissions))
         return [self._handle(each, new.type) for new, each in zip(jobs, sent, strict=True)]
 
     def _submit(
@@ -273,45 +282,16 @@ class Client:
         return JobHandle(job_id, self._lookup, job)
 
     def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
-        """Send the jobs of one call, unique ones without duplicates; return what each became."""
-        if not submissions or submissions[0].unique is None:  # then none of them is
-            self._send_all(submissions)
-            return submissions
-        return drive(self._unique.submit(submissions))
+        """Send the jobs of one call; return what each of them has become."""
+        return drive(self._engine.deliver(submissions))
 
-    def _send_all(self, submissions: Sequence[Submission]) -> None:
-        if submissions and submissions[0].due is not None:  # all of a call have the same delay
-            refuse_if(self._paused)
-            from headgate.jobs.client.delaying import hold_in_turn
+    async def _hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
+        from headgate.jobs.client.delaying import hold_in_turn
 
-            held = drive(hold_in_turn(self._delayed, submissions))
-            raise_refused(submissions, self._told(submissions, held))
-            return
-        check_sizes(each.message for each in submissions)
-        if self._fallback and submissions and self._fallback.takes(submissions):
-            return
-        results = self._send_in_order(submissions)
-        self._told(submissions, results)
-        outcomes: Sequence[HeadgateError | None] = results
-        if self._fallback and submissions:
-            outcomes = self._fallback.instead(submissions, results)
-        raise_refused(submissions, outcomes)
-
-    def _told(
-        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
-    ) -> Sequence[TransportError | None]:
-        """Emit and record which submissions have been taken; return the results."""
-        at = self._clock.now()
-        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
-        for submission in taken:
-            self._events.emit(submission.event(at))
-        self._register.enter(taken)
-        return results
+        return await hold_in_turn(self._delayed, submissions)
 
     def _send_in_order(self, submissions: Sequence[Submission]) -> list[TransportError | None]:
         """Send all, request after request; return each one's error, or None."""
-        if not submissions:
-            return []
         return Sending(
             [submission.message for submission in submissions],
             partial(self._send, submissions[0].queue.name),

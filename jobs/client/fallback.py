@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from headgate.jobs.client.spool.policy import Spool, StrPath
+from headgate.jobs.core.immediate import immediate
 from headgate.jobs.errors import HeadgateError, SettingsInvalid, TransportError
 from headgate.jobs.submission.prepare import Submission
 
@@ -52,6 +53,16 @@ class AsyncFallback(Protocol):
     ) -> Sequence[Result]: ...
 
     async def close(self) -> None: ...
+
+
+class ImmediateFallback:
+    """An `AsyncFallback` over a synchronous one, which never suspends."""
+
+    def __init__(self, fallback: Fallback) -> None:
+        self.open = immediate(fallback.open)
+        self.takes = immediate(fallback.takes)
+        self.instead = immediate(fallback.instead)
+        self.close = immediate(fallback.close)
 
 
 def may_fall_back(result: Result) -> bool:

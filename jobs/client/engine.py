@@ -1,0 +1,118 @@
+"""The way of checked submissions through a client, written once for both clients.
+
+It runs over ports that are awaited; `headgate.Client` drives it to its end at once (see
+`jobs.core.immediate`). The clients differ in how they send: one request after the other, or
+concurrent submissions together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from headgate.jobs.client.concurrency import Parallelism
+from headgate.jobs.client.fallback import AsyncFallback
+from headgate.jobs.client.large_payloads import check_sizes, refuse_if
+from headgate.jobs.client.unique import UniqueSubmitter
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports import Table
+from headgate.jobs.errors import HeadgateError, TransportError
+from headgate.jobs.submission.mixed import deliver_mixed
+from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.submission.refused import raise_refused
+
+Send = Callable[[Sequence[Submission]], Awaitable[Sequence[TransportError | None]]]
+"""Hands over submissions of one call; returns each one's error, or None."""
+
+
+class SubmissionEngine:
+    """Delivers the submissions of one client.
+
+    Args:
+        send: sends jobs to SQS, in order within a FIFO group.
+        hold: puts jobs into one-time schedules.
+        enter: records the submissions that were taken.
+        table: the app's table, in which unique jobs are claimed.
+        concurrency: makes several requests at once.
+        sleep: pauses between lookups of a claim.
+        clock: tells the time.
+        events: receives an event for each submission.
+        paused: if true, sends nothing, as if SQS could not be reached.
+    """
+
+    def __init__(
+        self,
+        *,
+        send: Send,
+        hold: Send,
+        enter: Callable[[Sequence[Submission]], None],
+        table: Table,
+        concurrency: Parallelism,
+        sleep: Callable[[float], Awaitable[None]],
+        clock: Clock,
+        events: Events,
+        paused: bool,
+    ) -> None:
+        self.fallback: AsyncFallback | None = None
+        """The fallback while SQS can't be reached; it may submit through this object itself."""
+        self._send = send
+        self._hold = hold
+        self._enter = enter
+        self._clock = clock
+        self._events = events
+        self._paused = paused
+        self._unique = UniqueSubmitter(
+            table=table,
+            send=self.send,
+            concurrency=concurrency,
+            sleep=sleep,
+            now=clock.now,
+            tell=events.emit,
+        )
+
+    async def deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send the jobs of one call, unique ones without duplicates; return what each became.
+
+        The jobs are of one type, and have the same delay.
+
+        Raises:
+            TransportError: SQS could not be reached, or refused; it took none.
+            PartlySubmitted: it took only some; the error lists both.
+            InlineFailed: the only job ran in place, and failed.
+        """
+        if not submissions or submissions[0].unique is None:  # then none of them is
+            await self.send(submissions)
+            return submissions
+        return await self._unique.submit(submissions)
+
+    async def deliver_mixed(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send the jobs of a call of several types; see `jobs.submission.mixed.deliver_mixed`."""
+        return await deliver_mixed(submissions, self.deliver)
+
+    async def send(self, submissions: Sequence[Submission]) -> None:
+        """Send jobs as they are, or have a schedule or the fallback take them; as `deliver`."""
+        if not submissions:
+            return
+        if submissions[0].due is not None:
+            refuse_if(self._paused)
+            raise_refused(submissions, self._told(submissions, await self._hold(submissions)))
+            return
+        check_sizes(each.message for each in submissions)
+        if self.fallback is not None and await self.fallback.takes(submissions):
+            return
+        results = self._told(submissions, await self._send(submissions))
+        outcomes: Sequence[HeadgateError | None] = results
+        if self.fallback is not None:
+            outcomes = await self.fallback.instead(submissions, results)
+        raise_refused(submissions, outcomes)
+
+    def _told(
+        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    ) -> Sequence[TransportError | None]:
+        """Emit and record which submissions have been taken; return the results."""
+        at = self._clock.now()
+        taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
+        for submission in taken:
+            self._events.emit(submission.event(at))
+        self._enter(taken)
+        return results
