@@ -231,7 +231,7 @@ class Consumer:
         async with AsyncExitStack() as stack:  # if anything fails, the rest is closed again
             if self._own is not None:
                 await stack.enter_async_context(self._own)
-            shared = await stack.enter_async_context(self._app.resources.opened())
+            resources = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
         ports, keeps = self._ports, keeps_records(self._app)
         means = Means(
@@ -241,7 +241,7 @@ class Consumer:
             send=AsyncClient(self._app, events=self._events, backend=self._backend).send,
             store=ports.store,
             call_blocking=self._threads,
-            shared=shared,
+            resources=resources,
             heeds_ctrl_c=False,  # there is no keyboard
             claims=self._claims(),
         )

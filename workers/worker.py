@@ -141,8 +141,8 @@ class Worker:
             raise
 
     async def _work(self) -> Report:
-        async with self._app.resources.opened() as shared, self._parts.children_open():
-            self._parts.means.shared = shared
+        async with self._app.resources.opened() as resources, self._parts.children_open():
+            self._parts.means.resources = resources
             self._begun = True
             return await self._work_with_resources()
 

@@ -31,7 +31,7 @@ from headgate.jobs.core.events import Events, JobInline
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.definitions.resources import Shared
+from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.errors import InlineFailed
 from headgate.jobs.execution.call import Means
 from headgate.jobs.execution.delivery import Delivery
@@ -142,13 +142,13 @@ class AsyncInline:
         course = _Course(self._app, self._clock)
         async with AsyncExitStack() as stack:
             try:
-                shared = await stack.enter_async_context(self._app.resources.opened())
+                resources = await stack.enter_async_context(self._app.resources.opened())
             except Exception as error:  # noqa: BLE001 - the user's code; every job gets the error
                 return [
                     _failed(submission, 0, error) if fits else result
                     for submission, result, fits in zip(submissions, results, fitting, strict=True)
                 ]
-            executor = Executor(self._means(shared, stack.enter_context(self._sending())))
+            executor = Executor(self._means(resources, stack.enter_context(self._sending())))
             here = _course.set(course)
             try:
                 return [
@@ -208,9 +208,13 @@ class AsyncInline:
         free = declared.isolation != "process" and not declared.once
         return free and submission.envelope.not_before is None
 
-    def _means(self, shared: Shared, send: Send) -> Means:
+    def _means(self, resources: OpenResources, send: Send) -> Means:
         return Means(
-            app=self._app, clock=self._clock, events=self._events, send=send, shared=shared
+            app=self._app,
+            clock=self._clock,
+            events=self._events,
+            send=send,
+            resources=resources,
         )
 
     async def _see_through(

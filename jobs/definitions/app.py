@@ -22,8 +22,8 @@ from headgate.jobs.definitions.declares import Declares
 from headgate.jobs.definitions.event_rule import EventRule, event_rule
 from headgate.jobs.definitions.hooks import Hooks
 from headgate.jobs.definitions.job_type import JobType, check_timeout
+from headgate.jobs.definitions.provides import Provides
 from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue
-from headgate.jobs.definitions.resources import F, Resources
 from headgate.jobs.definitions.router import Router
 from headgate.jobs.errors import (
     ConfigurationError,
@@ -53,7 +53,7 @@ BACKSTOP_MARGIN = 10
 it is assumed to kill its workers."""
 
 
-class App(Declares, Hooks):
+class App(Declares, Provides, Hooks):
     """A job system: its queues, its job types and their policies.
 
     Args:
@@ -108,7 +108,6 @@ class App(Declares, Hooks):
         super().__init__()
         check_limit_names(limits, f"the app {name!r}")
         self.limits = Limits.of(limits)
-        self.resources = Resources()
         self.name = check_name("the app", name)
         stage = stage if stage is not None else Settings.from_env().stage
         self.stage = check_name("the stage", stage) if stage else None
@@ -150,17 +149,6 @@ class App(Declares, Hooks):
 
     def _adopt(self, declared: JobType[Any, Any]) -> None:
         self._default_queue.adopt(declared)
-
-    def resource(self, factory: F) -> F:
-        """Declare a resource that handlers share; decorates a generator function that yields it.
-
-        See `jobs.definitions.resources`.
-
-        Raises:
-            ConfigurationError: it is not a generator function annotated with the type that it
-                yields, or there is a resource of that type.
-        """
-        return self.resources.add(factory)
 
     def queue(
         self,

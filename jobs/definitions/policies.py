@@ -57,11 +57,11 @@ def load_handlers(app: App) -> None:
     Raises:
         AppImportError: a module can't be imported.
         HandlerMissing: a type still has no handler afterwards.
-        ConfigurationError: pydantic can't read the payloads of a type.
+        ConfigurationError: pydantic can't read the payloads of a type, or a handler, a resource or
+            an `around` wants what can't be opened for it.
     """
     for module in app.handler_modules:
         imported(module, f"App({app.name!r}, handlers=[{module!r}])")
     for declared in app.types.values():
         declared.require_runnable()
-        handler = declared.require_handler()
-        app.resources.require(handler.name, handler.wants)
+    app.resources.check(declared.require_handler() for declared in app.types.values())

@@ -1,105 +1,301 @@
-"""Resources that handlers share, such as database pools and HTTP clients, opened once per process.
+"""Resources that handlers get, such as database pools, and code that runs around every attempt.
 
-    @app.resource
+    @app.resource                                  # opened once per process
     async def database() -> AsyncIterator[Pool]:
         async with create_pool() as pool:
             yield pool
 
-    @app.job("send-email")
-    async def send_email(email: Email, ctx: JobContext, pool: Pool) -> None: ...
+    @app.resource(scope="job")                     # opened for each attempt
+    async def transaction(pool: Pool) -> AsyncIterator[Transaction]:
+        async with pool.transaction() as opened:
+            yield opened
 
-A handler gets a resource by annotating a parameter with its type. Resources are opened in the order
-of their declaration, before anything is received, and closed in reverse order, after all has ended.
+    @app.around                                    # around each attempt of every type
+    async def traced(ctx: JobContext) -> AsyncIterator[None]:
+        with tracer.start_as_current_span(ctx.type):
+            yield
+
+    @app.job("send-email")
+    async def send_email(email: Email, ctx: JobContext, transaction: Transaction) -> None: ...
+
+A handler, a resource or an `around` gets a resource by annotating a parameter with its type. Those
+of the process are opened before anything is received, each after those that it wants, and closed in
+reverse, after all has ended.
 """
 
 from __future__ import annotations
 
 import collections.abc
 import inspect
-import typing
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.handler import Handler
+from headgate.jobs.definitions.injection import (
+    NOTHING,
+    Shared,
+    checked_kind,
+    hints_of,
+    injected,
+    name_of,
+)
 from headgate.jobs.errors import ConfigurationError
 
-F = TypeVar("F", bound=Callable[[], Any])
+F = TypeVar("F", bound=Callable[..., AsyncIterator[Any] | Iterator[Any]])
 
-Shared = Mapping[Any, Any]
-"""Open resources by their type."""
-
-NOTHING: Shared = {}
+Scope = Literal["worker", "job"]
 
 _ASYNC = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator)
 _PLAIN = (collections.abc.Iterator, collections.abc.Generator)
 
 
+class Opener:
+    """A generator function that yields once, entered as a context manager.
+
+    Args:
+        owner: the name of the function in errors.
+        function: the function.
+        kind: the kind of the resource that it yields; None for an `around`.
+        scope: ``worker`` if it is entered once per process, ``job`` if for each attempt.
+    """
+
+    def __init__(self, owner: str, function: Callable[..., Any], kind: Any, scope: Scope) -> None:
+        self.owner = owner
+        self.kind = kind
+        self.scope = scope
+        self.is_async = inspect.isasyncgenfunction(function)
+        self._injected = injected(owner, function)
+        self._manager = (asynccontextmanager if self.is_async else contextmanager)(function)
+        if scope == "worker" and self._injected.context is not None:
+            raise ConfigurationError(
+                f"{owner} is opened once for all jobs and has no job's context: declare it with "
+                'scope="job", or annotate its parameters with the types of resources'
+            )
+
+    @property
+    def wants(self) -> Collection[Any]:
+        """The kinds of the resources that it takes."""
+        return self._injected.wanted.values()
+
+    def manager(self, ctx: JobContext | None, opened: Shared) -> Any:
+        """Return the context manager of one call; an asynchronous one if `is_async`."""
+        return self._manager(**self._injected.arguments(ctx, opened))
+
+    def provided(self, value: Any) -> Shared:
+        """Return what is open once the function has yielded a value: nothing for an `around`."""
+        return NOTHING if self.kind is None else {self.kind: value}
+
+
 class Resources:
-    """An app's declared resources."""
+    """An app's declared resources, and what it declares around attempts."""
 
     def __init__(self) -> None:
-        self._factories: dict[Any, Callable[[], Any]] = {}
+        self.by_kind: dict[Any, Opener] = {}
+        self.arounds: list[Opener] = []
 
-    def add(self, factory: F) -> F:
-        """Declare a resource; see `headgate.App.resource`.
-
-        Raises:
-            ConfigurationError: it is not a generator function annotated with the type that it
-                yields, or there is a resource of that type.
-        """
-        provided = _provided_by(factory)
-        if provided in self._factories:
+    def add(self, factory: F, scope: Scope) -> F:
+        """Declare a resource; see `headgate.App.resource`."""
+        name = getattr(factory, "__qualname__", repr(factory))
+        owner = f"the resource {name}"
+        if scope not in get_args(Scope):
+            raise ConfigurationError(f"{owner}: scope must be 'worker' or 'job', got {scope!r}")
+        kind = _provided_by(owner, factory)
+        if kind in self.by_kind:
             raise ConfigurationError(
-                f"two resources are of the type {_name(provided)}: {factory.__qualname__} and "
-                f"{self._factories[provided].__qualname__}. Wrap one in a class of its own"
+                f"two resources are of the type {name_of(kind)}: {owner} and "
+                f"{self.by_kind[kind].owner}. Tell them apart by metadata, as in "
+                'AsyncIterator[Annotated[Pool, "replica"]]'
             )
-        self._factories[provided] = factory
+        self.by_kind[kind] = Opener(owner, factory, kind, scope)
         return factory
 
-    def require(self, handler: str, wanted: Iterable[Any]) -> None:
-        """Check that there is a resource of each type that a handler takes.
+    def wrap(self, function: F) -> F:
+        """Declare what runs around every attempt; see `headgate.App.around`."""
+        owner = f"the around {getattr(function, '__qualname__', repr(function))}"
+        if not _is_generator(function):
+            raise ConfigurationError(
+                f"{owner} must be a generator function that yields once, where the handler runs: "
+                "async def traced(ctx: JobContext) -> AsyncIterator[None]: ... yield"
+            )
+        self.arounds.append(Opener(owner, function, None, "job"))
+        return function
+
+    def check(self, handlers: Iterable[Handler]) -> None:
+        """Check that all that is wanted can be opened, and in an order.
 
         Raises:
-            ConfigurationError: one of them is missing.
+            ConfigurationError: a wanted resource is missing, resources want one another in a
+                circle, or one wants what is opened after it.
         """
-        for kind in wanted:
-            if kind not in self._factories:
-                known = ", ".join(map(_name, self._factories)) or "none"
-                raise ConfigurationError(
-                    f"the handler {handler} wants a {_name(kind)}, and the app has no resource of "
-                    f"that type (it has: {known}): declare one with @app.resource"
-                )
+        for handler in handlers:
+            self._check_wants(f"the handler {handler.name}", handler.wants)
+        for opener in (*self.by_kind.values(), *self.arounds):
+            self._check_wants(opener.owner, opener.wants)
+            for kind in opener.wants:
+                _check_order(opener, self.by_kind[kind])
+        self.in_order(self.by_kind)
+
+    def in_order(self, kinds: Iterable[Any], *, without: Collection[Any] = ()) -> list[Opener]:
+        """Return the openers of resources and of all that these want, in the order of opening.
+
+        Args:
+            kinds: the resources' kinds.
+            without: kinds that are left out, with what only they want.
+
+        Raises:
+            ConfigurationError: resources want one another in a circle.
+        """
+        ordered: dict[Any, Opener] = {}
+
+        def visit(kind: Any, path: tuple[Any, ...]) -> None:
+            if kind in path:
+                circle = " → ".join(map(name_of, (*path[path.index(kind) :], kind)))
+                raise ConfigurationError(f"resources want one another in a circle: {circle}")
+            if kind in ordered or kind in without:
+                return
+            opener = self.by_kind[kind]
+            for wanted in opener.wants:
+                visit(wanted, (*path, kind))
+            ordered[kind] = opener
+
+        for kind in kinds:
+            visit(kind, ())
+        return [*ordered.values()]
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Shared]:
-        """Open all resources; they are closed in reverse order when the context is left."""
+    async def opened(
+        self, instead: Shared = NOTHING, *, handlers: Iterable[Handler] = ()
+    ) -> AsyncIterator[OpenResources]:
+        """Open the resources of the process; they are closed in reverse when the context is left.
+
+        Args:
+            instead: values by kind that take the place of resources, which are not opened then, nor
+                is what they alone want.
+            handlers: the app's handlers; only needed with ``instead``.
+
+        Raises:
+            ConfigurationError: ``instead`` names a resource that the app doesn't have.
+        """
+        self._check_known(instead)
+        shared = dict(instead)
         async with AsyncExitStack() as stack:
-            shared: dict[Any, Any] = {}
-            for kind, factory in self._factories.items():
-                if inspect.isasyncgenfunction(factory):
-                    shared[kind] = await stack.enter_async_context(asynccontextmanager(factory)())
-                else:
-                    shared[kind] = stack.enter_context(contextmanager(factory)())
-            yield shared
+            for opener in self.in_order(self._roots(handlers), without=instead):
+                if opener.scope == "worker":
+                    shared[opener.kind] = await _entered(stack, opener, shared)
+            yield OpenResources(self, shared)
+
+    def _roots(self, handlers: Iterable[Handler]) -> Iterator[Any]:
+        """Yield the kinds that a handler or an `around` wants, or no other resource."""
+        wanted = {kind for opener in self.by_kind.values() for kind in opener.wants}
+        used = {kind for handler in handlers for kind in handler.wants}
+        used |= {kind for around in self.arounds for kind in around.wants}
+        return (kind for kind in self.by_kind if kind in used or kind not in wanted)
+
+    def _check_wants(self, owner: str, wanted: Iterable[Any]) -> None:
+        for kind in wanted:
+            if kind not in self.by_kind:
+                raise ConfigurationError(
+                    f"{owner} wants a {name_of(kind)}, and the app has no resource of that type "
+                    f"(it has: {self._names}): declare one with @app.resource"
+                )
+
+    def _check_known(self, instead: Shared) -> None:
+        for kind in instead:
+            if kind not in self.by_kind:
+                raise ConfigurationError(
+                    f"resources={{{name_of(kind)}: ...}} replaces nothing: the app has no resource "
+                    f"of that type (it has: {self._names})"
+                )
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(map(name_of, self.by_kind)) or "none"
 
 
-def _provided_by(factory: Callable[[], Any]) -> Any:
+class Layers:
+    """What is entered around the attempts of one handler, in order.
+
+    Attributes:
+        outer: entered in the event loop.
+        inner: entered after these, in the thread of a synchronous handler.
+    """
+
+    __slots__ = ("inner", "outer")
+
+    def __init__(self, openers: Iterable[Opener], *, in_thread: bool) -> None:
+        ordered = [*openers]
+        self.outer = [each for each in ordered if each.is_async or not in_thread]
+        self.inner = [each for each in ordered if not each.is_async and in_thread]
+
+    def __bool__(self) -> bool:
+        return bool(self.outer or self.inner)
+
+
+NO_LAYERS = Layers((), in_thread=False)
+
+
+class OpenResources:
+    """The open resources of a process, and what is opened around each attempt there."""
+
+    def __init__(self, declared: Resources | None = None, shared: Shared = NOTHING) -> None:
+        self._declared = declared or Resources()
+        self.shared = shared
+        self._layers: dict[Handler, Layers] = {}
+
+    def layers(self, handler: Handler) -> Layers:
+        """Return what is entered around an attempt of a handler.
+
+        Each `around` comes in the order of declaration, after the resources that it wants; then
+        those that the handler wants.
+        """
+        if (known := self._layers.get(handler)) is None:
+            openers = dict.fromkeys(self._around(handler))
+            known = self._layers[handler] = Layers(openers, in_thread=not handler.is_async)
+        return known
+
+    def _around(self, handler: Handler) -> Iterator[Opener]:
+        for around in self._declared.arounds:
+            yield from self._declared.in_order(around.wants, without=self.shared)
+            yield around
+        yield from self._declared.in_order(handler.wants, without=self.shared)
+
+
+async def _entered(stack: AsyncExitStack, opener: Opener, shared: Shared) -> Any:
+    manager = opener.manager(None, shared)
+    if opener.is_async:
+        return await stack.enter_async_context(manager)
+    return stack.enter_context(manager)
+
+
+def _check_order(opener: Opener, wanted: Opener) -> None:
+    """Check that a resource is open before the function that wants it is entered."""
+    if opener.scope == "worker" and wanted.scope == "job":
+        raise ConfigurationError(
+            f"{opener.owner} is opened once for all jobs and wants a {name_of(wanted.kind)}, which "
+            'is opened for each attempt: declare it with scope="job", too'
+        )
+    if opener.is_async and wanted.scope == "job" and not wanted.is_async:
+        raise ConfigurationError(
+            f"{opener.owner} is asynchronous and wants a {name_of(wanted.kind)}, which is opened "
+            f"after it, in the thread of a synchronous handler: make {wanted.owner} an async "
+            "generator"
+        )
+
+
+def _is_generator(function: object) -> bool:
+    return inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
+
+
+def _provided_by(owner: str, factory: Callable[..., Any]) -> Any:
     wanted = _ASYNC if inspect.isasyncgenfunction(factory) else _PLAIN
-    try:
-        annotated = typing.get_type_hints(factory).get("return")
-    except NameError as error:
+    annotated = None
+    if _is_generator(factory):
+        annotated = hints_of(owner, factory, include_extras=True).get("return")
+    if get_origin(annotated) not in wanted:
         raise ConfigurationError(
-            f"the resource {factory.__qualname__} has an annotation that can't be resolved: {error}"
-        ) from error
-    is_generator = inspect.isasyncgenfunction(factory) or inspect.isgeneratorfunction(factory)
-    if not is_generator or get_origin(annotated) not in wanted:
-        raise ConfigurationError(
-            f"the resource {getattr(factory, '__qualname__', factory)} must be a generator "
-            "function that yields once and says what: "
+            f"{owner} must be a generator function that yields once and says what: "
             "async def database() -> AsyncIterator[Pool]: ... yield pool"
         )
-    return get_args(annotated)[0]
-
-
-def _name(kind: Any) -> str:
-    return getattr(kind, "__qualname__", None) or str(kind)
+    return checked_kind(owner, get_args(annotated)[0])

@@ -16,7 +16,8 @@ from headgate.jobs.core.context import JobContext, current_job, request_stop
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import ObjectStore
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.resources import Shared
+from headgate.jobs.definitions.injection import Shared
+from headgate.jobs.definitions.resources import NO_LAYERS, Layers, OpenResources
 from headgate.jobs.errors import ChildDied, JobTimeout, Stopped
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.claims import Claims
@@ -31,6 +32,7 @@ from headgate.jobs.execution.outcome import (
     Interrupted,
     Outcome,
 )
+from headgate.jobs.execution.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.texts import legible, text_of
 
@@ -70,8 +72,8 @@ class Means:
     """Sends the jobs that handlers submit; if None, handlers can't submit any."""
     store: ObjectStore | None = None
     """Holds the payloads that are too large for messages; if None, their jobs are deferred."""
-    shared: Shared = field(default_factory=dict)
-    """The app's open resources."""
+    resources: OpenResources = field(default_factory=OpenResources)
+    """The app's open resources, and what it opens around attempts."""
     heeds_ctrl_c: bool = True
     """If true, a KeyboardInterrupt in the event loop ends this process. Otherwise it is treated as
     a failure of the handler, as it always is in a thread, where Ctrl-C is never raised."""
@@ -107,8 +109,10 @@ class HandlerCall:
         self._interruption: str | None = None
         self._cancels = 0
         """Number of times that this object has cancelled the task."""
+        self._in_thread = False
+        """True while a thread runs the handler, which can't be ended then."""
         self._returned = False
-        """True once the handler has returned, and only its submissions are waited for."""
+        """True once the handler has returned: what is left is waited for, and not cancelled."""
         self._overran = False
         self.began = False
         """True once the handler has been called."""
@@ -126,7 +130,7 @@ class HandlerCall:
         """Ask the handler to end early; see `jobs.execution.run.Run.interrupt`."""
         self._interruption = self._interruption or reason
         request_stop(self._ctx)
-        may_cancel = self._means.can_cancel(self._job) and not self._returned
+        may_cancel = not self._in_thread and not self._returned
         if self._task is not None and (abandon or may_cancel):
             self._cancels += 1
             self._task.cancel(reason)
@@ -167,9 +171,7 @@ class HandlerCall:
         here = current_job.set(self._ctx)
         try:
             with self._means.around(self._job, self._delivery):
-                result = await self._handle()
-            self._returned = True
-            await self._desk.all_taken()
+                result = await self._surrounded()
             return Done(result=result)
         except asyncio.CancelledError as error:
             if self._interruption is not None:
@@ -192,30 +194,59 @@ class HandlerCall:
                 self._cancels -= 1
                 task.uncancel()  # the cancellation has been handled; settling goes on
 
-    async def _handle(self) -> Any:
-        job, ctx = self._job, self._ctx
-        if (isolated := self._means.call_isolated) and self._means.isolates(job):
-            body = self._delivery.message.body
-            if job.rewritten:
-                body = await self._means.call_blocking(job.envelope.to_body)
-            return await isolated(job, body, ctx)
-        if not job.handler.is_async:
-            return await self._handle_in_thread()
-        scope = asyncio.timeout(job.timeout_s)
+    async def _surrounded(self) -> Any:
+        """Run the handler within what the app opens around it; a child process does so itself."""
+        job, resources = self._job, self._means.resources
+        ends_at = asyncio.get_running_loop().time() + job.timeout_s
+        layers = NO_LAYERS if self._means.isolates(job) else resources.layers(job.handler)
+        if not layers:
+            return await self._handle(resources.shared, layers, ends_at)
+        result = await surrounded(
+            lambda opened: self._handle(opened, layers, ends_at),
+            layers,
+            resources.shared,
+            self._ctx,
+            Bounds(job.type.name, job.timeout_s, ends_at),
+        )
+        await self._desk.all_taken()  # jobs that were submitted around the handler
+        return result
+
+    async def _handle(self, opened: Shared, layers: Layers, ends_at: float) -> Any:
+        if (isolated := self._means.call_isolated) and self._means.isolates(self._job):
+            result = await self._handle_in_child(isolated)
+        elif self._job.handler.is_async:
+            result = await self._handle_in_loop(opened, ends_at)
+        else:
+            result = await self._handle_in_thread(opened, layers, ends_at)
+        self._returned = True
+        await self._desk.all_taken()
+        return result
+
+    async def _handle_in_child(self, isolated: CallIsolated) -> Any:
+        body = self._delivery.message.body
+        if self._job.rewritten:
+            body = await self._means.call_blocking(self._job.envelope.to_body)
+        return await isolated(self._job, body, self._ctx)
+
+    async def _handle_in_loop(self, opened: Shared, ends_at: float) -> Any:
+        job = self._job
+        scope = asyncio.timeout_at(ends_at)
         try:
             async with scope:
-                return await job.handler.call(job.payload, ctx, self._means.shared)
+                return await job.handler.call(job.payload, self._ctx, opened)
         except TimeoutError as error:
             if scope.expired():
                 raise JobTimeout(job.type.name, job.timeout_s) from error
             raise
 
-    async def _handle_in_thread(self) -> Any:
+    async def _handle_in_thread(self, opened: Shared, layers: Layers, ends_at: float) -> Any:
         # A thread can't be stopped. Settling the job while its thread still runs would run it
         # twice, so an overrun is reported and its late result counts.
-        overrun = asyncio.get_running_loop().call_later(self._job.timeout_s, self._overrun)
+        overrun = asyncio.get_running_loop().call_at(ends_at, self._overrun)
         ended: Future[Any] = Future()
-        call = partial(_call_plain, self._job, self._ctx, self._means.shared)
+        job = self._job
+        call = partial(surrounded_in_thread, job.handler, job.payload, self._ctx, opened, layers)
+        self._in_thread = True
         try:
             return await self._means.call_blocking(partial(_call_into, ended, call))
         except asyncio.CancelledError:
@@ -223,6 +254,7 @@ class HandlerCall:
                 return ended.result()
             raise
         finally:
+            self._in_thread = False
             overrun.cancel()
 
     def _overrun(self) -> None:
@@ -270,12 +302,3 @@ def _call_into(ended: Future[Any], call: Callable[[], Any]) -> Any:
     except BaseException as error:  # noqa: BLE001 - handed on below
         ended.set_exception(error)
     return ended.result()
-
-
-def _call_plain(job: Job, ctx: JobContext, shared: Shared) -> Any:
-    try:
-        return job.handler.call(job.payload, ctx, shared)
-    except StopIteration as error:
-        # A future can't carry a StopIteration, so awaiting the thread would hang for ever. PEP 479
-        # turns it into a RuntimeError in coroutines; so do we.
-        raise RuntimeError("the handler raised StopIteration") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, Unpack, overload
 
 from headgate.jobs.client.async_client import AsyncClient
@@ -13,12 +14,13 @@ from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLetter
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.injection import NOTHING, Shared
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.policies import hooks_of, load_handlers
-from headgate.jobs.definitions.resources import Shared
+from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError, MessageError
-from headgate.jobs.execution.call import Around, Means, nothing_around
+from headgate.jobs.execution.call import Means
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.delayed_retry import HandOver
 from headgate.jobs.execution.delivery import Delivery, envelope_of
@@ -51,7 +53,9 @@ class Harness:
 
     Args:
         app: the app; its handlers are loaded by `drain`.
-        around: entered around each call of a handler.
+        resources: values by type that take the place of the app's resources, such as
+            ``{Pool: FakePool()}``. What they replace is not opened, nor is what that alone wants; a
+            type of which the app has no resource is refused by `drain` and `run`.
 
     Example:
         >>> jobs = Harness(app)  # doctest: +SKIP
@@ -63,9 +67,9 @@ class Harness:
         >>> assert jobs.run(send_email, Email(to="Ada"), attempt=3) == Done(result=None)
     """
 
-    def __init__(self, app: App, *, around: Around = nothing_around) -> None:
+    def __init__(self, app: App, *, resources: Shared = NOTHING) -> None:
         self.app = app
-        self._around = around
+        self._resources = resources
         self.clock = VirtualClock()
         backend = MemoryBackend(app, clock=self.clock)
         self.sqs = backend.sqs
@@ -159,8 +163,8 @@ class Harness:
     async def adrain(self, *, max_runs: int = 10_000) -> None:
         """Like `drain`, for a test that runs in an event loop."""
         load_handlers(self.app)
-        async with self.app.resources.opened() as shared:
-            await self._drain(shared, max_runs)
+        async with self._opened() as resources:
+            await self._drain(resources, max_runs)
 
     @overload
     def run(self, job: NewJob[Any], *, attempt: int = 1) -> Outcome: ...
@@ -244,26 +248,29 @@ class Harness:
         topology, job_id = self.app.topology, new_job_id(now)
         submission = prepare(self.app, topology, job, payload, overrides, now=now, job_id=job_id)
         load_handlers(self.app)
-        async with self.app.resources.opened() as shared:
-            outcome = await attempted(self._executor(shared), submission, number)
+        async with self._opened() as resources:
+            outcome = await attempted(self._executor(resources), submission, number)
             await self._call_hooks()
         return outcome
 
-    def _executor(self, shared: Shared) -> Executor:
+    def _opened(self) -> AbstractAsyncContextManager[OpenResources]:
+        handlers = [declared.require_handler() for declared in self.app.types.values()]
+        return self.app.resources.opened(self._resources, handlers=handlers)
+
+    def _executor(self, resources: OpenResources) -> Executor:
         means = Means(
             app=self.app,
             clock=self.clock,
             events=self._hub,
             send=self.async_client.send,
             store=self.store,
-            around=self._around,
-            shared=shared,
+            resources=resources,
             claims=Claims(self.table, owner="harness", clock=self.clock),
         )
         return Executor(means, backlog=self._backlog, scheduled=self.app.long_delays)
 
-    async def _drain(self, shared: Shared, max_runs: int) -> None:
-        executor = self._executor(shared)
+    async def _drain(self, resources: OpenResources, max_runs: int) -> None:
+        executor = self._executor(resources)
         remembering = Remembering(
             self.app, self.table, self.store, clock=self.clock, events=self._hub
         )

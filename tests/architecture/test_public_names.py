@@ -181,6 +181,7 @@ def test_every_public_method_of_a_public_class_has_a_docstring(name: str) -> Non
 
 ATTRIBUTES = {
     "App": [
+        "around",
         "crash_limit",
         "define",
         "event_rule",

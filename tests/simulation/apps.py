@@ -17,7 +17,9 @@ from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.definitions.schedule import Schedule
+from tests.simulation import surroundings
 from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
+from tests.simulation.surroundings import Session
 
 LARGE = 320_000
 """Number of characters of a result too large for any record."""
@@ -45,8 +47,8 @@ class Wrong(ValueError):
     """An error that no retry cures."""
 
 
-class Stage(Protocol):
-    """The stage on which handlers play their acts."""
+class Stage(surroundings.Entries, Protocol):
+    """The stage on which handlers play their acts, and what is around them is entered."""
 
     def begins(self, declared: TypePlan, work: Work, ctx: JobContext) -> Scene: ...
 
@@ -82,6 +84,8 @@ def build(plan: Plan, stage: Stage | None, *, old: bool = False) -> App:
         max_message_bytes=plan.max_message_bytes,
         **_limits(plan, "app"),
     )
+    if stage is not None:
+        surroundings.declare(app, stage, around=plan.around)
     queues = {each.name: _queue(app, plan, each) for each in plan.queues}
     for declared in plan.types:
         if not (old and declared.new):
@@ -186,6 +190,28 @@ def _breaker(limit: LimitPlan) -> Breaker:
 
 
 def _handler(declared: TypePlan, stage: Stage) -> Callable[..., Any]:
+    handler = _bare_handler(declared, stage)
+    return _with_session(handler, plain=declared.plain) if declared.session else handler
+
+
+def _with_session(handler: Callable[..., Any], *, plain: bool) -> Callable[..., Any]:
+    """Return a handler that wants a session of its attempt, which is open while it runs."""
+    if plain:
+
+        def run_plainly(work: Work, ctx: JobContext, session: Session) -> Any:
+            assert session.is_open
+            return handler(work, ctx)
+
+        return run_plainly
+
+    async def run(work: Work, ctx: JobContext, session: Session) -> Any:
+        assert session.is_open
+        return await handler(work, ctx)
+
+    return run
+
+
+def _bare_handler(declared: TypePlan, stage: Stage) -> Callable[..., Any]:
     if declared.plain:
 
         def run_plainly(work: Work, ctx: JobContext) -> dict[str, Any]:

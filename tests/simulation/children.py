@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from headgate import App
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout
 from headgate.jobs.execution.delivery import Job
+from headgate.jobs.execution.surroundings import Bounds, surrounded
 from headgate.jobs.retry.signals import JobSignal
 from headgate.jobs.values.texts import text_of
 from headgate.workers.isolation.child_handle import NotStarted
@@ -26,7 +29,8 @@ class Died(BaseException):
 class SimulatedChild:
     """Has the interface of `workers.isolation.child_handle.Child`."""
 
-    def __init__(self, grace_s: float) -> None:
+    def __init__(self, app: App, grace_s: float) -> None:
+        self._resources = OpenResources(app.resources)
         self.spent = asyncio.Event()
         self.jobs = 0
         self.rss_mb = self.fresh_mb = 50.0
@@ -73,7 +77,13 @@ class SimulatedChild:
 
     async def _handle(self, job: Job, ctx: JobContext) -> Any:
         try:
-            return await job.handler.call(job.payload, ctx)
+            return await surrounded(
+                lambda opened: job.handler.call(job.payload, ctx, opened),
+                self._resources.layers(job.handler),
+                self._resources.shared,
+                ctx,
+                Bounds(job.type.name, job.timeout_s, None),
+            )
         except JobSignal:
             raise
         except Died:
@@ -91,11 +101,11 @@ class SimulatedChild:
 
 @asynccontextmanager
 async def spawned(
-    _app_path: str, *, answers: Mapping[str, Any], clock: Clock, grace_s: float
+    app: App, *, answers: Mapping[str, Any], clock: Clock, grace_s: float
 ) -> AsyncIterator[SimulatedChild]:
-    """Replace `workers.isolation.child_handle.spawned`."""
+    """Replace `workers.isolation.child_handle.spawned`, given the app instead of its path."""
     del answers, clock
-    child = SimulatedChild(grace_s)
+    child = SimulatedChild(app, grace_s)
     try:
         yield child
     finally:

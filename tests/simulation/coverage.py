@@ -43,6 +43,8 @@ _EVENTS = {
     "event:claim.failed": "claim-failed",
     "duplicate-submission": "duplicate-submission",
     "fired": "schedule-fired",
+    "entered:session": "session",
+    "entered:around": "around",
     "kill": "kill",
     "stop": "stop",
     "sweep": "sweep",

@@ -59,6 +59,8 @@ class _Drawing:
         if records == "off":
             types = tuple(replace(declared, records=None) for declared in types)
         jobs = self._jobs(busy_s, queues, types, functions)
+        around = stream(self._seed, "around")  # its own, so that older seeds keep their lives
+        types = tuple(replace(declared, session=around.random() < 0.3) for declared in types)
         return Plan(
             seed=self._seed,
             busy_s=busy_s,
@@ -76,6 +78,7 @@ class _Drawing:
             old_receipts_work=self._may(0.3),
             max_message_bytes=rng.choice((262_144, 2_048)),
             sweeps=self._may(0.3),
+            around=around.random() < 0.3,
         )
 
     @staticmethod

@@ -309,6 +309,14 @@ def dead_letters_are_told(world: World) -> Violations:
         yield "sweep-silent", f"there are {letters} dead letters, and nobody was told"
 
 
+def what_is_entered_is_left(world: World) -> Violations:
+    """Check that sessions of attempts are closed, and code around them is left."""
+    for entered in world.ledger.entries:
+        if not entered.left and entered.actor.killed_at is None:
+            name = world.ledger.life(entered.job_id).name
+            yield "never-left", f"{name}: its {entered.name} was entered in {entered.actor.name}"
+
+
 OF_JOBS: tuple[Callable[[World, Life], Violations], ...] = (
     ends_one_way,
     leaves_by_a_verdict,
@@ -324,4 +332,5 @@ OF_ALL: tuple[Callable[[World], Violations], ...] = (
     claims_are_settled,
     leases_are_returned,
     dead_letters_are_told,
+    what_is_entered_is_left,
 )

@@ -16,6 +16,7 @@ from pydantic_core import from_json
 from headgate.jobs.core.events import Event, JobEvent
 from tests.simulation.actors import Actor
 from tests.simulation.plan import JobPlan, TypePlan
+from tests.simulation.surroundings import Entered
 
 
 @dataclass(slots=True, eq=False)
@@ -136,6 +137,8 @@ class Ledger:
         self.running: dict[Run, Life] = {}
         """Runs that have not ended."""
         self.messages: dict[str, Message] = {}
+        self.entries: list[Entered] = []
+        """All entries into what apps open around attempts."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
         """Number of occurrences of each kind of event, for a life's coverage."""

@@ -52,7 +52,7 @@ async def _lived(plan: Plan, ledger: Ledger, loop: VirtualLoop) -> None:
 def _children_simulated() -> Iterator[None]:
     with (
         mock.patch.object(child_pool, "spawned", children.spawned),
-        mock.patch.object(parts, "app_path", return_value="sim:app"),
+        mock.patch.object(parts, "app_path", side_effect=lambda app: app),
         mock.patch.object(hook_runner, "_Threads", HookThreads),
     ):
         yield

@@ -107,6 +107,8 @@ class TypePlan:
     large_results: bool = False
     hook: Literal["plain", "async", "raises", "cancels"] | None = None
     schema: int = 1
+    session: bool = False
+    """True if its handler wants the session of an attempt."""
     every_min: int | None = None
     """Minutes between firings of its schedule; None for no schedule."""
     new: bool = False
@@ -200,6 +202,8 @@ class Plan:
     old_receipts_work: bool = False
     max_message_bytes: int = 262_144
     sweeps: bool = False
+    around: bool = False
+    """True if its app runs code around every attempt."""
     removed: frozenset[str] = field(default=frozenset())
 
     @property
@@ -283,6 +287,7 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "large_results": False,
         "schema": 1,
         "every_min": None,
+        "session": False,
         "new": False,
         "keep_last": None,
         "timeout_s": None,
@@ -299,7 +304,7 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "child": None,
     },
     WorkerPlan: {"skew_s": 0.0, "old": False, "stop_s": None, "start_s": 0.0},
-    Plan: {"sweeps": False, "old_receipts_work": False},
+    Plan: {"sweeps": False, "around": False, "old_receipts_work": False},
 }
 """The fields of a part that can be reset, and their value afterwards."""
 
@@ -336,6 +341,7 @@ def described(plan: Plan) -> str:
         + (", without long delays" if not plan.long_delays else "")
         + (", old receipts work" if plan.old_receipts_work else "")
         + (", sweeps" if plan.sweeps else "")
+        + (", code around attempts" if plan.around else "")
     ]
     for name in ("queues", "types", "limits", "workers", "functions", "kills", "faults", "jobs"):
         lines += [f"  {_brief(each)}" for each in getattr(plan, name)]

@@ -10,6 +10,7 @@ from tests.simulation.apps import Work
 from tests.simulation.children import Died
 from tests.simulation.ledger import Life, Run
 from tests.simulation.plan import Act, TypePlan
+from tests.simulation.surroundings import Entered
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -49,6 +50,22 @@ class Stage:
         attempt = f"{ctx.attempt}/{ctx.max_attempts}"
         ledger.log("run", actor.name, declared.name, ctx.id[-6:], attempt)
         return Played(world, life, run, act, ctx)
+
+    def enters(self, name: str, ctx: JobContext) -> Entered:
+        """Record that what is around an attempt has been entered."""
+        actor = current_actor()
+        assert actor is not None
+        actor.check()
+        entered = Entered(name, ctx.id, actor)
+        self._world.ledger.entries.append(entered)
+        self._world.ledger.counts[f"entered:{name}"] += 1
+        return entered
+
+    def leaves(self, entered: Entered) -> None:
+        """Record that it has been left, unless its process was killed before."""
+        if entered.actor.alive:
+            assert not entered.left
+            entered.left = True
 
 
 class Played:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
 
 from headgate.jobs.core.topology import Priority
+from headgate.jobs.execution import surroundings
 from headgate.jobs.execution import verdict as verdicts
 from headgate.jobs.execution.claims import Claim
 from headgate.jobs.execution.outcome import Failed
@@ -143,6 +145,16 @@ def _is_late() -> bool:
     return asyncio.get_running_loop().time() > 20
 
 
+class _NeverLeft(AsyncExitStack):
+    """Leaves nothing, and keeps it from the garbage collector, which would leave it."""
+
+    kept: ClassVar[list[AsyncExitStack]] = []
+
+    async def __aexit__(self, *_raised: object) -> bool:
+        self.kept.append(self)
+        return False
+
+
 _take, _claim, _extend = Groups.take, Poller._claim, Heartbeat._extend
 
 
@@ -271,6 +283,13 @@ BREAKS: dict[str, Break] = {
         by=_forget,
         plan=replace(_PLAN, busy_s=120.0, sweeps=True, jobs=_jobs(_WRONG)),
         kind="sweep-counts",
+    ),
+    "what is around an attempt is never left": Break(
+        owner=surroundings,
+        name="AsyncExitStack",
+        by=_NeverLeft,
+        plan=replace(_PLAN, types=(replace(_TYPE, session=True),), around=True),
+        kind="never-left",
     ),
     "a claim is never finished": Break(
         owner=Claim,

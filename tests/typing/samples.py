@@ -7,11 +7,11 @@ not occur, since unused ignores are errors.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from logging import Logger
-from typing import Any, TypedDict, TypeVar, Union, Unpack, assert_type
+from typing import Annotated, Any, TypedDict, TypeVar, Union, Unpack, assert_type
 
 from pydantic import BaseModel
 
@@ -130,6 +130,31 @@ def mailed(_email: Email) -> Receipt:
 
 @router.job("misrouted", priority="highest")  # type: ignore[arg-type]
 async def misrouted(_email: Email) -> None: ...
+
+
+class Pool: ...
+
+
+@app.resource
+async def pool() -> AsyncIterator[Pool]:
+    yield Pool()
+
+
+@app.resource(scope="job")
+def replica(pool: Pool, _ctx: JobContext) -> Iterator[Annotated[Pool, "replica"]]:
+    yield pool
+
+
+@app.around
+async def around(_ctx: JobContext, _pool: Pool) -> AsyncIterator[None]:
+    yield
+
+
+app.resource(scope="attempt")  # type: ignore[call-overload]
+app.resource(Pool)  # type: ignore[type-var]
+app.around(plain_bare)  # type: ignore[type-var]
+assert_type(pool(), AsyncIterator[Pool])
+Harness(app, resources={Pool: Pool(), Annotated[Pool, "replica"]: Pool()})
 
 
 def types_of_routers_and_queues(client: Client) -> None:

@@ -13,7 +13,7 @@ import faulthandler
 import io
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, TypeVar
@@ -22,11 +22,12 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.context import JobContext, request_stop
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
-from headgate.jobs.definitions.handler import Handler
+from headgate.jobs.definitions.injection import Shared
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.definitions.resources import Shared
+from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.execution.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
 from headgate.jobs.submission.prepare import Origin, PendingJob, prepare
@@ -54,15 +55,15 @@ def main(descriptor: int) -> None:
     with asyncio.Runner() as runner:
         try:
             app = _set_up(channel.next_order())
-            resources = _Resources(app)
-            shared = runner.run(resources.open())
+            holder = _Resources(app)
+            resources = runner.run(holder.open())
         except BaseException as error:
             channel.send(protocol.encode(Kind.UNFIT, error=f"{type_of(error)}: {text_of(error)}"))
             raise  # its traceback goes to standard error
         channel.send(protocol.encode(Kind.READY))
         while (order := channel.next_order())["kind"] != Kind.STOP:
-            channel.send(_Attempt(app, order, channel, runner, shared).frame())
-        runner.run(resources.close())
+            channel.send(_Attempt(app, order, channel, runner, resources).frame())
+        runner.run(holder.close())
 
 
 def _leave_it_to_the_worker(_number: int, _frame: object) -> None:
@@ -85,8 +86,8 @@ class _Resources:
         self._app = app
         self._leave = asyncio.Event()
 
-    async def open(self) -> Shared:
-        opened: asyncio.Future[Shared] = asyncio.get_running_loop().create_future()
+    async def open(self) -> OpenResources:
+        opened: asyncio.Future[OpenResources] = asyncio.get_running_loop().create_future()
         self._holding = asyncio.create_task(self._hold(opened), name="headgate-resources")
         waited: set[asyncio.Future[Any]] = {opened, self._holding}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -98,9 +99,9 @@ class _Resources:
         self._leave.set()
         await self._holding
 
-    async def _hold(self, opened: asyncio.Future[Shared]) -> None:
-        async with self._app.resources.opened() as shared:
-            opened.set_result(shared)
+    async def _hold(self, opened: asyncio.Future[OpenResources]) -> None:
+        async with self._app.resources.opened() as resources:
+            opened.set_result(resources)
             await self._leave.wait()
 
 
@@ -179,17 +180,93 @@ def _look_at(taken: asyncio.Future[Any]) -> None:
         taken.exception()
 
 
+class _Call:
+    """One call of a handler, within what the app opens around it."""
+
+    def __init__(
+        self,
+        job: JobType[Any, Any],
+        payload: Any,
+        ctx: JobContext,
+        host: _Host,
+        resources: OpenResources,
+    ) -> None:
+        self.ctx = ctx
+        self.resources = resources
+        self._job = job
+        self._payload = payload
+        self._host = host
+        self._handler = job.require_handler()
+        self.is_async = self._handler.is_async
+        self.layers = resources.layers(self._handler)
+
+    async def surrounded(self, run: Callable[[Shared], Awaitable[Any]]) -> Any:
+        """Enter the layers in the event loop, and run the handler within them by ``run``."""
+        unbounded = Bounds(self._job.name, 0.0, None)  # the worker ends this process in time
+        return await surrounded(run, self.layers, self.resources.shared, self.ctx, unbounded)
+
+    async def handled(self, opened: Shared) -> Any:
+        """Call an async handler; return once SQS has what it has submitted."""
+        result = await self._handler.call(self._payload, self.ctx, opened)
+        self._host.all_taken()
+        return result
+
+    def plain(self, opened: Shared) -> Any:
+        """Call a synchronous handler; return once SQS has what it has submitted."""
+        result = surrounded_in_thread(self._handler, self._payload, self.ctx, opened, self.layers)
+        self._host.all_taken()
+        return result
+
+
+def _within(runner: asyncio.Runner, call: _Call, context: contextvars.Context) -> Any:
+    """Call a synchronous handler in this thread, between the two halves of a task of the loop.
+
+    The loop rests while the handler runs. The layers are entered and left in one task, since some
+    can't be left in another.
+    """
+    loop = runner.get_loop()
+    ready: asyncio.Future[Shared] = loop.create_future()
+    ended: asyncio.Future[Any] = loop.create_future()
+
+    async def wait(opened: Shared) -> Any:
+        ready.set_result(opened)
+        return await ended
+
+    async def until_one_of(*those: asyncio.Future[Any]) -> None:
+        await asyncio.wait(those, return_when=asyncio.FIRST_COMPLETED)
+
+    task = loop.create_task(call.surrounded(wait), name="headgate-job", context=context)
+    runner.run(until_one_of(task, ready))
+    if ready.done():
+        _settle(ended, lambda: context.run(call.plain, ready.result()))
+    runner.run(until_one_of(task))
+    return task.result()
+
+
+def _settle(ended: asyncio.Future[Any], function: Callable[[], Any]) -> None:
+    """Set a future to the result or exception of a function."""
+    try:
+        ended.set_result(function())
+    except BaseException as error:  # noqa: BLE001 - raised again within the layers
+        ended.set_exception(error)
+
+
 class _Attempt:
     """One call of a handler, and the frame that reports its outcome."""
 
     def __init__(
-        self, app: App, order: Frame, channel: Channel, runner: asyncio.Runner, shared: Shared
+        self,
+        app: App,
+        order: Frame,
+        channel: Channel,
+        runner: asyncio.Runner,
+        resources: OpenResources,
     ) -> None:
         self._app = app
         self._order = order
         self._channel = channel
         self._runner = runner
-        self._shared = shared
+        self._resources = resources
         self._policy = DEFAULT_RETRY
         self._task: asyncio.Task[Any] | None = None
 
@@ -217,22 +294,24 @@ class _Attempt:
         host = _Host(self._app, envelope, self._channel, self._runner.get_loop())
         ctx = self._context(job, envelope, host)
         self._channel.on_cancel = lambda: self._cancel(ctx)
-        result = self._call(job.require_handler(), payload, ctx)
+        result = self._call(_Call(job, payload, ctx, host, self._resources))
         self._channel.send(protocol.encode(Kind.RETURNED))
         host.all_taken()
         return result
 
-    def _call(self, handler: Handler, payload: Any, ctx: JobContext) -> Any:
+    def _call(self, call: _Call) -> Any:
         context = contextvars.copy_context()  # values set by a handler must not reach the next job
-        if not handler.is_async:
-            return context.run(handler.call, payload, ctx, self._shared)
-        return self._runner.run(self._await(handler, payload, ctx), context=context)
+        if call.is_async:
+            return self._runner.run(self._await(call), context=context)
+        if not call.layers.outer:
+            return context.run(call.plain, call.resources.shared)
+        return _within(self._runner, call, context)
 
-    async def _await(self, handler: Handler, payload: Any, ctx: JobContext) -> Any:
+    async def _await(self, call: _Call) -> Any:
         self._task = asyncio.current_task()
-        if ctx.cancelled:  # before there was a task to cancel
+        if call.ctx.cancelled:  # before there was a task to cancel
             raise asyncio.CancelledError
-        return await handler.call(payload, ctx, self._shared)
+        return await call.surrounded(call.handled)
 
     def _leave_nothing_behind(self) -> None:
         self._channel.on_cancel = nothing

@@ -11,10 +11,25 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from headgate import App, JobContext, Retry, RetryLater
+from headgate.jobs.definitions.resources import OpenResources
+from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import Harness
 from headgate.workers.observability.tracing import Tracing
 from tests.unit.workers.rig import Note
+
+
+class _Traced(Harness):
+    """A harness whose handlers run in spans, as in a worker."""
+
+    def __init__(self, app: App, tracing: Tracing) -> None:
+        super().__init__(app)
+        self._tracing = tracing
+
+    def _executor(self, resources: OpenResources) -> Executor:
+        executor = super()._executor(resources)
+        executor.means.around = self._tracing.around
+        return executor
 
 
 class Traced:
@@ -24,7 +39,7 @@ class Traced:
         self._exporter = InMemorySpanExporter()
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.jobs = Harness(app, around=Tracing(self.provider).around)
+        self.jobs = _Traced(app, Tracing(self.provider))
         self.tracer = self.provider.get_tracer("test")
 
     @property

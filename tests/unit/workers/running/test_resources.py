@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -139,8 +140,9 @@ def test_a_resource_must_say_what_it_yields_and_there_is_one_of_a_type() -> None
         async def two() -> AsyncIterator[Pool]:
             yield Pool()
 
+    wrong: Any = Pool
     with pytest.raises(ConfigurationError, match="yields once and says what"):
-        app.resource(Pool)
+        app.resource(wrong)
 
 
 def test_the_harness_opens_and_closes_resources_as_a_worker_does() -> None:
