@@ -1,7 +1,8 @@
 """CDK constructs that provision an app's system on AWS, and the values that configure them.
 
-`JobSystem` goes into a stack of your own; `HeadgateStack` is a complete stack. CDK is imported on
-their first use, so that ``headgate cost`` and ``headgate check`` read a deployment without it.
+`JobSystem` goes into a stack of your own; `HeadgateStack` is a complete stack. `IJobSystem` is what
+a system offers wherever it is created. CDK is imported on their first use, so that ``headgate
+cost`` and ``headgate check`` read a deployment without it.
 """
 
 from importlib import import_module
@@ -11,6 +12,7 @@ if not __name__.startswith("headgate."):
     raise ImportError("'infra' is a folder of Headgate's sources: write `import headgate.infra`")
 
 if TYPE_CHECKING:
+    from headgate.infra.ijob_system import IJobSystem as IJobSystem
     from headgate.infra.job_system import JobSystem as JobSystem
     from headgate.infra.stack import HeadgateStack as HeadgateStack
     from headgate.jobs.deployment.deployment import Deployment as Deployment
@@ -23,6 +25,7 @@ __all__ = [
     "ConsumerGroup",
     "Deployment",
     "HeadgateStack",
+    "IJobSystem",
     "JobSystem",
     "QueueSelection",
     "Thresholds",
@@ -33,6 +36,7 @@ _HOMES = {
     "ConsumerGroup": "jobs.deployment.groups",
     "Deployment": "jobs.deployment.deployment",
     "HeadgateStack": "infra.stack",
+    "IJobSystem": "infra.ijob_system",
     "JobSystem": "infra.job_system",
     "QueueSelection": "jobs.deployment.groups",
     "Thresholds": "jobs.deployment.thresholds",

@@ -7,23 +7,19 @@ from datetime import UTC, datetime
 
 from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from headgate.infra.checks import app_check
-from headgate.infra.data import permissions
 from headgate.infra.data.alert_topic import Alerts
 from headgate.infra.data.bucket import Objects
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.queues import Queues
+from headgate.infra.data.system_resources import SystemResources
 from headgate.infra.data.table import Records
 from headgate.infra.fargate.image import worker_image
 from headgate.infra.fargate.network import Network
@@ -31,8 +27,11 @@ from headgate.infra.fargate.worker_service import Workers
 from headgate.infra.functions.bridge import BridgeFunction
 from headgate.infra.functions.consumer import ConsumerFunction
 from headgate.infra.functions.event_rules import EventRules
-from headgate.infra.functions.schedules import DeclaredSchedules, scheduled_types
+from headgate.infra.functions.schedules import DeclaredSchedules
 from headgate.infra.functions.sweep import Sweep
+from headgate.infra.ijob_system import IJobSystem
+from headgate.infra.imported_system import ImportedJobSystem
+from headgate.infra.job_system_base import JobSystemBase
 from headgate.infra.monitoring.monitoring import Monitoring
 from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.aws.queue_descriptions import failed_firings, failed_sweeps
@@ -41,17 +40,15 @@ from headgate.jobs.definitions.app_path import app_path as find_app
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import (
     ConsumerGroup,
-    QueueSelection,
     function_name,
     worker_service_name,
 )
 from headgate.jobs.deployment.sweep_plan import sweep_plan
+from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
 from headgate.jobs.errors import ConfigurationError
 
-_ALL = QueueSelection()
 
-
-class JobSystem(Construct):
+class JobSystem(JobSystemBase):
     """An app's whole system on AWS: queues, a table, a bucket, schedules and their bridge.
 
     Args:
@@ -111,13 +108,13 @@ class JobSystem(Construct):
         self._alerts = Alerts(
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
-        self.bridge: lambda_.Function | None = None
+        bridge = self._add_bridge() if has_bridge(app) else None
+        self.bridge = bridge.function if bridge is not None else None
         """The function that submits jobs for schedules and events; None: the app has none."""
-        self.failed_firings: sqs.IQueue | None = None
-        """The queue of firings and events that could not become jobs; None as above."""
-        self._schedules = self._add_bridge() if _needs_bridge(app) else None
+        schedules = self._add_schedules(bridge) if bridge is not None else None
         self.sweep = self._add_sweep()
         """The function that reports dead letters, for example for alarms."""
+        self._resources = self._refer(schedules)
         self._workers = (
             self._add_workers(image, vpc, app_path or find_app(app))
             if self.deployment.workers
@@ -130,24 +127,46 @@ class JobSystem(Construct):
         self._watching = self._watch()
         _tag(self, app)
 
-    def queue(self, physical: str) -> sqs.IQueue:
-        """Return the queue of that physical name in ``app.topology``, for example for alarms."""
-        return self._queues.by_name[physical]
+    @staticmethod
+    def from_app(
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: App,
+        account: str | None = None,
+        region: str | None = None,
+        encryption_key: kms.IKey | None = None,
+    ) -> IJobSystem:
+        """Refer to an app's system that another stack creates, by the names that the app gives it.
 
-    @property
-    def quarantine(self) -> sqs.IQueue:
-        """The queue of the jobs that killed their workers."""
-        return self._queues.quarantine
+        It has the queues, the table and the bucket, and all grants and metrics. Alarms, functions,
+        services and the topic of alerts are only in the stack that creates them.
 
-    @property
-    def table(self) -> dynamodb.ITableV2:
-        """The table of the jobs' records, for example for alarms."""
-        return self._records.table
+        Args:
+            scope: the scope.
+            construct_id: its id in the scope.
+            app: the app, of the same stage, with everything declared by now.
+            account: the system's account; None: the stack's. Only metrics reach into another
+                account than the stack's: a role is granted access by its own account.
+            region: the system's region; None: the stack's.
+            encryption_key: the key that its `JobSystem` was given; all grants include its use.
 
-    @property
-    def bucket(self) -> s3.IBucket:
-        """The bucket of payloads too large for messages."""
-        return self._objects.bucket
+        Raises:
+            ConfigurationError: the app has no job types, or the key is in another region.
+
+        Example:
+            >>> jobs = JobSystem.from_app(self, "Jobs", app=app)  # doctest: +SKIP
+            >>> jobs.grant_submit(web_service.task_role)  # doctest: +SKIP
+        """
+        _refuse_empty(app)
+        return ImportedJobSystem(
+            scope,
+            construct_id,
+            app=app,
+            account=account,
+            region=region,
+            encryption_key=encryption_key,
+        )
 
     @property
     def alerts(self) -> sns.ITopic:
@@ -174,73 +193,6 @@ class JobSystem(Construct):
         """The dashboard, for widgets of one's own."""
         return self._watching.dashboard.dashboard
 
-    def grant_submit(self, grantee: iam.IGrantable, *, unique: bool = False) -> iam.Grant:
-        """Let ``grantee`` submit any of the app's jobs, and cancel those with a long delay.
-
-        Args:
-            grantee: the principal.
-            unique: also allow unique jobs, which are claimed in the table.
-        """
-        queues = list(self._queues.by_name.values())
-        grant = permissions.grant_submit(grantee, queues, self.bucket)
-        if unique:
-            grant = grant.combine(permissions.grant_unique(grantee, self.table))
-        return self._with_delays(grant, grantee)
-
-    def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` read the outcomes of any of the app's jobs, and cancel them."""
-        grant = permissions.grant_follow(grantee, self.table, self.bucket)
-        if self._schedules is None or not self.app.long_delays:
-            return grant
-        return grant.combine(self._schedules.grant_undelay(grantee))
-
-    def grant_work(self, grantee: iam.IGrantable, *, lanes: QueueSelection = _ALL) -> iam.Grant:
-        """Let ``grantee`` run the app's jobs, record them, and park those that are given up.
-
-        Args:
-            grantee: the principal.
-            lanes: the queues; all by default.
-        """
-        specs = lanes.of(self.app.topology)
-        grant = permissions.grant_work(
-            grantee,
-            [self._queues.by_name[spec.name] for spec in specs],
-            self._queues.parking(specs),
-            self.table,
-            self.bucket,
-        )
-        return self._with_delays(grant, grantee)
-
-    def grant_operate(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` operate the app.
-
-        It may inspect queues, jobs and dead letters, cancel jobs, replay and delete dead letters,
-        and do everything that `grant_manage_schedules` allows.
-        """
-        grant = permissions.grant_operate(
-            grantee,
-            list(self._queues.by_name.values()),
-            self._queues.set_aside,
-            self.table,
-            self.bucket,
-        )
-        if self._schedules is None:
-            return grant
-        undelay = self._schedules.grant_undelay(grantee)
-        return grant.combine(undelay).combine(self._schedules.grant_changes(grantee))
-
-    def grant_manage_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` list, pause and resume the app's schedules, and create some of its own.
-
-        Raises:
-            ConfigurationError: the app has neither schedules nor long delays.
-        """
-        if self._schedules is None:
-            raise ConfigurationError(
-                f"the app {self.app.name!r} has no schedules: declare it with long_delays=True"
-            )
-        return self._schedules.grant_changes(grantee)
-
     def _add_workers(
         self, image: ecs.ContainerImage | None, vpc: ec2.IVpc | None, app_path: str
     ) -> Workers:
@@ -254,7 +206,7 @@ class JobSystem(Construct):
             service = workers.add(
                 group,
                 service_name=worker_service_name(topology, group),
-                queues=group.lanes.of(topology),
+                queues=group.selection.of(topology),
                 environment=_environment(self)
                 | {
                     "HEADGATE_APP": app_path,
@@ -262,15 +214,10 @@ class JobSystem(Construct):
                 },
             )
             role = service.task_definition.task_role
-            self.grant_work(role, lanes=group.lanes)
+            self.grant_work(role, selection=group.selection)
             if group.submits:
                 self.grant_submit(role)
         return workers
-
-    def _with_delays(self, grant: iam.Grant, grantee: iam.IGrantable) -> iam.Grant:
-        if self._schedules is None or not self.app.long_delays:
-            return grant
-        return grant.combine(self._schedules.grant_delays(grantee))
 
     def _add_consumer(self, group: ConsumerGroup) -> ConsumerFunction:
         consumer = ConsumerFunction(
@@ -281,7 +228,7 @@ class JobSystem(Construct):
             queues=self._queues,
             environment=_environment(self),
         )
-        self.grant_work(consumer.function, lanes=group.lanes)
+        self.grant_work(consumer.function, selection=group.selection)
         if group.submits:
             self.grant_submit(consumer.function)
         return consumer
@@ -294,7 +241,7 @@ class JobSystem(Construct):
             deployment=self.deployment,
             topic=self.alerts,
             bridge=self.bridge,
-            schedules=self._schedules is not None,
+            schedules=self._resources.schedules is not None,
             services=self.services,
             sweep=self.sweep.function,
             job_logs=[
@@ -303,7 +250,7 @@ class JobSystem(Construct):
             ],
         )
 
-    def _add_bridge(self) -> DeclaredSchedules | None:
+    def _add_bridge(self) -> BridgeFunction:
         failed = self._queues.add(failed_firings(self.app.topology))
         acknowledge(failed, "SQS3", "It is the dead-letter queue of the bridge and what invokes it")
         bridge = BridgeFunction(
@@ -312,25 +259,27 @@ class JobSystem(Construct):
             name=self.app.topology.bridge_name,
             feeds=_fed_by_bridge(self.app, self._queues),
             failed=failed,
-            table=self.table,
+            table=self._records.table,
             app=self.app.topology.schedule_group,
             reserved=self.deployment.bridge_reserved,
         )
-        self.bridge, self.failed_firings = bridge.function, failed
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
-        if not self.app.long_delays and not scheduled_types(self.app):
+        return bridge
+
+    def _add_schedules(self, bridge: BridgeFunction) -> DeclaredSchedules | None:
+        if not has_schedules(self.app):
             return None
         return DeclaredSchedules(
             self,
             "Schedules",
             app=self.app,
             bridge=bridge.function,
-            failed=failed,
+            failed=bridge.failed,
             standby=self.deployment.standby,
         )
 
     def _add_sweep(self) -> Sweep:
-        plan = sweep_plan(self.app, has_bridge=_needs_bridge(self.app))
+        plan = sweep_plan(self.app, has_bridge=has_bridge(self.app))
         failed = self._queues.add(failed_sweeps(self.app.topology))
         acknowledge(failed, "SQS3", "It is the dead-letter queue of the sweep and what invokes it")
         return Sweep(
@@ -338,11 +287,27 @@ class JobSystem(Construct):
             "Sweep",
             name=function_name(self.app.topology, "sweep"),
             plan=plan,
-            parking=self._queues.named(queue.name for queue in plan.queues),
+            parking=[self._queues.named(queue.name) for queue in plan.queues],
             failed=failed,
-            table=self.table,
-            bucket=self.bucket,
+            table=self._records.table,
+            bucket=self._objects.bucket,
             alerts=self._alerts,
+        )
+
+    def _refer(self, schedules: DeclaredSchedules | None) -> SystemResources:
+        topology, stack = self.app.topology, Stack.of(self)
+        fires = has_bridge(self.app)
+        return SystemResources(
+            account=stack.account,
+            region=stack.region,
+            queues=self._queues.by_name,
+            dead_letters=self._queues.dead_letters,
+            quarantine=self._queues.quarantine,
+            failed_firings=self._queues.named(topology.failed_firings_name) if fires else None,
+            failed_sweeps=self._queues.named(topology.failed_sweeps_name),
+            table=self._records.table,
+            bucket=self._objects.bucket,
+            schedules=schedules.access if schedules is not None else None,
         )
 
 
@@ -363,10 +328,6 @@ def _environment(system: JobSystem) -> dict[str, str]:
         "HEADGATE_ACCOUNT": Stack.of(system).account,
     }
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _needs_bridge(app: App) -> bool:
-    return app.long_delays or bool(scheduled_types(app) or app.event_rules)
 
 
 def _fed_by_bridge(app: App, queues: Queues) -> list[sqs.IQueue]:

@@ -82,7 +82,7 @@ class WorkerSettings:
             )
 
     @property
-    def lanes(self) -> QueueSelection:
+    def selection(self) -> QueueSelection:
         """The queues to work on."""
         return QueueSelection(queues=self.queues, priorities=self.priorities)
 

@@ -81,7 +81,7 @@ class Parts:
         self._clock = clock
         self._settings = settings
         self.look_soon = OncePerTurn(self._look)
-        queues = sorted(settings.lanes.of(app.topology), key=lambda spec: spec.priority.rank)
+        queues = sorted(settings.selection.of(app.topology), key=lambda spec: spec.priority.rank)
         self.queues = QueueWatch([queue.name for queue in queues], clock=clock)
         events.subscribe(self.queues)
         self.holdings = Holdings()

@@ -40,10 +40,13 @@ _EVENTS = "events.amazonaws.com"
 
 
 def key_use(key: kms.IKey | None, service: Service) -> list[iam.PolicyStatement]:
-    """Return the statements that let a role use a service's resources encrypted with this key."""
+    """Return the statements that let a role use a service's resources encrypted with this key.
+
+    The resources are in the key's region, which may be another than the stack's.
+    """
     if key is None:
         return []
-    through = f"{service}.{Stack.of(key).region}.amazonaws.com"
+    through = f"{service}.{key.env.region}.amazonaws.com"
     return [
         iam.PolicyStatement(
             actions=list(_ACTIONS[service]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aws_cdk import Token
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -17,6 +18,7 @@ from headgate.infra.data.encryption import grant_key_use
 from headgate.infra.data.nag_suppressions import acknowledge_wildcard
 from headgate.jobs.aws.descriptions import LINES
 from headgate.jobs.core.topology import PAYLOADS, RESULTS
+from headgate.jobs.errors import ConfigurationError
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
 """Submitting to a queue."""
@@ -57,6 +59,28 @@ passing its role."""
 
 CHANGE = ("scheduler:GetSchedule", "scheduler:UpdateSchedule")
 """Reading, pausing and changing schedules."""
+
+
+def check_account(grantee: iam.IGrantable, account: str, app: str) -> None:
+    """Refuse a principal of another account, which the resources' own policies don't let in.
+
+    Args:
+        grantee: the principal.
+        account: the account of the app's system; nothing is refused if it is a token.
+        app: the app's name.
+
+    Raises:
+        ConfigurationError: the principal is of another account.
+    """
+    theirs = grantee.grant_principal.principal_account
+    if theirs is None or Token.is_unresolved(theirs) or Token.is_unresolved(account):
+        return
+    if theirs != account:
+        raise ConfigurationError(
+            f"the system of {app!r} is in the account {account}, and a role of {theirs} can't be "
+            "granted access to it: grant it to a role of its own account, and let your code assume "
+            "that one"
+        )
 
 
 def grant_submit(
@@ -118,7 +142,7 @@ def grant_operate(
 
 
 def grant_schedules(
-    grantee: iam.IGrantable, actions: Sequence[str], schedules: Sequence[str], role: iam.IRole
+    grantee: iam.IGrantable, actions: Sequence[str], schedules: Sequence[str], role_arn: str
 ) -> iam.Grant:
     """Allow ``actions`` on schedules of these ARNs, and passing the role that they assume."""
     scheduling = iam.Grant.add_to_principal(
@@ -127,7 +151,7 @@ def grant_schedules(
     passing = iam.Grant.add_to_principal(
         grantee=grantee,
         actions=["iam:PassRole"],
-        resource_arns=[role.role_arn],
+        resource_arns=[role_arn],
         conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
     )
     for pattern in schedules:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from headgate.jobs.aws.queue_descriptions import (
     quarantine,
     redrive_allow_policy,
 )
-from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.core.topology import Topology
 
 
 class Queues(Construct):
@@ -54,18 +54,14 @@ class Queues(Construct):
         """The queues that jobs are submitted to, by physical name."""
         return self._queues
 
-    def parking(self, specs: Iterable[QueueSpec]) -> list[sqs.Queue]:
-        """Return the dead-letter queues of these queues, and the quarantine."""
-        return [*(self._dead_letters[spec.name] for spec in specs), self.quarantine]
-
     @property
-    def set_aside(self) -> list[sqs.Queue]:
-        """The queues that no jobs are run from: dead letters, and other messages set aside."""
-        return [queue for name, queue in self._all.items() if name not in self._queues]
+    def dead_letters(self) -> Mapping[str, sqs.Queue]:
+        """Their dead-letter queues, by the physical name of the queue that they belong to."""
+        return self._dead_letters
 
-    def named(self, names: Iterable[str]) -> list[sqs.Queue]:
-        """Return the queues of these physical names, of whatever kind."""
-        return [self._all[name] for name in names]
+    def named(self, name: str) -> sqs.Queue:
+        """Return the queue of that physical name, of whatever kind."""
+        return self._all[name]
 
     def add(self, queue: QueueDescription) -> sqs.Queue:
         """Add a queue, after the dead-letter queue that it redrives to."""

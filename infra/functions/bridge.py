@@ -53,6 +53,8 @@ class BridgeFunction(Construct):
         reserved: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        self.failed = failed
+        """The queue for what it could not submit."""
         log_group = add_log_group(self)
         role = self._role(feeds, failed, table, log_group)
         self.function = lambda_.Function(

@@ -39,7 +39,7 @@ class ConsumerFunction(Construct):
     that the jobs of ``specs`` need. Permissions for a user's code are granted alike, as in
     ``bucket.grant_read(system.consumers["thumbnails"].function)``.
 
-    None of the account's concurrency is reserved for it unless `ConsumerGroup.reserved` says so:
+    None of the account's concurrency is reserved for it unless `reserved_concurrency` says so:
     MaximumConcurrency limits it, and a reservation reduces what all other functions can use.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 

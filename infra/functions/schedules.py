@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Stack, TimeZone
@@ -14,18 +13,16 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from headgate.infra.data import permissions
 from headgate.infra.data.encryption import key_use
-from headgate.infra.data.nag_suppressions import acknowledge_wildcard
 from headgate.infra.data.permissions import statement
+from headgate.infra.data.schedule_access import ScheduleAccess
 from headgate.jobs.core.topology import role_in
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.deployment.triggers import scheduled_types
 from headgate.jobs.schedules.declared_starts import deployed
-from headgate.jobs.schedules.delayed_job import PREFIX as DELAYED
 from headgate.jobs.schedules.firing import schedule_input, schedule_name
-from headgate.jobs.schedules.registry import PREFIX as MADE_LATER
 
 _RETRIES = 185  # with a day, EventBridge Scheduler's maximum
 _KEEP_TRYING = Duration.hours(24)
@@ -68,35 +65,16 @@ class DeclaredSchedules(Construct):
             if job.schedule is not None:
                 self._add(job, job.schedule)
 
-    def grant_delays(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` put jobs into one-time schedules, and delete these."""
-        return permissions.grant_schedules(
-            grantee, permissions.DELAY, [self._schedules(f"{DELAYED}*")], self._role
-        )
-
-    def grant_undelay(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` delete the one-time schedules of jobs, which cancels them."""
-        delayed = self._schedules(f"{DELAYED}*")
-        acknowledge_wildcard(grantee, delayed, "Schedules are named after jobs that come later")
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["scheduler:GetSchedule", "scheduler:DeleteSchedule"],
-            resource_arns=[delayed],
-        )
-
-    def grant_changes(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` list, pause and resume all schedules, and create and delete its own."""
-        all_, own = self._schedules("*"), self._schedules(f"{MADE_LATER}*")
-        change = permissions.grant_schedules(grantee, permissions.CHANGE, [all_], self._role)
-        make = permissions.grant_schedules(grantee, permissions.DELAY, [own], self._role)
-        return change.combine(make).combine(permissions.grant_listing(grantee))
-
-    def _schedules(self, name: str) -> str:
-        """Return the ARN of the group's schedules with that name or pattern."""
-        return Stack.of(self).format_arn(
-            service="scheduler",
-            resource="schedule",
-            resource_name=f"{self._app.topology.schedule_group}/{name}",
+    @property
+    def access(self) -> ScheduleAccess:
+        """The group and the role, for permissions."""
+        return ScheduleAccess(
+            group_arn=Stack.of(self).format_arn(
+                service="scheduler",
+                resource="schedule",
+                resource_name=self._app.topology.schedule_group,
+            ),
+            role_arn=self._role.role_arn,
         )
 
     def _add(self, job: JobType[Any, Any], schedule: Schedule) -> None:
@@ -146,11 +124,6 @@ class DeclaredSchedules(Construct):
             ),
             inline_policies={"fire": iam.PolicyDocument(statements=statements)},
         )
-
-
-def scheduled_types(app: App) -> Sequence[JobType[Any, Any]]:
-    """Return the job types that declare a schedule."""
-    return [job for job in app.types.values() if job.schedule is not None]
 
 
 def _time_window(schedule: Schedule) -> scheduler.TimeWindow:

@@ -61,7 +61,7 @@ def _of_consumers(app: App, deployment: Deployment) -> Iterator[Rule]:
 
 
 def _critical_queues(app: App) -> frozenset[str]:
-    """Return the default queues, by physical name, of job types with ``critical=True``."""
+    """Return the default queues, by physical name, of job types with ``alert_at_once=True``."""
     return frozenset(
         app.topology.queue(job.queue, job.priority).name
         for job in app.types.values()

@@ -26,7 +26,7 @@ _LONG_S = 900
 def idle_hands(topology: Topology, deployment: Deployment) -> Iterator[Rule]:
     """Yield an alarm for each worker group; one for workers elsewhere if nothing here runs jobs."""
     for group in deployment.workers:
-        specs = _most_urgent_first(group.lanes.of(topology))
+        specs = _most_urgent_first(group.selection.of(topology))
         yield _silent(group, specs) if group.min_tasks else _unanswered(group.name, specs)
     if not deployment.workers and not deployment.consumers:
         yield _unanswered("workers", _most_urgent_first(topology.queues))

@@ -233,23 +233,30 @@ class Topology:
         """The name of the queue that keeps failed sweeps of the dead letters."""
         return physical_name(self.app, self.stage, "sweep-dlq")
 
-    def queue(self, group: str, priority: Priority) -> QueueSpec:
-        """Return the queue of that group and priority.
+    def queue(self, group: str, priority: Priority | PriorityName | None = None) -> QueueSpec:
+        """Return the queue of that group and priority; None: of the only priority that it has.
 
         Raises:
-            UnknownQueue: there is no such group, or the group has no such priority.
+            UnknownQueue: there is no such group, or the group has no such priority, or several and
+                none is named.
         """
         of_group = {spec.priority: spec for spec in self.queues if spec.group == group}
         if not of_group:
             raise UnknownQueue(
                 f"the app {self.app!r} has no queue {group!r}: {did_you_mean(group, self.groups)}"
             )
+        if priority is None and len(of_group) == 1:
+            return next(iter(of_group.values()))
+        if priority is None:
+            raise UnknownQueue(
+                f"the queue {group!r} has the priorities {', '.join(of_group)}: say which one"
+            )
         if priority not in of_group:
             raise UnknownQueue(
                 f"the queue {group!r} has no priority {str(priority)!r}: "
                 f"it was declared with {', '.join(of_group)}"
             )
-        return of_group[priority]
+        return of_group[Priority(priority)]
 
     @property
     def bucket(self) -> Bucket:

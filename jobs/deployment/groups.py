@@ -171,7 +171,7 @@ class WorkerGroup:
             )
 
     @property
-    def lanes(self) -> QueueSelection:
+    def selection(self) -> QueueSelection:
         """The queues that its workers serve."""
         return QueueSelection(queues=self.queues, priorities=self.priorities)
 
@@ -279,7 +279,7 @@ class ConsumerGroup:
             )
 
     @property
-    def lanes(self) -> QueueSelection:
+    def selection(self) -> QueueSelection:
         """The queues whose jobs it runs."""
         return QueueSelection(queues=self.queues, priorities=self.priorities)
 

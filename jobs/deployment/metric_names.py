@@ -70,6 +70,9 @@ COUNTED: Mapping[type[Event], str] = {
 }
 """Counters of a type, by the event that they count."""
 
+NAMES = frozenset({*COUNTED.values(), DURATION, WAIT, DEAD_LETTERS})
+"""All names of metrics."""
+
 LANE_COUNTED = frozenset({COMPLETED, FAILED})
 """The counters among them that each lane has too."""
 

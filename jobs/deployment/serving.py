@@ -34,7 +34,7 @@ def serving(topology: Topology, deployment: Deployment) -> Mapping[str, tuple[Se
     servers: tuple[Server, ...] = (*deployment.workers, *deployment.consumers)
     served: dict[str, tuple[Server, ...]] = {spec.name: () for spec in topology.queues}
     for server in servers:
-        for spec in server.lanes.of(topology):
+        for spec in server.selection.of(topology):
             served[spec.name] += (server,)
     for spec in topology.queues if servers else ():
         _check_served(spec, served[spec.name])
@@ -50,7 +50,7 @@ def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
             ``reserved_concurrency`` is less than its queues may use.
         UnknownQueue: the app doesn't have a queue that it names.
     """
-    specs = group.lanes.of(topology)
+    specs = group.selection.of(topology)
     _check_batch(group)
     for spec in specs:
         _check_fit(spec, group)

@@ -6,6 +6,7 @@ from headgate.infra.fargate.scaling_formulas import alarm_metrics
 from headgate.infra.monitoring.alarm_rules import rules_for  # neither this nor the next needs CDK
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.triggers import has_bridge, has_schedules
 
 
 def watched_metrics(app: App, deployment: Deployment) -> int:
@@ -14,16 +15,6 @@ def watched_metrics(app: App, deployment: Deployment) -> int:
         app, deployment, bridge=has_bridge(app), schedules=has_schedules(app), sweep="sweep"
     )
     scaling = sum(
-        alarm_metrics(group, group.lanes.of(app.topology)) for group in deployment.workers
+        alarm_metrics(group, group.selection.of(app.topology)) for group in deployment.workers
     )
     return sum(len(rule.metrics) for rule in rules) + scaling
-
-
-def has_bridge(app: App) -> bool:
-    """Return True if a schedule, an event or a long delay can invoke the bridge."""
-    return has_schedules(app) or bool(app.event_rules)
-
-
-def has_schedules(app: App) -> bool:
-    """Return True if the app has a group of schedules."""
-    return app.long_delays or any(job.schedule is not None for job in app.types.values())

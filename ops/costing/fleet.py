@@ -92,9 +92,11 @@ def fleet_of(
     Raises:
         UnknownQueue, ConfigurationError: the deployment names queues that the app doesn't have.
     """
-    lanes = {group.name: group.lanes.of(topology) for group in deployment.workers}
+    lanes = {group.name: group.selection.of(topology) for group in deployment.workers}
     consumers = {
-        queue.name: tuple(each for each in deployment.consumers if queue in each.lanes.of(topology))
+        queue.name: tuple(
+            each for each in deployment.consumers if queue in each.selection.of(topology)
+        )
         for queue in topology.queues
     }
     run_s = {

@@ -9,8 +9,8 @@ from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
 from headgate.jobs.deployment.sweep_plan import EVERY, sweep_plan
+from headgate.jobs.deployment.triggers import has_bridge
 from headgate.lambdas.sweep.sweeper import LIMIT
-from headgate.ops.costing.alarms import has_bridge
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Fleet
 from headgate.ops.prices import (

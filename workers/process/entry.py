@@ -71,7 +71,7 @@ async def work(
     settings = replace(settings, drain=timedelta(seconds=drain_s))
     async with AsyncExitStack() as stack:
         # Each queue's long poll holds a connection for 20 s; the others are for all other requests.
-        connections = len(settings.lanes.of(app.topology)) + _CONNECTIONS
+        connections = len(settings.selection.of(app.topology)) + _CONNECTIONS
         backend = await stack.enter_async_context(
             AsyncAwsBackend(app.topology, account=surroundings.account, connections=connections)
         )
@@ -87,7 +87,7 @@ async def work(
         stopped = _Stop(worker, drain_s)
         await stack.enter_async_context(tied(leash, stop=stopped, busy=has_long_job))
         with on_signals(stopped, worker.hurry):
-            names = (queue.name for queue in settings.lanes.of(app.topology))
+            names = (queue.name for queue in settings.selection.of(app.topology))
             _log.info("working on %s: %s", app.name, ", ".join(names))
             return await _until_it_ends(worker)
 

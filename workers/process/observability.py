@@ -82,7 +82,7 @@ async def _written(lines: MetricLines) -> None:
 async def _served(
     app: App, worker: Worker, events: Events, settings: WorkerSettings, *, host: str, port: int
 ) -> AsyncIterator[None]:
-    queues = [spec.name for spec in settings.lanes.of(app.topology)]
+    queues = [spec.name for spec in settings.selection.of(app.topology)]
     health = Health(queues, clock=SystemClock(), held_back=lambda: worker.is_held_back)
     metrics = Metrics()
     metrics.watch(worker.active, worker.budgets_left)

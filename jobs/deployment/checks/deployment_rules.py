@@ -126,6 +126,6 @@ def _run_by_functions(
 
 def _queues_of(app: App, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
     try:
-        return group.lanes.of(app.topology)
+        return group.selection.of(app.topology)
     except (ConfigurationError, UnknownQueue):
         return ()  # `deployment_unfit` reports it

@@ -232,7 +232,7 @@ def test_a_service_has_as_many_tasks_as_declared(system: Deployed, group: Worker
 
 @GROUPS
 def test_its_load_is_tracked_by_the_formula(system: Deployed, group: WorkerGroup) -> None:
-    queues = group.lanes.of(system.app.topology)
+    queues = group.selection.of(system.app.topology)
     tracking = policies(system, group, "TargetTrackingScaling")
     for policy, formula in zip(tracking, loads(group, queues, TASKS), strict=True):
         configuration = policy["TargetTrackingScalingPolicyConfiguration"]
@@ -245,7 +245,7 @@ def test_its_load_is_tracked_by_the_formula(system: Deployed, group: WorkerGroup
 
 @GROUPS
 def test_it_grows_while_something_is_overdue(system: Deployed, group: WorkerGroup) -> None:
-    queues = group.lanes.of(system.app.topology)
+    queues = group.selection.of(system.app.topology)
     [growth] = [
         policy
         for policy in policies(system, group, "StepScaling")
@@ -258,7 +258,7 @@ def test_it_grows_while_something_is_overdue(system: Deployed, group: WorkerGrou
 
 
 def test_a_group_that_may_sleep_has_a_first_task_made_for_it(system: Deployed) -> None:
-    queues = NIGHT.lanes.of(system.app.topology)
+    queues = NIGHT.selection.of(system.app.topology)
     [first] = [
         policy
         for policy in policies(system, NIGHT, "StepScaling")
@@ -306,7 +306,7 @@ def test_the_metrics_that_are_paid_for_are_those_of_its_alarms(
     lists = [alarm["Metrics"] for alarm in alarms]
     lists += [each["Metrics"] for each in specifications] * 2
     counted = sum("MetricStat" in query for queries in lists for query in queries)
-    assert alarm_metrics(group, group.lanes.of(system.app.topology)) == counted
+    assert alarm_metrics(group, group.selection.of(system.app.topology)) == counted
 
 
 def assert_alarms(

@@ -169,7 +169,7 @@ def test_the_command_is_one_that_the_worker_s_command_line_takes_as_the_group_me
 
     assert result.exit_code == 0, result.output
     assert started.settings is not None
-    assert started.settings.lanes == group.lanes
+    assert started.settings.selection == group.selection
     assert started.settings.concurrency == group.concurrency
     assert started.settings.drain == group.drain
     assert started.watching == ObservabilitySettings(port=HEALTH_PORT, emf=True)
@@ -308,7 +308,7 @@ def may(system: Deployed, group: WorkerGroup, action: str) -> set[str]:
 def test_a_group_may_work_on_its_own_queues_and_no_other(
     system: Deployed, group: WorkerGroup
 ) -> None:
-    own = {spec.name for spec in group.lanes.of(system.app.topology)}
+    own = {spec.name for spec in group.selection.of(system.app.topology)}
     for action in set(WORK) - set(SUBMIT):
         assert may(system, group, action) == own
 
@@ -319,8 +319,8 @@ def test_it_may_send_to_its_own_queues_and_park_and_elsewhere_if_its_handlers_su
 ) -> None:
     topology = system.app.topology
     # A message whose time on SQS runs out is sent anew to the queue that it came from.
-    own = {spec.name for spec in group.lanes.of(topology)}
-    parking = {spec.dlq_name for spec in group.lanes.of(topology)} | {topology.quarantine_name}
+    own = {spec.name for spec in group.selection.of(topology)}
+    parking = {spec.dlq_name for spec in group.selection.of(topology)} | {topology.quarantine_name}
     submitted = {spec.name for spec in topology.queues} if group.submits else set()
     assert may(system, group, "sqs:SendMessage") == own | parking | submitted
 

@@ -149,7 +149,7 @@ def test_each_of_its_queues_is_mapped_to_it_and_failures_are_reported_one_by_one
 ) -> None:
     for group in deployment.consumers:
         mappings = mappings_of(template, functions[group.name])
-        assert mappings.keys() == {spec.name for spec in group.lanes.of(app.topology)}
+        assert mappings.keys() == {spec.name for spec in group.selection.of(app.topology)}
         for mapping in mappings.values():
             assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
             assert mapping["BatchSize"] == group.batch_size
@@ -165,7 +165,7 @@ def test_what_a_consumer_can_not_settle_is_moved_to_its_queues_own_dead_letter_q
 ) -> None:
     by_name = {each["QueueName"]: each for each in resources(template, "AWS::SQS::Queue").values()}
     for group in deployment.consumers:
-        for spec in group.lanes.of(app.topology):
+        for spec in group.selection.of(app.topology):
             redrive = by_name[spec.name]["RedrivePolicy"]
             assert name_of(template, redrive["deadLetterTargetArn"]) == spec.dlq_name
             assert redrive["maxReceiveCount"] == spec.max_receive_count
@@ -216,7 +216,7 @@ def test_its_role_reaches_its_own_queues_and_what_their_jobs_take(
     [bucket] = resources(template, "AWS::S3::Bucket")
     [scheduler] = resources(template, "AWS::IAM::Role", "JobsSchedules")
     for group in deployment.consumers:
-        specs = group.lanes.of(app.topology)
+        specs = group.selection.of(app.topology)
         function = properties_of(template, functions[group.name])
         submit = SUBMITTED if group.submits else set()
         all_ = {spec.name: submit for spec in app.topology.queues if submit}

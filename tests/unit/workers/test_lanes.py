@@ -92,7 +92,7 @@ def test_a_worker_of_a_group_that_is_not_there_is_told_of_the_nearest() -> None:
 
 def test_an_app_without_queues_is_no_work() -> None:
     with pytest.raises(ConfigurationError, match="'shop' has no queue to work on"):
-        WorkerSettings().lanes.of(App("shop").topology)
+        WorkerSettings().selection.of(App("shop").topology)
 
 
 def test_priorities_are_read_from_a_list() -> None:

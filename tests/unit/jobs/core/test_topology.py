@@ -112,6 +112,14 @@ def test_a_priority_that_a_queue_lacks_is_answered_with_those_it_has(topology: T
         topology.queue("payments", Priority.LOW)
 
 
+def test_the_only_priority_of_a_group_need_not_be_named(topology: Topology) -> None:
+    app = App("shop")
+    app.queue("mail", priorities=[Priority.LOW])
+    assert app.topology.queue("mail") == app.topology.queue("mail", "low")
+    with pytest.raises(UnknownQueue, match="'payments' has the priorities critical, high: say"):
+        topology.queue("payments")
+
+
 def test_selecting_groups_keeps_all_of_their_queues_and_no_others(topology: Topology) -> None:
     def groups(queues: tuple[QueueSpec, ...]) -> set[str]:
         return {spec.group for spec in queues}

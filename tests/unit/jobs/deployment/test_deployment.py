@@ -171,4 +171,4 @@ def test_a_spot_group_that_never_sleeps_has_one_task_that_is_not_taken_back(
 
 def test_a_group_takes_what_a_worker_takes() -> None:
     group = WorkerGroup(concurrency=1000)
-    assert WorkerSettings(concurrency=group.concurrency).lanes == group.lanes
+    assert WorkerSettings(concurrency=group.concurrency).selection == group.selection

@@ -1,0 +1,48 @@
+"""Access to an app's group of schedules, and to the role that its schedules assume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+
+from headgate.infra.data import permissions
+from headgate.infra.data.nag_suppressions import acknowledge_wildcard
+from headgate.jobs.schedules.delayed_job import PREFIX as DELAYED
+from headgate.jobs.schedules.registry import PREFIX as MADE_LATER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleAccess:
+    """The ARNs that permissions on an app's schedules name, and the grants of them."""
+
+    group_arn: str
+    """The prefix of its schedules' ARNs: ``arn:aws:scheduler:REGION:ACCOUNT:schedule/GROUP``."""
+    role_arn: str
+
+    def grant_delays(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` put jobs into one-time schedules, and delete these."""
+        return permissions.grant_schedules(
+            grantee, permissions.DELAY, [self._named(f"{DELAYED}*")], self.role_arn
+        )
+
+    def grant_undelay(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` delete the one-time schedules of jobs, which cancels them."""
+        delayed = self._named(f"{DELAYED}*")
+        acknowledge_wildcard(grantee, delayed, "Schedules are named after jobs that come later")
+        return iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["scheduler:GetSchedule", "scheduler:DeleteSchedule"],
+            resource_arns=[delayed],
+        )
+
+    def grant_changes(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` list, pause and resume all schedules, and create and delete its own."""
+        all_, own = self._named("*"), self._named(f"{MADE_LATER}*")
+        change = permissions.grant_schedules(grantee, permissions.CHANGE, [all_], self.role_arn)
+        make = permissions.grant_schedules(grantee, permissions.DELAY, [own], self.role_arn)
+        return change.combine(make).combine(permissions.grant_listing(grantee))
+
+    def _named(self, name: str) -> str:
+        """Return the ARN of the group's schedules of that name or pattern."""
+        return f"{self.group_arn}/{name}"

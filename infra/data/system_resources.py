@@ -1,0 +1,44 @@
+"""The resources of an app's system that permissions and metrics name, created or imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+
+from headgate.infra.data.schedule_access import ScheduleAccess
+from headgate.jobs.core.topology import QueueSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemResources:
+    """An app's queues, table, bucket and schedules in one account and region."""
+
+    account: str
+    """The account's number, or CDK's token for that of the stack; likewise the region."""
+    region: str
+    queues: Mapping[str, sqs.IQueue]
+    """The queues that jobs are submitted to, by physical name."""
+    dead_letters: Mapping[str, sqs.IQueue]
+    """Their dead-letter queues, by the physical name of the queue that they belong to."""
+    quarantine: sqs.IQueue
+    failed_firings: sqs.IQueue | None
+    """None: the app has no bridge."""
+    failed_sweeps: sqs.IQueue
+    table: dynamodb.ITableV2
+    bucket: s3.IBucket
+    schedules: ScheduleAccess | None
+    """None: the app has no group of schedules."""
+
+    @property
+    def set_aside(self) -> Sequence[sqs.IQueue]:
+        """The queues that no jobs are run from: dead letters, and other messages set aside."""
+        firings = [] if self.failed_firings is None else [self.failed_firings]
+        return [*self.dead_letters.values(), self.quarantine, *firings, self.failed_sweeps]
+
+    def parking(self, specs: Iterable[QueueSpec]) -> Sequence[sqs.IQueue]:
+        """Return the dead-letter queues of these queues, and the quarantine."""
+        return [*(self.dead_letters[spec.name] for spec in specs), self.quarantine]
