@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test mutants lint measure-code format lock schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
+.PHONY: help install demo test mutants lint measure-code format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 	echo hatchling | .cache/lock/bin/uv pip compile --universal --python-version 3.11 \
 		--constraints requirements.lock --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --quiet - -o workers/build-requirements.txt
+
+docs: $(INSTALLED) ## Write the pages' figures and tables anew from the code
+	$(BIN)/python -m tests.docs.generate
 
 schema: $(INSTALLED) ## Write the message format's JSON Schema
 	$(BIN)/python -c 'import json; from headgate.jobs.messages.envelope import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/envelope.v1.schema.json

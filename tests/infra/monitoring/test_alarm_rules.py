@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from headgate import App, Priority
 from headgate.infra.monitoring.alarm_rules import rules_for
 from headgate.infra.monitoring.maths import MOST_METRICS
-from headgate.infra.monitoring.queue_rules import FAILURES, label, start_within_s
+from headgate.infra.monitoring.queue_rules import FAILURES, start_within_s
 from headgate.infra.monitoring.rule import Rule
 from headgate.infra.monitoring.system_rules import FAILURES as FUNCTION_FAILURES
 from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
@@ -25,7 +24,6 @@ from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
 from headgate.jobs.deployment.thresholds import MAX_IN_FLIGHT, Thresholds
 from headgate.jobs.errors import ConfigurationError
-from headgate.ops.prices import ALARMS
 from tests.infra.conftest import ELSEWHERE, Params
 from tests.infra.monitoring.cloudwatch import Minutes, goes_off
 from tests.infra.templates import resources
@@ -506,36 +504,6 @@ def test_the_queues_that_are_watched_are_in_the_template(template: Mapping[str, 
         if dimension["Name"] == "QueueName"
     }
     assert watched == queues
-
-
-# --- the page ------------------------------------------------------------------------------------
-
-PAGE = (Path(__file__).parents[3] / "docs" / "watching.md").read_text()
-
-
-def test_the_page_lists_every_alarm_and_no_other(app: App, all_rules: Mapping[str, Rule]) -> None:
-    queues = "|".join(label(spec) for spec in app.topology.queues)
-    told = {re.sub(f"^({queues}|fast)-", "", name) for name in all_rules}
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)) == told
-
-
-def test_the_page_s_costs_are_those_of_the_rules() -> None:
-    app = App("shop")
-    app.define("send", Params)
-    metrics = sum(len(rule.metrics) for rule in rules(app).values())
-    assert f"| {metrics} | {metrics * ALARMS.usd:.2f} |" in PAGE
-
-
-def test_the_page_s_thresholds_are_the_defaults() -> None:
-    for number in (
-        f"{THRESHOLDS.depth:,} jobs wait",
-        f"{THRESHOLDS.oldest.total_seconds() / 60:g} minutes old",
-        f"over {THRESHOLDS.failed_percent:g} %",
-        f"over {THRESHOLDS.schedules_percent:g} %",
-        f"over {THRESHOLDS.dead_letters} dead letters",
-        f"{THRESHOLDS.in_flight:,} jobs in flight",
-    ):
-        assert number in PAGE
 
 
 def test_what_alarms_there_are_is_known_without_cdk() -> None:
