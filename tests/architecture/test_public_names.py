@@ -16,6 +16,7 @@ import pytest
 import headgate
 import headgate.errors
 import headgate.events
+import headgate.infra
 import headgate.testing
 from headgate.jobs import errors
 from headgate.jobs.core import events
@@ -91,9 +92,22 @@ TESTING = [
 ]
 
 
+INFRA = [
+    "ConsumerGroup",
+    "Deployment",
+    "HeadgateStack",
+    "IJobSystem",
+    "JobSystem",
+    "QueueSelection",
+    "Thresholds",
+    "WorkerGroup",
+]
+
+
 def test_the_public_names_are_exactly_these_and_sorted() -> None:
     assert headgate.__all__ == PUBLIC == sorted(PUBLIC)
     assert headgate.testing.__all__ == TESTING == sorted(TESTING)
+    assert headgate.infra.__all__ == INFRA == sorted(INFRA)
 
 
 def modules_of(home: ModuleType) -> list[ModuleType]:
