@@ -41,6 +41,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", sys.path[:])
     for name in [name for name in os.environ if name.startswith("HEADGATE_")]:
         monkeypatch.delenv(name)
+    monkeypatch.delenv("COLUMNS", raising=False)  # which pytest-xdist sets
     yield tmp_path
     sys.modules.pop("cli_shop", None)
 
