@@ -39,8 +39,8 @@ from headgate.workers.isolation.child_pool import ChildPool
 from headgate.workers.limits.gate import Gate, needs_table
 from headgate.workers.receiving.demand import Demand
 from headgate.workers.receiving.heartbeat import Heartbeat
-from headgate.workers.receiving.lineup import Lineup
 from headgate.workers.receiving.poller import Poller
+from headgate.workers.receiving.pollers import Pollers
 from headgate.workers.receiving.queue_watch import QueueWatch
 from headgate.workers.running.backlog import Backlog
 from headgate.workers.running.hook_runner import HookRunner
@@ -120,13 +120,10 @@ class Parts:
             rng=services.rng,
             table=table,
             worker=services.name,
-            on_eased=self._ease,
             on_change=self._look,
         )
         self.children = self._pool(settings.children, services.rng) if _isolates(app) else None
-        self.admission = Admission(
-            app, self.gate, self.children, clock=services.clock, on_eased=self._ease
-        )
+        self.admission = Admission(app, self.gate, self.children, clock=services.clock)
         shares = Shares(queues, slots=settings.concurrency)
         self.waiting = Waiting(queues, shares, block=self.admission.block)
         self.demand = Demand(
@@ -192,22 +189,23 @@ class Parts:
             on_change=self.look_soon,
         )
         self.heartbeat = Heartbeat(transport, queues, self.holdings, clock=clock, events=events)
-        self._lineup = Lineup(queues, self.demand)
-        self.pollers = [
-            Poller(
-                queue,
-                transport,
-                self.demand,
-                self.waiting,
-                self.running.deliver,
-                self._lineup,
-                wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
-                clock=clock,
-                events=events,
-                rng=services.rng,
-            )
-            for queue in queues
-        ]
+        self.pollers = Pollers(
+            (
+                Poller(
+                    queue,
+                    transport,
+                    self.demand,
+                    self.waiting,
+                    self.running.deliver,
+                    wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
+                    clock=clock,
+                    events=events,
+                    rng=services.rng,
+                )
+                for queue in queues
+            ),
+            self.demand,
+        )
 
     @asynccontextmanager
     async def children_open(self) -> AsyncIterator[None]:
@@ -231,8 +229,7 @@ class Parts:
 
     def close(self) -> None:
         """Stop receiving and starting messages."""
-        for poller in self.pollers:
-            poller.stop()
+        self.pollers.stop()
         self.books.hurry()
         self.running.close()
 
@@ -255,7 +252,6 @@ class Parts:
         """Give back messages that have not been started for a while, for other workers."""
         while True:
             await asyncio.sleep(min(1.0, self._settings.give_back_after.total_seconds()))
-            self._ease()
             self._look()  # messages that can start now must not go back
             self.running.give_back()
             self.look_soon()
@@ -267,7 +263,7 @@ class Parts:
             clock=self._clock,
             rng=rng,
             answers={"submit": self._submit_for_child},
-            on_change=self._has_more_children,
+            on_change=self.look_soon,
             on_fault=partial(_log.error, "%s"),
         )
 
@@ -281,22 +277,15 @@ class Parts:
     def _end_cancelled(self) -> None:
         self.running.end_cancelled()
 
-    def _ease(self, limit: str | None = None) -> None:
-        self.waiting.ease(limit)
-
-    def _has_more_children(self) -> None:
-        self.waiting.ease()
-        self.look_soon()
-
     def _look(self) -> None:
         """Receive and start as many messages as there is room for now.
 
         Receives come first, so that a higher priority can claim a slot that has come free; and
         again after any message has been started or set aside.
         """
-        self._lineup.notice()
+        self.pollers.notice()
         if self.running.fill():
-            self._lineup.notice()
+            self.pollers.notice()
 
 
 def _table_of(app: App, ports: AsyncPorts) -> Table | None:

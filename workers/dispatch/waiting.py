@@ -1,21 +1,15 @@
 """The waiting messages, and the next to start: guaranteed shares first, then strict priority.
 
-No choice looks at more than a few messages, however many wait, in however many queues. Those that
-a limit holds back are checked when it may let one start, and only the oldest of them.
-
 Pure: it knows no clock and no event loop.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from headgate.jobs.core.topology import Priority, QueueSpec
-from headgate.workers.dispatch.line import Line
-from headgate.workers.dispatch.shares import Peers, Shares
+from headgate.workers.dispatch.shares import Shares
 from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
 
@@ -27,44 +21,70 @@ def no_block(_hold: Hold) -> None:
     """Return None: nothing holds any message back."""
 
 
-class _Lines:
-    """The lines of peers: queues of one priority with equal shares."""
+class Line:
+    """The waiting messages of one queue: for a slot, for a limit, or behind their FIFO group."""
 
     def __init__(self, queue: QueueSpec) -> None:
         self.queue = queue
-        """One of the queues."""
-        self.startable = 0
-        """Number of messages that wait only for a slot, or for being read."""
-        self.blocked: dict[str, OrderedDict[Hold, None]] = {}
-        """By limit, the messages that it holds back, in all these lines."""
-        self.eased: dict[str, Line] = {}
-        """Limits to check again, each with the line of the oldest message that it holds back."""
-        self._by_age: list[tuple[float, int, Line]] = []
-        """A heap of the lines with messages that wait only for a slot, by the time of receipt of
-        the first. That time may be out of date, and is then too early."""
-        self._order = itertools.count()
+        self.ready: deque[Hold] = deque()
+        """Messages that, as far as is known, wait for a slot or for their records to be read."""
+        self.blocked: dict[str, deque[Hold]] = {}
+        """By limit, the messages that it held back when they were last checked."""
+        self.behind: dict[Hold, None] = {}
+        """Messages that may not start before others of their FIFO group."""
 
-    def enter(self, line: Line) -> None:
-        """Put a line in order of the age of its first message."""
-        line.entries += 1
-        age = _received(line.ready[0])
-        heapq.heappush(self._by_age, (age, next(self._order), line))
+    def __iter__(self) -> Iterator[Hold]:
+        """Yield the waiting messages, the first of each FIFO group before those behind it."""
+        yield from self.ready
+        for holds in self.blocked.values():
+            yield from holds
+        yield from self.behind
 
-    def oldest(self, check: Callable[[Line], Hold | None]) -> Hold | None:
-        """Return the longest-waiting message that may start.
+    @property
+    def startable(self) -> int:
+        """The number of messages that wait only for a slot."""
+        return len(self.ready)
 
-        Args:
-            check: returns the first message of a line if it may start, and sets it aside otherwise.
-        """
-        while self._by_age:
-            age, _, line = self._by_age[0]
-            if line.ready and _received(line.ready[0]) <= age and (hold := check(line)) is not None:
-                return hold
-            heapq.heappop(self._by_age)
-            line.entries -= 1
-            if line.ready and not line.entries:
-                self.enter(line)
-        return None
+    @property
+    def held_back(self) -> int:
+        """The number of messages that limits hold back."""
+        return sum(map(len, self.blocked.values()))
+
+    def startable_of(self, job_type: str) -> int:
+        """Return the number of jobs of a type that wait only for a slot."""
+        return sum(_type(hold) == job_type for hold in self.ready)
+
+    def held_back_by(self, limit: str) -> int:
+        """Return the number of messages that a limit holds back."""
+        return len(self.blocked.get(limit, ()))
+
+    def set_aside(self, hold: Hold, limit: str) -> None:
+        """Let a message that has been removed wait for a limit."""
+        hold.limit = limit
+        self.blocked.setdefault(limit, deque()).append(hold)
+
+    def is_aside(self, hold: Hold) -> bool:
+        """Return True if a message waits for more than a slot."""
+        return bool(hold.limit) or hold in self.behind
+
+    def remove(self, hold: Hold) -> bool:
+        """Remove a message; return False if it did not wait."""
+        if hold.limit:
+            self._unblock(hold)
+        elif hold in self.behind:
+            del self.behind[hold]
+        elif hold in self.ready:
+            self.ready.remove(hold)
+        else:
+            return False
+        return True
+
+    def _unblock(self, hold: Hold) -> None:
+        holds = self.blocked[hold.limit]
+        holds.remove(hold)
+        if not holds:
+            del self.blocked[hold.limit]
+        hold.limit = ""
 
 
 class Waiting:
@@ -75,7 +95,7 @@ class Waiting:
     message that has waited longest here comes first.
 
     A message that turns out unable to start is set aside, and is not counted among those that wait
-    for a slot. It is checked again after `ease`.
+    for a slot.
 
     Args:
         queues: the queues whose messages may come.
@@ -91,13 +111,8 @@ class Waiting:
         self._shares = shares
         self._block = block
         self._startable = [0 for _ in Priority]
-        """By rank, the number of messages that wait only for a slot, or for being read."""
-        self._peers: dict[Peers, _Lines] = {}
-        self._by_rank: list[list[_Lines]] = [[] for _ in Priority]
-        for line in self._lines.values():
-            if line.peers not in self._peers:
-                self._peers[line.peers] = lines = _Lines(line.queue)
-                self._by_rank[line.queue.priority.rank].append(lines)
+        self._live: list[dict[str, Line]] = [{} for _ in Priority]
+        """By rank, the lines with messages that may be able to start."""
         self.aside = 0
         """Number of messages that can't start, whatever slots are free."""
         self._news: list[tuple[Hold, Block]] = []
@@ -112,8 +127,8 @@ class Waiting:
             line.behind[hold] = None
             self.aside += 1
         else:
-            line.put(hold)
-            self._count(line, 1)
+            line.ready.append(hold)
+            self._startable[line.queue.priority.rank] += 1
             self._track(line)
 
     def lead(self, hold: Hold) -> None:
@@ -121,20 +136,6 @@ class Waiting:
         if hold in self._line_of(hold).behind:
             self.remove(hold)
             self.put(hold)
-
-    def read(self, hold: Hold) -> None:
-        """Note that a message's records and payload have been read, so that it may start."""
-        line = self._line_of(hold)
-        if line.read(hold):
-            self._peers[line.peers].enter(line)  # it may be older than all others of its line
-            self._track(line)
-
-    def ease(self, limit: str | None = None) -> None:
-        """Check again, at the next choice, what a limit holds back; or what all limits do."""
-        for lines in self._peers.values():
-            for name in (limit,) if limit is not None else tuple(lines.blocked):
-                if name in lines.blocked:
-                    self._ease(lines, name)
 
     def next(
         self, has_slot: Callable[[QueueSpec], bool], has_turn: Callable[[QueueSpec], bool]
@@ -175,30 +176,20 @@ class Waiting:
         """Return the number of messages of a queue that wait only for a slot."""
         return self._lines[name].startable
 
-    def startable_of(self, peers: Peers) -> int:
-        """Return the same for all queues of peers."""
-        return self._peers[peers].startable
-
-    def of_rank(self, rank: int) -> int:
-        """Return the number of messages waiting for a slot with that rank."""
-        return self._startable[rank]
-
     def up_to(self, rank: int) -> int:
         """Return the number of messages waiting for a slot with that rank or a more urgent one."""
         return sum(self._startable[: rank + 1])
 
     def remove(self, hold: Hold) -> bool:
         """Remove a message; return False if it did not wait."""
-        line, limit = self._line_of(hold), hold.limit
+        line = self._line_of(hold)
         was_aside = line.is_aside(hold)
         if not line.remove(hold):
             return False
-        if limit:
-            self._unblock(self._peers[line.peers], hold, limit)
         if was_aside:
             self.aside -= 1
         else:
-            self._count(line, -1)
+            self._startable[line.queue.priority.rank] -= 1
         self._track(line)
         return True
 
@@ -216,105 +207,98 @@ class Waiting:
     def _line_of(self, hold: Hold) -> Line:
         return self._lines[hold.delivery.queue.name]
 
-    def _count(self, line: Line, change: int) -> None:
-        self._startable[line.queue.priority.rank] += change
-        self._peers[line.peers].startable += change
-
     def _track(self, line: Line) -> None:
         """Track whether messages of a line may be able to start."""
-        if line.ready and not line.entries:
-            self._peers[line.peers].enter(line)
-        is_live = bool(line.ready or line.eased)
-        if is_live != line.is_live:
-            line.is_live = is_live
-            self._shares.has_work(line.queue.name, has_work=is_live)
+        name, lines = line.queue.name, self._live[line.queue.priority.rank]
+        is_live = bool(line.ready or line.blocked)
+        if is_live == (name in lines):
+            return
+        if is_live:
+            lines[name] = line
+        else:
+            del lines[name]
+        self._shares.has_work(name, has_work=is_live)
 
     def _next_owed(self, has_slot: Callable[[QueueSpec], bool]) -> Hold | None:
-        for peers in self._shares.owed():
-            lines = self._peers[peers]
-            if has_slot(lines.queue):
-                hold = self._first_of(lines, self._shares.only(peers))
-                if hold is not None:
-                    return hold
-            self._shares.passed_over(peers)
+        for name in self._shares.owed():
+            if (hold := self._first(self._lines[name], has_slot)) is not None:
+                return hold
+            self._shares.passed_over(name)
         return None
 
     def _next_by_priority(self, has_turn: Callable[[QueueSpec], bool]) -> Hold | None:
-        for of_rank in self._by_rank:
-            if of_rank and has_turn(of_rank[0].queue):
-                holds = [hold for lines in of_rank if (hold := self._first_of(lines)) is not None]
-                if holds:
-                    return min(holds, key=_received)
+        for lines in self._live:
+            if lines and (hold := self._oldest(lines.values(), has_turn)) is not None:
+                return hold
         return None
 
-    def _first_of(self, lines: _Lines, only: str | None = None) -> Hold | None:
-        """Return the next message of peers that may start, or of only one of the queues."""
-        if only is None:
-            return self._first_eased(lines, lines.eased) or lines.oldest(self._check)
-        line = self._lines[only]
-        return self._first_eased(lines, line.eased) or self._first_ready(line)
+    def _oldest(
+        self, lines: Collection[Line], has_turn: Callable[[QueueSpec], bool]
+    ) -> Hold | None:
+        """Return the longest-waiting startable message of one priority's lines, or None."""
+        if not has_turn(next(iter(lines)).queue):
+            return None
+        best: Hold | None = None
+        for line in sorted(lines, key=_age):
+            if best is not None and _age(line) >= _received(best):
+                break
+            hold = self._first(line, has_turn)
+            if hold is not None and (best is None or _received(hold) < _received(best)):
+                best = hold
+        return best
 
-    def _first_eased(self, lines: _Lines, eased: dict[str, Line] | dict[str, None]) -> Hold | None:
+    def _first(self, line: Line, may_start: Callable[[QueueSpec], bool]) -> Hold | None:
+        """Return the first message of a line that may start, or None."""
+        if not (line.ready or line.blocked) or not may_start(line.queue):
+            return None
+        return self._first_unblocked(line) or self._first_ready(line)
+
+    def _first_unblocked(self, line: Line) -> Hold | None:
         """Return the first message set aside that its limit no longer holds back, or None.
 
         One message of each limit is checked: what holds it back holds back those after it.
         """
-        while eased:
-            limit = next(iter(eased))
-            hold = next(iter(lines.blocked[limit]))
-            if (block := self._block(hold)) is None:
-                return hold
-            if block.limit == limit:
-                self._no_longer_eased(lines, limit)
-            else:
-                self._set_aside(self._line_of(hold), hold, block)
+        for limit in tuple(line.blocked):
+            while holds := line.blocked.get(limit):
+                hold = holds[0]
+                if (block := self._block(hold)) is None:
+                    return hold
+                if block.limit == limit:
+                    break
+                self._set_aside(line, hold, block)
         return None
 
     def _first_ready(self, line: Line) -> Hold | None:
-        """Return the first message that waits only for a slot; set aside all before it."""
-        while line.ready:
-            if (hold := self._check(line)) is not None:
+        """Return the first message that waits only for a slot; set aside those that do not."""
+        unread = 0
+        while unread < len(line.ready):
+            hold = line.ready[unread]
+            if not hold.ready:
+                unread += 1
+            elif (block := self._block(hold)) is None:
                 return hold
-        return None
-
-    def _check(self, line: Line) -> Hold | None:
-        """Return the first message that waits only for a slot; set it aside if it does not."""
-        hold = line.ready[0]
-        if (block := self._block(hold)) is None:
-            return hold
-        self._set_aside(line, hold, block)
+            else:
+                self._set_aside(line, hold, block)
         return None
 
     def _set_aside(self, line: Line, hold: Hold, block: Block) -> None:
         self.remove(hold)
         line.set_aside(hold, block.limit)
-        blocked = self._peers[line.peers].blocked
-        blocked.setdefault(block.limit, OrderedDict())[hold] = None
+        self._track(line)
         self.aside += 1
         self._news.append((hold, block))
 
-    def _unblock(self, lines: _Lines, hold: Hold, limit: str) -> None:
-        """Remove a message from those that a limit holds back; the next may start as it might."""
-        holds, is_eased = lines.blocked[limit], limit in lines.eased
-        del holds[hold]
-        self._no_longer_eased(lines, limit)
-        if not holds:
-            del lines.blocked[limit]
-        elif is_eased:
-            self._ease(lines, limit)
 
-    def _ease(self, lines: _Lines, limit: str) -> None:
-        self._no_longer_eased(lines, limit)
-        line = self._line_of(next(iter(lines.blocked[limit])))
-        lines.eased[limit] = line
-        line.eased[limit] = None
-        self._track(line)
-
-    def _no_longer_eased(self, lines: _Lines, limit: str) -> None:
-        if (line := lines.eased.pop(limit, None)) is not None:
-            del line.eased[limit]
-            self._track(line)
+def _age(line: Line) -> float:
+    """Return the time of receipt of the oldest message among those that may come first."""
+    if not line.blocked:
+        return _received(line.ready[0])
+    return min(_received(holds[0]) for holds in (line.ready, *line.blocked.values()) if holds)
 
 
 def _received(hold: Hold) -> float:
     return hold.delivery.received_at
+
+
+def _type(hold: Hold) -> str:
+    return "" if (job := hold.run.job) is None else job.type.name

@@ -23,10 +23,7 @@ class Window:
     def __init__(self, capacity: Callable[[], int], per_s: float) -> None:
         self._capacity = capacity
         self._per_s = per_s
-        self._soon: deque[float] = deque()
-        """When the tokens were taken that were found to come back within `AHEAD_S`."""
-        self._later: deque[float] = deque()
-        """When those after them were taken."""
+        self._taken: deque[float] = deque()
 
     @property
     def capacity(self) -> int:
@@ -35,39 +32,37 @@ class Window:
 
     def out(self, now: float) -> int:
         """Return the number of tokens that are out."""
-        for taken in (self._soon, self._later):
-            while taken and taken[0] + self._per_s <= now:
-                taken.popleft()
-        return len(self._soon) + len(self._later)
+        while self._taken and self._taken[0] + self._per_s <= now:
+            self._taken.popleft()
+        return len(self._taken)
 
     def wait_s(self, now: float) -> float:
         """Return the seconds until a token is free: 0 if one is, infinite without any capacity."""
-        out = self.out(now)
-        over = out - self._capacity()
+        over = self.out(now) - self._capacity()
         if over < 0:
             return 0.0
-        if over >= out:
+        if over >= len(self._taken):
             return float("inf")
-        later = over - len(self._soon)
-        taken = self._soon[over] if later < 0 else self._later[later]
-        return taken + self._per_s - now
+        return self._taken[over] + self._per_s - now
 
     def ahead(self, now: float) -> int:
         """Return the number of tokens that are free, or will be within a second."""
         out = self.out(now)
-        while self._later and self._later[0] + self._per_s <= now + AHEAD_S:
-            self._soon.append(self._later.popleft())
-        return self._capacity() - out + len(self._soon)
+        back = 0
+        for taken in self._taken:
+            if taken + self._per_s > now + AHEAD_S:
+                break
+            back += 1
+        return self._capacity() - out + back
 
     def take(self, now: float) -> None:
         """Take a token, even if none is free."""
-        self._later.append(now)
+        self._taken.append(now)
 
     @property
     def last_back_at(self) -> float:
         """The time at which the last token that is out comes back; in the past if none is out."""
-        taken = self._later or self._soon
-        return taken[-1] + self._per_s if taken else float("-inf")
+        return self._taken[-1] + self._per_s if self._taken else float("-inf")
 
 
 class Endings:

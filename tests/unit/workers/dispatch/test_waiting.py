@@ -244,7 +244,6 @@ def test_what_may_not_start_is_counted_apart_until_it_may() -> None:
     assert waiting.news() == []
 
     blocks[first] = Block("b", 1, 1)  # one limit lets it through, another does not
-    waiting.ease("a")
     assert waiting.next(_always, _always) is None
     line = waiting.line(name)
     assert (line.held_back_by("a"), line.held_back_by("b"), line.held_back) == (1, 1, 2)
@@ -253,71 +252,9 @@ def test_what_may_not_start_is_counted_apart_until_it_may() -> None:
     waiting.lead(follower)
     assert waiting.next(_always, _always) is follower
     blocks.clear()
-    assert waiting.next(_always, _always) is None, "nothing has told that a limit has eased"
-    waiting.ease()
     assert waiting.next(_always, _always) is second
     assert waiting.take_all() == [first]
     assert (len(waiting), waiting.aside) == (0, 0)
-
-
-def test_a_limit_is_asked_again_only_once_it_has_eased() -> None:
-    asked: list[Hold] = []
-
-    def block(hold: Hold) -> Block:
-        asked.append(hold)
-        return Block(f"tenant#{hold.delivery.received_at}", 1, 1)
-
-    waiting = Waiting(_SPECS, Shares(()), block=block)
-    holds = [_hold(_SPECS[0].name, float(moment)) for moment in range(100)]
-    for hold in holds:
-        waiting.put(hold)
-    assert waiting.next(_always, _always) is None
-    assert asked == holds
-    for _ in range(10):
-        assert waiting.next(_always, _always) is None
-    assert asked == holds
-    waiting.ease("tenant#7.0")
-    for _ in range(10):
-        assert waiting.next(_always, _always) is None
-    assert asked == [*holds, holds[7]]
-    waiting.ease()
-    assert waiting.next(_always, _always) is None
-    assert len(asked) == 201
-
-
-def test_a_limit_that_eases_lets_the_oldest_start_of_all_queues_of_a_priority() -> None:
-    free = 0
-
-    def block(_hold: Hold) -> Block | None:
-        return None if free else Block("concurrency:app", 1, 1)
-
-    first, second = (spec.name for spec in _SPECS if spec.priority is Priority.LOW)
-    waiting = Waiting(_SPECS, Shares(()), block=block)
-    holds = [_hold(name, float(moment)) for moment, name in enumerate([second, first] * 3)]
-    for hold in holds:
-        waiting.put(hold)
-    started = []
-    for _ in holds:
-        free = 0
-        assert waiting.next(_always, _always) is None
-        free = 1
-        waiting.ease("concurrency:app")
-        started.append(waiting.next(_always, _always))
-    assert started == holds
-
-
-def test_a_message_starts_once_it_is_read_and_before_those_that_came_later() -> None:
-    waiting = Waiting(_SPECS, Shares(()))
-    name = _SPECS[0].name
-    holds = [_hold(name, float(moment)) for moment in range(4)]
-    holds[1].ready = False
-    for hold in holds:
-        waiting.put(hold)
-    assert waiting.startable(name) == 4
-    assert waiting.next(_always, _always) is holds[0]
-    holds[1].ready = True
-    waiting.read(holds[1])
-    assert [waiting.next(_always, _always) for _ in range(4)] == [*holds[1:], None]
 
 
 # --- guaranteed shares ---------------------------------------------------------------------------
@@ -460,26 +397,6 @@ def test_a_queue_whose_slots_come_free_is_owed_starts_again() -> None:
     choice.shares.finished(low)
     choice.offer(_LANES[0])
     assert choice.start() == low
-
-
-def test_a_queue_with_long_jobs_does_not_starve_its_peers() -> None:
-    shares = Shares(_SPECS, slots=20)
-    waiting = Waiting(_SPECS, shares)
-    critical, *_ = (spec.name for spec in _SPECS)
-    long, short = (spec.name for spec in _SPECS if spec.priority is Priority.LOW)
-    started: Counter[str] = Counter()
-    for moment in range(1000):
-        for name in (critical, long, short):
-            if not waiting.startable(name):
-                waiting.put(_hold(name, float(moment)))
-        hold = waiting.next(_always, _always)
-        assert hold is not None
-        shares.started(name := hold.delivery.queue.name)
-        started[name] += 1
-        if name != long:  # whose jobs never end
-            shares.finished(name)
-    assert started[long] == 3, "a tenth of the slots for both, rounded up, and one more"
-    assert started[short] >= 40
 
 
 def test_what_comes_and_goes_while_nothing_starts_takes_no_memory() -> None:
