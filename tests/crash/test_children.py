@@ -208,12 +208,13 @@ async def test_what_a_handler_started_is_killed_with_it(tmp_path: Path) -> None:
         await gone(int(pid))
 
 
-async def test_what_a_handler_raises_arrives_as_what_it_is() -> None:
+async def test_what_a_handler_raises_arrives_as_what_it_is(tmp_path: Path) -> None:
     bench = Bench()
     await bench.submit(isolated_app.failing, Work(text="no such thing"))
     await bench.submit(
         isolated_app.steering,
-        *(Work(text=text) for text in ("discard", "do-not-retry", "later", "exit")),
+        *(Work(text=text) for text in ("discard", "do-not-retry", "exit")),
+        Work(text="later", path=tmp_path / "said"),
     )
     async with bench.working():
         [discarded] = await bench.happens(JobDiscarded)

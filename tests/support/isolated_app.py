@@ -138,13 +138,14 @@ def failing(work: Work) -> None:
 
 
 @_queue.job("steering", isolation="process")
-def steering(work: Work, ctx: JobContext) -> None:
+def steering(work: Work) -> None:
     match work.text:
         case "discard":
             raise Discard("not needed")
         case "do-not-retry":
             raise DoNotRetry("hopeless")
-        case "later" if ctx.attempt == 1:
+        case "later" if work.path is not None and not work.path.exists():
+            work.say("asked for another run")
             raise RetryLater(after=timedelta(seconds=1), reason="not yet")
         case "exit":
             sys.exit("enough")
