@@ -87,7 +87,7 @@ async def surrounded(
         bounds: the limits, counted from the start of the attempt.
 
     Returns:
-        the handler's result; None if a layer has swallowed an exception.
+        the handler's result; None if a layer has swallowed the handler's exception.
 
     Raises:
         JobTimeout: a layer took too long.
