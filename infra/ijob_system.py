@@ -1,4 +1,4 @@
-"""What a system offers whether it is created in this stack or imported into it."""
+"""The face of a system, whether it is created in this stack or imported into it."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ _MAX_BUCKET_PREFIX = 35  # of S3's 63 characters: account and the longest region
 
 
 class Priority(StrEnum):
-    """How soon a job has to start. Iterates from the most to the least urgent."""
+    """The urgency of a job's start. Iterates from the most to the least urgent."""
 
     CRITICAL = "critical"
     HIGH = "high"

@@ -1,4 +1,4 @@
-"""What a job type takes from its queue, which a router's types know only once it is included."""
+"""A job type's priority and retry policy, which a router's types have once it is included."""
 
 from __future__ import annotations
 

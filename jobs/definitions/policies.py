@@ -1,4 +1,4 @@
-"""What applies to the types of an app: a type's own setting, or else the app's.
+"""Settings in force for the types of an app: a type's own, or else the app's.
 
 Users set these on `App` and on its types; workers, functions and clients read them here.
 """

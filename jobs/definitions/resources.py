@@ -215,7 +215,7 @@ class Resources:
 
 
 class Layers:
-    """What is entered around the attempts of one handler, in order.
+    """The generators entered around the attempts of one handler, in order.
 
     Attributes:
         outer: entered in the event loop.

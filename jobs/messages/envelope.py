@@ -63,7 +63,7 @@ class UniqueBy(BaseModel):
 
 
 class Options(BaseModel):
-    """What the submitter overrode; everything else is the type's."""
+    """The options that the submitter overrode; all others are the type's."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 

@@ -1,4 +1,4 @@
-"""What the commands have in common: the app they are about, their options, their help."""
+"""Parts that the commands have in common: the app they are about, their options, their help."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ ATTRIBUTES = {
         "wait",
     ],
 }
-"""What completion shows after a dot: the calls and settings of users, and nothing of the rest."""
+"""The names that completion shows after a dot: the calls and settings of users alone."""
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)

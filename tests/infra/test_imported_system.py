@@ -154,7 +154,7 @@ def test_what_does_not_follow_from_the_app_is_refused_with_where_it_is() -> None
         with pytest.raises(AttributeError, match=f"an imported JobSystem has no {name}: .* stack"):
             getattr(system, name)
     with pytest.raises(AttributeError, match="object has no attribute 'tabel'"):
-        _ = system.tabel  # type: ignore[attr-defined]
+        _ = system.tabel  # type: ignore[attr-defined]  # mypy reports the misspelling as well
 
 
 def test_an_app_without_job_types_is_not_imported() -> None:

@@ -1,4 +1,4 @@
-"""What a life's apps open around attempts: a session of one attempt, and code around every one."""
+"""Sessions of single attempts, and code around every attempt, in the apps of a life."""
 
 from __future__ import annotations
 

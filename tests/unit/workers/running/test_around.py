@@ -52,7 +52,7 @@ class Session:
 
 
 class Told(list[str]):
-    """What happened, in order."""
+    """The things that happened, in order."""
 
     def scope(self, app: App, *, plain: bool = False) -> None:
         """Declare a pool, and a session for each attempt that tells how it was left."""
