@@ -9,7 +9,8 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from headgate.jobs.aws.connection import Connection, async_client
+from headgate.jobs.aws.connections.connection import Connection, async_client
+from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.aws.descriptions import (
     ENCRYPTION,
     EXPIRY,
@@ -19,7 +20,6 @@ from headgate.jobs.aws.descriptions import (
     table_properties,
     tags_of,
 )
-from headgate.jobs.aws.faults import naming
 from headgate.jobs.aws.queue_descriptions import (
     Attributes,
     QueueDescription,

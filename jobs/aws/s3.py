@@ -14,8 +14,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from headgate.jobs.aws.connection import Connection, async_client, async_session, blocking_client
-from headgate.jobs.aws.faults import naming
+from headgate.jobs.aws.connections.connection import (
+    Connection,
+    async_client,
+    async_session,
+    blocking_client,
+)
+from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.topology import Bucket
 from headgate.jobs.errors import ConfigurationError
 

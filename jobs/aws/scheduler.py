@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Self
 from botocore.exceptions import ClientError
 
 from headgate.jobs.aws import schedule_wire
-from headgate.jobs.aws.connection import (
+from headgate.jobs.aws.connections.connection import (
     Connection,
     ImmediateClient,
     async_client,
     async_session,
     blocking_client,
 )
-from headgate.jobs.aws.faults import naming
+from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import ScheduleSpec
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from headgate.jobs.aws.connection import Connection, blocking_client
-from headgate.jobs.aws.faults import naming
+from headgate.jobs.aws.connections.connection import Connection, blocking_client
+from headgate.jobs.aws.connections.faults import naming
 
 
 class SnsPublisher:

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 from botocore.utils import ContainerMetadataFetcher
 
-from headgate.jobs.aws import instance_role
+from headgate.jobs.aws.connections import instance_role
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.errors import CredentialsMissing, CredentialsNotConfigured

@@ -28,8 +28,8 @@ from botocore.httpsession import get_cert_path
 from botocore.parsers import ResponseParserError
 from yarl import URL
 
-from headgate.jobs.aws.connection import Connection, async_client, async_session
-from headgate.jobs.aws.faults import fault
+from headgate.jobs.aws.connections.connection import Connection, async_client, async_session
+from headgate.jobs.aws.connections.faults import fault
 from headgate.jobs.aws.sqs.lean_http import LeanCaller, Route, find_route, lean_caller
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.errors import CredentialsMissing, TransportError

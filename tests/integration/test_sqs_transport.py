@@ -295,7 +295,9 @@ async def test_without_aiobotocore_the_error_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "aiobotocore.session", None)
-    monkeypatch.delitem(sys.modules, "headgate.jobs.aws.late_credentials", raising=False)
+    monkeypatch.delitem(
+        sys.modules, "headgate.jobs.aws.connections.late_credentials", raising=False
+    )
     with pytest.raises(ConfigurationError, match=r"pip install 'headgate\[worker\]'"):
         await AsyncSqsTransport().start()
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from headgate.jobs.aws.connection import (
+from headgate.jobs.aws.connections.connection import (
     Connection,
     ImmediateClient,
     async_client,
     blocking_client,
 )
+from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.aws.dynamo import wire
 from headgate.jobs.aws.dynamo.attributes import Attributes
-from headgate.jobs.aws.faults import naming
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import Item, Key

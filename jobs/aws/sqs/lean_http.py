@@ -40,10 +40,10 @@ from botocore.utils import get_environ_proxies
 from pydantic_core import from_json, to_json
 from yarl import URL
 
-from headgate.jobs.aws import skew
-from headgate.jobs.aws.connection import Connection
-from headgate.jobs.aws.faults import FOREIGN, FOREIGN_AT_OPENING, fault
-from headgate.jobs.aws.retries import pause_s
+from headgate.jobs.aws.connections import skew
+from headgate.jobs.aws.connections.connection import Connection
+from headgate.jobs.aws.connections.faults import FOREIGN, FOREIGN_AT_OPENING, fault
+from headgate.jobs.aws.connections.retries import pause_s
 from headgate.jobs.aws.sqs.sigv4 import Credentials, Signer
 from headgate.jobs.aws.sqs.wire import Request
 from headgate.jobs.core.clock import Clock
@@ -167,9 +167,9 @@ async def lean_caller(
 class LeanCaller:
     """Makes SQS's calls, and raises the same errors as aiobotocore's client.
 
-    Throttling, 5xx and connection errors are tried again after a pause, by `jobs.aws.retries`. When
-    AWS doesn't accept a signature and its clock is minutes off ours, the request is signed once
-    more by AWS's clock, and so are those that follow.
+    Throttling, 5xx and connection errors are tried again after a pause, by
+    `jobs.aws.connections.retries`. When AWS doesn't accept a signature and its clock is minutes off
+    ours, the request is signed once more by AWS's clock, and so are those that follow.
 
     Each try is bounded as a whole by ``bound_s``, from when it has one of the ``pool`` connections:
     an answer that arrives byte by byte never exceeds a read timeout by its silence.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from headgate.jobs.aws.faults import fault, is_foreign
+from headgate.jobs.aws.connections.faults import fault, is_foreign
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import QueueMissing
 

@@ -22,8 +22,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from botocore import xform_name
 
-from headgate.jobs.aws.connection import Connection, async_client, async_session, blocking_client
-from headgate.jobs.aws.retries import tried
+from headgate.jobs.aws.connections.connection import (
+    Connection,
+    async_client,
+    async_session,
+    blocking_client,
+)
+from headgate.jobs.aws.connections.retries import tried
 from headgate.jobs.aws.sqs import wire
 from headgate.jobs.aws.sqs.request_log import Action, Ledger, Observer, RequestMade
 from headgate.jobs.core.clock import Clock, SystemClock
@@ -242,10 +247,10 @@ class SqsTransport:
     """SQS for synchronous code: `jobs.core.ports.BlockingTransport` and `BlockingReceiver`.
 
     Built on boto3, and safe to share between threads. It opens with its first call, so a process
-    may still fork after making one. Each call has three tries, of 10 s each, by `jobs.aws.retries`
-    rather than boto3, whose quota of retries would make every failed request of a long run raise; a
-    repeated send can leave a message twice. The arguments are `AsyncSqsTransport`'s, with a session
-    of boto3, and ``sleep``, which pauses between two tries.
+    may still fork after making one. Each call has three tries, of 10 s each, by
+    `jobs.aws.connections.retries` rather than boto3, whose quota of retries would make every failed
+    request of a long run raise; a repeated send can leave a message twice. The arguments are
+    `AsyncSqsTransport`'s, with a session of boto3, and ``sleep``, which pauses between two tries.
     """
 
     def __init__(
@@ -356,7 +361,7 @@ class SqsTransport:
 
 
 class _Caller(Protocol):
-    """Makes a call of SQS's; raises errors that `jobs.aws.faults` translates."""
+    """Makes a call of SQS's; raises errors that `jobs.aws.connections.faults` translates."""
 
     async def call(self, action: str, params: wire.Request) -> wire.Response: ...
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import headgate.jobs.aws.dynamo.table
 from headgate import App, AsyncClient, Client, Schedule
-from headgate.jobs.aws.connection import Connection, async_client, blocking_client
+from headgate.jobs.aws.connections.connection import Connection, async_client, blocking_client
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.errors import ConfigurationError
 from headgate.lambdas.consume import consumer

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from headgate.jobs.aws.faults import fault
+from headgate.jobs.aws.connections.faults import fault
 from headgate.jobs.aws.schedule_wire import (
     AwsPlace,
     create_request,

@@ -384,8 +384,8 @@ async def test_a_chain_of_jobs_nests_no_thread_and_no_call_per_level(
     await make(rig).submit(chain, Email(to="40"))
     assert rig.did == list(range(40, 0, -1))
     assert len(rig.told(JobCompleted)) == 41
-    # Pools add a few threads of their own, and tests before this one may leave some that are ending;
-    # a thread for each level would add 40.
+    # Pools add a few threads of their own, and tests before this one may leave some that are
+    # ending; a thread for each level would add 40.
     assert max(threads) - min(threads) < 20
 
 

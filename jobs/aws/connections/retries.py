@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from headgate.jobs.aws.faults import FOREIGN, fault
+from headgate.jobs.aws.connections.faults import FOREIGN, fault
 from headgate.jobs.errors import Throttled
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from botocore.retries import standard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.aws.faults import FOREIGN, fault
+from headgate.jobs.aws.connections.faults import FOREIGN, fault
 from headgate.jobs.errors import (
     AccessDenied,
     CredentialsMissing,

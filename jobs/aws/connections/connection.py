@@ -12,8 +12,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from headgate.jobs.aws.faults import FOREIGN_AT_OPENING, fault
-from headgate.jobs.aws.instance_role import expects_role, no_role_yet
+from headgate.jobs.aws.connections.faults import FOREIGN_AT_OPENING, fault
+from headgate.jobs.aws.connections.instance_role import expects_role, no_role_yet
 from headgate.jobs.core.immediate import immediate
 from headgate.jobs.errors import ConfigurationError
 
@@ -147,7 +147,7 @@ async def async_client(
     owner = session or async_session(connection.session)
     from aiobotocore.config import AioConfig
 
-    from headgate.jobs.aws.bounded import BoundedSession
+    from headgate.jobs.aws.connections.bounded import BoundedSession
 
     config = AioConfig(
         **connection.options(),
@@ -179,7 +179,7 @@ def async_session(given: Any = None) -> AioSession:
         ConfigurationError: aiobotocore is not installed.
     """
     try:
-        from headgate.jobs.aws.late_credentials import PatientSession
+        from headgate.jobs.aws.connections.late_credentials import PatientSession
     except ImportError as error:
         raise ConfigurationError(
             "talking to AWS from an event loop needs aiobotocore: pip install 'headgate[worker]'"

@@ -8,7 +8,7 @@ import pytest
 from aiobotocore.credentials import AioCredentials
 from botocore.exceptions import CredentialRetrievalError
 
-from headgate.jobs.aws.late_credentials import LOOK_UP_S, LateCredentials
+from headgate.jobs.aws.connections.late_credentials import LOOK_UP_S, LateCredentials
 
 pytestmark = pytest.mark.looptime
 

@@ -14,7 +14,7 @@ from typing import TypeGuard
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from headgate.jobs.aws import skew
+from headgate.jobs.aws.connections import skew
 from headgate.jobs.errors import (
     AccessDenied,
     BucketMissing,

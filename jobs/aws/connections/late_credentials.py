@@ -15,7 +15,7 @@ from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoCredentialsError
 
-from headgate.jobs.aws.instance_role import expects_role, no_role_yet
+from headgate.jobs.aws.connections.instance_role import expects_role, no_role_yet
 
 _log = logging.getLogger("headgate.aws")
 

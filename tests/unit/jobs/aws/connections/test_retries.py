@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.aws.retries import pause_s, tried
+from headgate.jobs.aws.connections.retries import pause_s, tried
 
 
 def refusal(code: str, status: int = 400) -> ClientError:

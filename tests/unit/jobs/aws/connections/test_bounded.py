@@ -9,7 +9,7 @@ import pytest
 from aiobotocore.httpsession import AIOHTTPSession
 from botocore.exceptions import ReadTimeoutError
 
-from headgate.jobs.aws.bounded import BoundedSession
+from headgate.jobs.aws.connections.bounded import BoundedSession
 
 pytestmark = pytest.mark.looptime
 

@@ -1,0 +1,1 @@
+"""What every service of AWS is reached by: connections, credentials, retries and faults."""
