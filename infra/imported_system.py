@@ -14,7 +14,7 @@ from constructs import Construct
 
 from headgate.infra.data.schedule_access import ScheduleAccess
 from headgate.infra.data.system_resources import SystemResources
-from headgate.infra.job_system_base import JobSystemBase
+from headgate.infra.ijob_system import IJobSystem
 from headgate.jobs.aws.queue_descriptions import (
     QueueDescription,
     failed_firings,
@@ -41,7 +41,7 @@ _MADE_ELSEWHERE: Mapping[str, str] = {
 """Attributes of a `JobSystem` that can't be derived from its app, with what they are."""
 
 
-class ImportedJobSystem(JobSystemBase):
+class ImportedJobSystem(IJobSystem):
     """A system that another stack creates; `JobSystem.from_app` returns it.
 
     It adds nothing to a template but what is granted.

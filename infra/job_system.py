@@ -31,7 +31,6 @@ from headgate.infra.functions.schedules import DeclaredSchedules
 from headgate.infra.functions.sweep import Sweep
 from headgate.infra.ijob_system import IJobSystem
 from headgate.infra.imported_system import ImportedJobSystem
-from headgate.infra.job_system_base import JobSystemBase
 from headgate.infra.monitoring.monitoring import Monitoring
 from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.aws.queue_descriptions import failed_firings, failed_sweeps
@@ -48,7 +47,7 @@ from headgate.jobs.deployment.triggers import has_bridge, has_schedules, schedul
 from headgate.jobs.errors import ConfigurationError
 
 
-class JobSystem(JobSystemBase):
+class JobSystem(IJobSystem):
     """An app's whole system on AWS: queues, a table, a bucket, schedules and their bridge.
 
     Args:

@@ -233,10 +233,10 @@ def _published() -> str:
 
 
 def _methods() -> str:
-    from headgate.infra.job_system_base import JobSystemBase  # the rest needs no CDK
+    from headgate.infra.ijob_system import IJobSystem  # the rest needs no CDK
 
     rows = []
-    for name, method in vars(JobSystemBase).items():
+    for name, method in vars(IJobSystem).items():
         if name.startswith("metric"):
             first = " ".join((inspect.getdoc(method) or "").partition("\n\n")[0].split())
             rows.append((f"`{name}({_parameters(method)})`", first.removeprefix("Return ")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,6 @@ from aws_cdk import aws_kms as kms
 from headgate import App, Priority
 from headgate.infra import IJobSystem, JobSystem, QueueSelection
 from headgate.infra.checks.nag import add_nag
-from headgate.infra.imported_system import ImportedJobSystem
-from headgate.infra.job_system_base import JobSystemBase
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
 from tests.infra.checks.test_nag import findings
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
@@ -149,7 +146,7 @@ def test_an_app_without_schedules_has_none_to_manage_and_no_failed_firings() -> 
 def test_what_does_not_follow_from_the_app_is_refused_with_where_it_is() -> None:
     system = imported(a_stack())
     created = JobSystem(a_stack(), "Jobs", app=everything(), deployment=ELSEWHERE)
-    own = {name for name in dir(created) if not name.startswith("_")} - set(dir(JobSystemBase))
+    own = {name for name in dir(created) if not name.startswith("_")} - set(dir(IJobSystem))
     for name in own - {"app", "from_app"}:
         with pytest.raises(AttributeError, match=f"an imported JobSystem has no {name}: .* stack"):
             getattr(system, name)
@@ -167,29 +164,6 @@ def test_a_key_of_another_region_is_refused() -> None:
     key = kms.Key.from_key_arn(stack, "Key", KEY)
     with pytest.raises(ConfigurationError, match=f"key is in {REGION}, and the system in ap-south"):
         imported(stack, region=FAR["region"], encryption_key=key)
-
-
-# --- one interface -------------------------------------------------------------------------------
-
-
-def public(kind: type) -> set[str]:
-    ours = [each for each in kind.mro() if each.__module__.startswith("headgate")]
-    return {name for each in ours for name in vars(each) if not name.startswith("_")}
-
-
-def test_both_kinds_of_system_have_what_the_interface_has_with_the_same_parameters() -> None:
-    assert public(IJobSystem) == public(JobSystemBase) | {"app"}
-    assert public(ImportedJobSystem) == public(JobSystemBase)
-    for name in public(JobSystemBase):
-        ours, declared = getattr(JobSystemBase, name), getattr(IJobSystem, name)
-        if not isinstance(ours, property):
-            assert [
-                (each.name, each.kind, each.annotation)
-                for each in inspect.signature(ours).parameters.values()
-            ] == [
-                (each.name, each.kind, each.annotation)
-                for each in inspect.signature(declared).parameters.values()
-            ]
 
 
 # --- queues --------------------------------------------------------------------------------------
@@ -226,7 +200,6 @@ def test_a_queue_that_the_app_lacks_is_answered_with_the_nearest(system: IJobSys
 
 
 def test_queues_are_cdk_s_own_and_can_be_used_as_such(system: IJobSystem) -> None:
-    assert isinstance(system, JobSystemBase)
     stack = cdk.Stack.of(system)
     metric = system.queue("mail").metric_approximate_number_of_messages_visible()
     assert metric.namespace == "AWS/SQS"
