@@ -19,7 +19,7 @@ from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
 from headgate.jobs.definitions.policies import keeps_records
-from headgate.jobs.execution.call import Around, Means
+from headgate.jobs.execution.call import Means, OpenSpan
 from headgate.jobs.execution.claimed_call import needs_claims
 from headgate.jobs.execution.claims import Claims
 from headgate.jobs.execution.run import Executor
@@ -59,7 +59,7 @@ class Parts:
         services: the worker's services.
         settings: the worker's settings, such as its concurrency and queues.
         backend: gives them AWS and the time, open; it is left open.
-        around: entered around each call of a handler.
+        open_span: opens a span for each call of a handler.
 
     Raises:
         ConfigurationError: the app has no queue of the settings' priorities.
@@ -72,7 +72,7 @@ class Parts:
         settings: WorkerSettings,
         backend: AsyncBackend,
         *,
-        around: Around,
+        open_span: OpenSpan,
     ) -> None:
         app, clock, events = services.app, services.clock, services.events
         ports = backend.async_ports
@@ -105,7 +105,7 @@ class Parts:
             store=ports.store,
             call_blocking=self.threads,
             call_isolated=self.children.call if self.children is not None else None,
-            around=around,
+            open_span=open_span,
             claims=Claims(table, owner=services.name, clock=clock) if table is not None else None,
         )
         self._run_and_receive(services, ports.transport, queues)

@@ -11,7 +11,7 @@ from headgate.jobs.core.backend import AsyncBackend
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.execution.call import Around, nothing_around
+from headgate.jobs.execution.call import OpenSpan, no_span
 from headgate.workers.configuration import DEFAULTS, WorkerSettings
 from headgate.workers.parts import Parts
 from headgate.workers.services import Services, made_up_name
@@ -25,7 +25,7 @@ class Worker:
         app: its handlers are loaded here.
         backend: gives it AWS and the time, open; it is left open.
         settings: the worker's settings, such as its concurrency and queues.
-        around: entered around each call of a handler.
+        open_span: opens a span for each call of a handler.
         name: the worker's unique name in records and leases; None generates one.
         events: receives all events.
 
@@ -41,7 +41,7 @@ class Worker:
         backend: AsyncBackend,
         settings: WorkerSettings = DEFAULTS,
         *,
-        around: Around = nothing_around,
+        open_span: OpenSpan = no_span,
         name: str | None = None,
         events: Events | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class Worker:
         self._begun = False
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._parts = Parts(services, settings, backend, around=around)
+        self._parts = Parts(services, settings, backend, open_span=open_span)
 
     @property
     def is_stuck(self) -> bool:

@@ -44,14 +44,14 @@ CallIsolated = Callable[[Job, str, JobContext], Awaitable[Any]]
 handler's signal, `Stopped`, `JobTimeout`, `ChildFailed` or `ChildDied`; when cancelled, it ends the
 process."""
 
-Around = Callable[[Job, Delivery], AbstractContextManager[None]]
-"""Entered around each call of a handler, in the context that the handler sees."""
+OpenSpan = Callable[[Job, Delivery], AbstractContextManager[None]]
+"""Opens a span, as of OpenTelemetry, for a call of a handler, which sees it as the current one."""
 
 Settled = Callable[[Outcome], Awaitable[Outcome]]
 """Makes a handler's outcome durable, and returns the outcome that counts."""
 
 
-def nothing_around(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
+def no_span(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
     """Return a context manager that does nothing."""
     return nullcontext()
 
@@ -67,7 +67,7 @@ class Means:
     call_blocking: CallBlocking = asyncio.to_thread
     call_isolated: CallIsolated | None = None
     """For ``isolation="process"``; if None, such handlers run like all others."""
-    around: Around = nothing_around
+    open_span: OpenSpan = no_span
     send: Send | None = None
     """Sends the jobs that handlers submit; if None, handlers can't submit any."""
     store: ObjectStore | None = None
@@ -170,7 +170,7 @@ class HandlerCall:
         self._task = task = asyncio.current_task()
         here = current_job.set(self._ctx)
         try:
-            with self._means.around(self._job, self._delivery):
+            with self._means.open_span(self._job, self._delivery):
                 result = await self._surrounded()
             return Done(result=result)
         except asyncio.CancelledError as error:

@@ -35,7 +35,7 @@ _NO_FAULT = (RetryLater, Discard)
 
 
 class Tracing:
-    """Opens a span around each call of a handler; pass `around` to `jobs.execution.call.Means`.
+    """Opens a span around each call of a handler; pass `open_span` to `jobs.execution.call.Means`.
 
     Args:
         provider: the provider of the tracer; None takes the process's own.
@@ -45,7 +45,7 @@ class Tracing:
         self._tracer = get_tracer("headgate", tracer_provider=provider)
 
     @contextmanager
-    def around(self, job: Job, delivery: Delivery) -> Iterator[None]:
+    def open_span(self, job: Job, delivery: Delivery) -> Iterator[None]:
         """Open a span for one attempt, current while the handler runs."""
         span = self._tracer.start_as_current_span(
             f"process {delivery.queue.name}",

@@ -21,7 +21,7 @@ from headgate.jobs.core.events import Events, Subscriber
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import QueuesMissing
-from headgate.jobs.execution.call import Around, nothing_around
+from headgate.jobs.execution.call import OpenSpan, no_span
 from headgate.workers.configuration import UNWATCHED, ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
 from headgate.workers.process.exit_codes import (
@@ -76,7 +76,7 @@ async def work(
             AsyncAwsBackend(app.topology, account=surroundings.account, connections=connections)
         )
         events = Events(*subscribers)
-        worker = Worker(app, backend, settings, events=events, around=_around())
+        worker = Worker(app, backend, settings, events=events, open_span=_open_span())
         place = leash.place if leash is not None else 1
         await stack.enter_async_context(
             watched(app, worker, events, watching, settings, place=place)
@@ -145,13 +145,13 @@ class _Stop:
         _log.info("receives under way are awaited, so that nothing they bring stays hidden")
 
 
-def _around() -> Around:
-    """Return a span around each handler if the process uses OpenTelemetry, else a no-op."""
+def _open_span() -> OpenSpan:
+    """Return what opens spans if the process uses OpenTelemetry, else a no-op."""
     if "opentelemetry.trace" not in sys.modules:
-        return nothing_around
+        return no_span
     from headgate.workers.observability.tracing import Tracing
 
-    return Tracing().around
+    return Tracing().open_span
 
 
 def _protection(

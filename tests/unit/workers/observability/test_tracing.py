@@ -28,7 +28,7 @@ class _Traced(Harness):
 
     def _executor(self, resources: OpenResources) -> Executor:
         executor = super()._executor(resources)
-        executor.means.around = self._tracing.around
+        executor.means.open_span = self._tracing.open_span
         return executor
 
 
