@@ -31,7 +31,7 @@ async def test_a_hook_of_one_type_hears_nothing_of_another() -> None:
     async def quiet(_note: Note) -> None: ...
 
     @loud.on_complete
-    def _(event: JobCompleted) -> None:
+    async def _(event: JobCompleted) -> None:  # a thread's time would not be the test's
         heard.append(event.job_type)
 
     rig = Rig(app)
