@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from operator import attrgetter
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
@@ -20,16 +19,15 @@ from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.large_payloads import Storing, check_sizes
 from headgate.jobs.client.preparing import Preparing
 from headgate.jobs.client.schedules import AsyncSchedules
+from headgate.jobs.client.shared_requests import SharedRequests
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submission_records import AsyncRegister
 from headgate.jobs.client.turns import Turns
 from headgate.jobs.core.backend import AsyncBackend, check_alone
-from headgate.jobs.core.batcher import Batcher
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.settings import Settings
-from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.submit_options import SubmitOptions
@@ -103,13 +101,15 @@ class AsyncClient:
         self._is_open = self._own_backend is None
         # With a fallback, submitters need not wait for an outage to end.
         insist = ports.pacing.insist and not (kept_in or fallback or self._paused)
-        self._pacing = replace(ports.pacing, insist=insist)
         self._storing = Storing(
             ports.transport,
             ports.store,
             concurrency=self._concurrency,
             limit=app.max_message_bytes,
             paused=self._paused,
+        )
+        self._requests = SharedRequests(
+            self._storing.send, pacing=replace(ports.pacing, insist=insist), rng=ports.rng
         )
         self._delayed = DelayedJobs(ports.scheduler, lambda: app.topology, ports.clock)
         self._register = AsyncRegister(
@@ -126,7 +126,6 @@ class AsyncClient:
             store=ports.store,
         )
         self._sending: set[asyncio.Future[Submission]] = set()
-        self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
         self._preparing = Preparing(app)
         self._turns = Turns()
         self._engine = SubmissionEngine(
@@ -141,19 +140,6 @@ class AsyncClient:
             paused=self._paused,
         )
         self._engine.fallback = self._fallback = self._make_fallback(kept_in, fallback)
-        self.schedules: AsyncSchedules[AsyncJobHandle[Any]] = AsyncSchedules(
-            app,
-            ports.scheduler,
-            self._engine.send,
-            self.handle,
-            self._delayed,
-            ports.clock,
-            concurrency=self._concurrency,
-            sleep=ports.sleep,
-            rng=ports.rng,
-        )
-        """The app's schedules, and the jobs that wait in one; see
-        `jobs.client.schedules.Schedules`."""
 
     async def __aenter__(self) -> Self:
         if self._own_backend is not None:
@@ -178,7 +164,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Send the waiting jobs, then close everything that this client opened. Idempotent."""
         await self._preparing.all_over()
-        await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+        await self._requests.drain()
         await self._turns.all_over()
         if self._sending:
             await asyncio.wait(self._sending)
@@ -190,6 +176,22 @@ class AsyncClient:
     async def _close_backend(self) -> None:
         if self._own_backend is not None:
             await self._own_backend.close()
+
+    @cached_property
+    def schedules(self) -> AsyncSchedules[AsyncJobHandle[Any]]:
+        """The app's schedules, and the jobs that wait in one; see
+        `jobs.client.schedules.Schedules`."""
+        return AsyncSchedules(
+            self._app,
+            self._ports.scheduler,
+            self._engine.send,
+            self.handle,
+            self._delayed,
+            self._clock,
+            concurrency=self._concurrency,
+            sleep=self._ports.sleep,
+            rng=self._ports.rng,
+        )
 
     @overload
     async def submit(self, job: NewJob[R]) -> AsyncJobHandle[R]: ...
@@ -296,10 +298,8 @@ class AsyncClient:
     async def _send_together(
         self, submissions: Sequence[Submission]
     ) -> Sequence[TransportError | None]:
-        """Send jobs in requests that concurrent calls share; return each one's error, or None."""
-        pending = [self._batcher(each.queue).put(each.message) for each in submissions]
-        await asyncio.wait(pending)
-        return [_error_of(future) for future in pending]
+        self._check_open()
+        return await self._requests.send(submissions)
 
     def _make_fallback(
         self, spool: Spool | None, fallback: FallbackName | None
@@ -330,34 +330,12 @@ class AsyncClient:
     async def _send_now(
         self, queue: str, messages: Sequence[OutgoingMessage]
     ) -> list[EntryFailure]:
-        return await self._opened().send(queue, messages)
+        self._check_open()
+        return await self._storing.send(queue, messages)
 
     async def _unschedule(self, job_id: str) -> bool:
         return self._app.long_delays and await self._delayed.cancel(job_id)
 
-    def _batcher(self, spec: QueueSpec) -> Batcher[OutgoingMessage]:
-        queue = spec.name
-        if (batcher := self._batchers.get(queue)) is None:
-            batcher = Batcher(
-                partial(self._opened().send, queue),
-                pacing=self._pacing,
-                eager=lambda: not self._batchers[queue].busy,
-                size_of=attrgetter("size"),
-                lane_of=lane_of,
-                name=f"headgate-submit-{queue}",
-                rng=self._ports.rng,
-            )
-            self._batchers[queue] = batcher
-        return batcher
-
-    def _opened(self) -> Storing:
+    def _check_open(self) -> None:
         if not self._is_open:
             raise ConfigurationError("AsyncClient is not open: use it in `async with`")
-        return self._storing
-
-
-def _error_of(future: asyncio.Future[None]) -> TransportError | None:
-    error = future.exception()
-    if error is None or isinstance(error, TransportError):
-        return error
-    raise error

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from headgate.jobs.core.ports import Item
-from headgate.jobs.execution.outcome import LastFailure, Reason
+from headgate.jobs.execution.outcome import Attempt, LastFailure, Reason
 from headgate.jobs.records.items import Mark, deliveries_of
 from headgate.jobs.records.lives import Fate
 
@@ -96,6 +96,21 @@ class History:
     def begun(self) -> bool:
         """True if the handler was called in one of the deliveries."""
         return self.failures + self.crashes + self.doubts + self.halted > 0
+
+    def applied_to(self, attempt: Attempt, *, used: int) -> Attempt:
+        """Return a delivery's attempt with what these records tell; ``used`` is as in `number`."""
+        return replace(
+            attempt,
+            number=self.number(used),
+            begun=used > 0 or self.begun,
+            failures=used + self.failures,
+            last_failure=self.last_failure,
+            crashes=self.recent_crashes,
+            crashes_ever=self.crashes,
+            fatal_crash=self.fatal_crash,
+            suspicions=self.suspicions,
+            unexplained=self.unexplained,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,19 +195,7 @@ class Run:
         """
         if (job := self.job) is None:
             return
-        used = job.envelope.attempts_used
-        attempt = replace(
-            job.attempt,
-            number=past.number(used),
-            begun=used > 0 or past.begun,
-            failures=used + past.failures,
-            last_failure=past.last_failure,
-            crashes=past.recent_crashes,
-            crashes_ever=past.crashes,
-            fatal_crash=past.fatal_crash,
-            suspicions=past.suspicions,
-            unexplained=past.unexplained,
-        )
+        attempt = past.applied_to(job.attempt, used=job.envelope.attempts_used)
         self.beats = beats
         self._unread = False
         self._take(replace(job, attempt=attempt))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, Unpack, overload
 
@@ -28,12 +27,12 @@ from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.envelope import Envelope, new_job_id
 from headgate.jobs.messages.large_payloads import unpacked
-from headgate.jobs.schedules.delayed_job import PREFIX
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.inspection import StoredMessage, Submitted, submitted
+from headgate.jobs.testing.next_message import NextMessage
 from headgate.jobs.testing.remembering import Remembering
 from headgate.jobs.testing.settling import settled
 
@@ -89,6 +88,7 @@ class Harness:
             events=self._hub,
             store=self.store,
         )
+        self._next = NextMessage(app, self.sqs, self.scheduler, self.clock)
         self._received: dict[str, tuple[Envelope, int]] = {}
         """Each job as it was last received, with its receive count, by the job's id."""
         self._hooked = 0
@@ -275,7 +275,7 @@ class Harness:
             self.app, self.table, self.store, clock=self.clock, events=self._hub
         )
         for _ in range(max_runs):
-            if not (taken := await self._take()):
+            if (taken := await self._next.take()) is None:
                 return
             spec, message = taken
             if (envelope := self._envelope(spec, message)) is not None:
@@ -301,29 +301,6 @@ class Harness:
             for hook in hooks_of(self.app, event):
                 if inspect.isawaitable(result := hook(event)):
                     await result
-
-    async def _take(self) -> tuple[QueueSpec, ReceivedMessage] | None:
-        """Take the next job by priority, moving the clock if necessary; None if all is empty."""
-        queues = sorted(self.app.topology.queues, key=lambda spec: spec.priority.rank)
-        while True:
-            for spec in queues:
-                if received := await self.sqs.receive(spec.name, limit=1, wait_s=0):
-                    return spec, received[0]
-            if not (due := self._next_due(queues)):
-                return None
-            self.clock.advance(due)
-
-    def _next_due(self, queues: Iterable[QueueSpec]) -> float:
-        """Return the seconds until a hidden message shows or a delayed job is sent; 0 for never."""
-        waits = [
-            (message.visible_at - self.clock.now()).total_seconds()
-            for spec in queues
-            for message in self.sqs.messages(spec.name)
-            if message.visible_at is not None
-        ]
-        if (delayed := self.scheduler.next_due(PREFIX)) is not None:
-            waits.append((delayed - self.clock.now()).total_seconds())
-        return min(waits, default=0.0)
 
     def _envelope(self, spec: QueueSpec, message: ReceivedMessage) -> Envelope | None:
         """Return a message's job, with its payload wherever that is; None if it isn't a job."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.imports import PACKAGES, circles, module_graph, package_graph
-from tests.architecture.measure import asks, largest_folders, measures
+from tests.architecture.measure import Piece, Sources, asks, largest_folders, measures
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,6 +109,17 @@ def test_an_init_is_no_module_of_a_folder(tree: Path) -> None:
 )
 def test_a_question_is_told_by_its_first_word(docstring: str, asking: bool) -> None:
     assert asks(docstring) is asking
+
+
+def beyond(pieces: list[Piece], most: int) -> list[str]:
+    return [str(piece) for piece in pieces if piece.lines > most]
+
+
+def test_no_body_class_or_file_of_this_tree_is_larger_than_its_bound() -> None:
+    sources = Sources(ROOT)
+    assert beyond(sources.bodies, 60) == []
+    assert beyond(sources.classes, 300) == []
+    assert beyond(sources.files, 400) == []
 
 
 def test_the_command_measures_this_tree() -> None:

@@ -1,0 +1,67 @@
+"""Requests to SQS that concurrent calls of an asynchronous client share."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from operator import attrgetter
+
+from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.errors import TransportError
+from headgate.jobs.messages.outgoing import lane_of
+from headgate.jobs.submission.prepare import Submission
+
+
+class SharedRequests:
+    """Sends jobs with those of other calls: a batcher for each queue.
+
+    Args:
+        send: sends one request's messages to a queue; returns the entries that failed.
+        pacing: the batching.
+        rng: spreads pauses.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]],
+        *,
+        pacing: Pacing,
+        rng: random.Random,
+    ) -> None:
+        self._send = send
+        self._pacing = pacing
+        self._rng = rng
+        self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
+
+    async def send(self, submissions: Sequence[Submission]) -> list[TransportError | None]:
+        """Send jobs; return each one's error, or None if SQS has it."""
+        pending = [self._batcher(each.queue.name).put(each.message) for each in submissions]
+        await asyncio.wait(pending)
+        return [_error_of(future) for future in pending]
+
+    async def drain(self) -> None:
+        """Send all that waits."""
+        await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
+
+    def _batcher(self, queue: str) -> Batcher[OutgoingMessage]:
+        if (batcher := self._batchers.get(queue)) is None:
+            self._batchers[queue] = batcher = Batcher(
+                partial(self._send, queue),
+                pacing=self._pacing,
+                eager=lambda: not self._batchers[queue].busy,
+                size_of=attrgetter("size"),
+                lane_of=lane_of,
+                name=f"headgate-submit-{queue}",
+                rng=self._rng,
+            )
+        return batcher
+
+
+def _error_of(future: asyncio.Future[None]) -> TransportError | None:
+    error = future.exception()
+    if error is None or isinstance(error, TransportError):
+        return error
+    raise error

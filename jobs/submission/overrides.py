@@ -1,0 +1,202 @@
+"""The options of one submission, checked: what each of `SubmitOptions` comes to.
+
+All refusals name the job's type and say what to write.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, QueueSpec, Topology
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
+from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.uniqueness import Unique, unique_by
+from headgate.jobs.errors import DelayInvalid, OptionInvalid, UnknownQueue, did_you_mean
+from headgate.jobs.messages.envelope import Options, UniqueBy
+from headgate.jobs.messages.outgoing import is_group_id
+from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.json_values import is_utf8
+
+
+def check_names(job: JobType[Any, Any], overrides: SubmitOptions) -> None:
+    """Refuse options that no submission has."""
+    known = SubmitOptions.__annotations__
+    for name in overrides:
+        if name not in known:
+            raise OptionInvalid(
+                f"{job.name!r}: a submission has no option {name!r}: {did_you_mean(name, known)}"
+            )
+
+
+def queue_of(
+    job: JobType[Any, Any], topology: Topology, wanted: Priority | PriorityName | None
+) -> QueueSpec:
+    """Return the queue of the job's group for the wanted priority, or for the type's own."""
+    try:
+        return topology.queue(job.queue, _priority(job, wanted))
+    except UnknownQueue as error:
+        raise UnknownQueue(f"{job.name!r}: {error}") from error
+
+
+def _priority(job: JobType[Any, Any], wanted: Priority | PriorityName | None) -> Priority:
+    try:
+        return job.priority if wanted is None else Priority(wanted)
+    except ValueError as error:
+        raise OptionInvalid(
+            f"{job.name!r}: {wanted!r} is no priority; there are {', '.join(Priority)}"
+        ) from error
+
+
+def due_time(
+    app: App, job: JobType[Any, Any], overrides: SubmitOptions, queue: QueueSpec, now: datetime
+) -> datetime | None:
+    """Return the time at which the job is due; None for at once."""
+    delay, at = overrides.get("delay"), overrides.get("at")
+    if delay is not None and at is not None:
+        raise DelayInvalid(f"{job.name!r}: give delay or at, not both")
+    if at is not None:
+        delay = _until(job, at, now)
+    if delay is None:
+        return None
+    delay = duration(f"{job.name!r}: delay", delay, error=DelayInvalid)
+    if not app.long_delays and (delay > MAX_DELAY or (delay and queue.fifo)):
+        raise DelayInvalid(
+            f"{job.name!r}: a delay of {delay} on {queue.name!r} takes a one-time schedule, since "
+            f"SQS itself delays by {MAX_DELAY} at most, and no single message of a FIFO queue; the "
+            f"app {app.name!r} is declared with long_delays=False"
+        )
+    try:
+        # Rounded up, so that it never runs early.
+        return now + timedelta(seconds=math.ceil(delay.total_seconds())) if delay else None
+    except OverflowError as error:
+        raise DelayInvalid(f"{job.name!r}: a delay of {delay} ends after the year 9999") from error
+
+
+def delay_by_sqs(queue: QueueSpec, not_before: datetime | None, now: datetime) -> int:
+    """Return the seconds that SQS itself delays; 0 also if a one-time schedule holds the job."""
+    if not_before is None or queue.fifo or not_before - now > MAX_DELAY:
+        return 0
+    return int((not_before - now).total_seconds())
+
+
+def _until(job: JobType[Any, Any], at: datetime, now: datetime) -> timedelta:
+    if not isinstance(at, datetime):
+        raise DelayInvalid(
+            f"{job.name!r}: at must be a datetime, got {at!r}: write datetime(..., tzinfo=UTC)"
+        )
+    if at.utcoffset() is None:
+        raise DelayInvalid(
+            f"{job.name!r}: at={at.isoformat()} has no time zone, so it could mean "
+            "any of 24 hours: write datetime(..., tzinfo=UTC)"
+        )
+    return max(timedelta(0), at - now)  # aware times of different zones subtract correctly
+
+
+def tenant_of(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | None:
+    """Return the tenant, its name checked."""
+    if tenant is None:
+        return None
+    named = tenant if isinstance(tenant, Tenant) else Tenant(org=tenant)
+    if not is_group_id(named.org):
+        raise OptionInvalid(
+            f"{job.name!r}: tenant must be 1 to 128 ASCII characters without spaces (it becomes "
+            f"SQS's MessageGroupId), got {named.org!r}"
+        )
+    workspace: object = named.workspace
+    if workspace is not None and not (isinstance(workspace, str) and is_utf8(workspace)):
+        raise OptionInvalid(
+            f"{job.name!r}: the tenant's workspace must be a text, got {workspace!r}"
+        )
+    return named
+
+
+def fifo_group(
+    job: JobType[Any, Any],
+    payload: Any,
+    overrides: SubmitOptions,
+    queue: QueueSpec,
+    tenant: str | None,
+) -> str | None:
+    """Return the message group of a job on a FIFO queue; None on any other."""
+    given = overrides.get("group")
+    if not queue.fifo:
+        if given is not None:
+            raise OptionInvalid(
+                f"{job.name!r}: group orders the jobs of a FIFO queue, and {queue.name!r} is none"
+            )
+        return None
+    group = given
+    if given is None:
+        group = job.group_by(payload) if job.group_by else tenant
+    if not is_group_id(group):
+        raise OptionInvalid(
+            f"{job.name!r}: {queue.name!r} is FIFO, so each job needs a group, of 1 to 128 ASCII "
+            f"characters without spaces, got {group!r}: submit with group=..., or declare the type "
+            "with group_by=..."
+        )
+    return group
+
+
+def options_of(
+    job: JobType[Any, Any], overrides: SubmitOptions, queue: QueueSpec, unique: UniqueBy | None
+) -> Options | None:
+    """Return the options that the envelope keeps for the worker; None if there are none."""
+    attempts, timeout = overrides.get("max_attempts"), overrides.get("timeout")
+    if attempts is None and timeout is None and unique is None:
+        return None
+    if attempts is not None:
+        _check_attempts(job, attempts, queue)
+    return Options(
+        attempts=attempts,
+        timeout_s=None if timeout is None else _timeout_s(job, timeout),
+        unique=unique,
+    )
+
+
+def unique_of(
+    job: JobType[Any, Any],
+    payload: Any,
+    dumped: Any,
+    overrides: SubmitOptions,
+    tenant: Tenant | None,
+) -> UniqueBy | None:
+    """Return the uniqueness key of the job by its submission, or by its type; None: neither."""
+    unique = overrides.get("unique")
+    if unique is False:
+        return None
+    if not isinstance(unique, Unique | None):
+        raise OptionInvalid(
+            f"{job.name!r}: unique must be a Unique or False, got {unique!r}: write "
+            "unique=Unique(within=timedelta(hours=1))"
+        )
+    chosen = unique or job.unique
+    if chosen is None:
+        return None
+    try:
+        return unique_by(chosen, job.name, payload, dumped, tenant)
+    except OptionInvalid as error:
+        raise OptionInvalid(f"{job.name!r}: {error}") from error
+
+
+def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) -> None:
+    if not isinstance(attempts, int) or isinstance(attempts, bool):
+        raise OptionInvalid(f"{job.name!r}: max_attempts must be a whole number, got {attempts!r}")
+    if not 1 <= attempts < queue.max_receive_count:
+        raise OptionInvalid(
+            f"{job.name!r}: max_attempts must lie between 1 and {queue.max_receive_count - 1}, got "
+            f"{attempts}: SQS itself dead-letters a message after {queue.max_receive_count} "
+            "receives"
+        )
+
+
+def _timeout_s(job: JobType[Any, Any], timeout: Duration) -> float:
+    length = duration(f"{job.name!r}: timeout", timeout, positive=True, error=OptionInvalid)
+    if length > LONGEST_TIMEOUT:
+        raise OptionInvalid(
+            f"{job.name!r}: timeout must be at most {LONGEST_TIMEOUT}, got {length}"
+        )
+    return length.total_seconds()
