@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from headgate.jobs.core.ports import Scheduler, Transport
+from headgate.jobs.core.ports import AsyncScheduler, AsyncTransport
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor, Run
@@ -64,11 +64,11 @@ class InvocationBatch:
     def __init__(
         self,
         executor: Executor,
-        transport: Transport,
+        transport: AsyncTransport,
         times: Timetable,
         *,
         concurrency: int,
-        scheduler: Scheduler | None,
+        scheduler: AsyncScheduler | None,
         recorder: Recorder | None,
         cancelling: Cancelling | None,
         secure: Callable[[], None] = lambda: None,

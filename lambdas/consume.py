@@ -34,7 +34,7 @@ from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import Transport
+from headgate.jobs.core.ports import AsyncTransport
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records, load_handlers
@@ -322,7 +322,7 @@ class _Threads:
         return ThreadPoolExecutor(self._most, thread_name_prefix="headgate-job")
 
 
-async def _depth(transport: Transport, queue: str) -> int:
+async def _depth(transport: AsyncTransport, queue: str) -> int:
     try:
         async with asyncio.timeout(_DEPTH_S):
             return (await transport.depth(queue)).visible

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, SettlementFlushed
-from headgate.jobs.core.ports import Transport
+from headgate.jobs.core.ports import AsyncTransport
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.delivery import Delivery
@@ -39,7 +39,7 @@ class Deletes:
         events: receives an event for each request.
     """
 
-    def __init__(self, transport: Transport, *, clock: Clock, events: Events) -> None:
+    def __init__(self, transport: AsyncTransport, *, clock: Clock, events: Events) -> None:
         self._transport = transport
         self._clock = clock
         self._events = events

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.events import SettlementFlushed
-from headgate.jobs.core.ports import Scheduler, Transport, VisibilityChange
+from headgate.jobs.core.ports import AsyncScheduler, AsyncTransport, VisibilityChange
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.call import Means
 from headgate.jobs.execution.delivery import Delivery
@@ -57,11 +57,11 @@ class Invocation:
 
 def settler_of(
     means: Means,
-    transport: Transport,
+    transport: AsyncTransport,
     *,
     ends_at: float,
     eager: Callable[[], bool],
-    scheduler: Scheduler | None,
+    scheduler: AsyncScheduler | None,
 ) -> Settler[Run]:
     """Return the settler of one invocation.
 
@@ -95,7 +95,7 @@ class Surplus:
         ends_at: deadline on the event loop's time.
     """
 
-    def __init__(self, means: Means, transport: Transport, *, ends_at: float) -> None:
+    def __init__(self, means: Means, transport: AsyncTransport, *, ends_at: float) -> None:
         self._means = means
         self._transport = transport
         self._ends_at = ends_at

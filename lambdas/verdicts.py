@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from headgate.jobs.core.ports import Scheduler, Transport
+from headgate.jobs.core.ports import AsyncScheduler, AsyncTransport
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder
@@ -35,11 +35,11 @@ class Verdicts:
     def __init__(
         self,
         executor: Executor,
-        transport: Transport,
+        transport: AsyncTransport,
         *,
         settled_at: float,
         eager: Callable[[], bool],
-        scheduler: Scheduler | None,
+        scheduler: AsyncScheduler | None,
         recorder: Recorder | None,
     ) -> None:
         self._executor = executor

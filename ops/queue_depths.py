@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headgate.jobs.core.ports import QueueDepth, Transport
+from headgate.jobs.core.ports import AsyncTransport, QueueDepth
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.errors import QueueMissing
 
@@ -35,7 +35,7 @@ class Depths:
     """The names of queues that don't exist."""
 
 
-async def read_depths(topology: Topology, transport: Transport) -> Depths:
+async def read_depths(topology: Topology, transport: AsyncTransport) -> Depths:
     """Ask SQS for the depths of an app's queues, all at the same time.
 
     Raises:
@@ -53,7 +53,7 @@ async def read_depths(topology: Topology, transport: Transport) -> Depths:
     )
 
 
-async def _depth(transport: Transport, name: str) -> QueueDepth | None:
+async def _depth(transport: AsyncTransport, name: str) -> QueueDepth | None:
     try:
         return await transport.depth(name)
     except QueueMissing:

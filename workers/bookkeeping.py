@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from headgate.jobs.core.ports import ObjectStore, Table
+from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
 from headgate.jobs.definitions.policies import keeps_records, records_of
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.recording.recorder import Recorder
@@ -36,8 +36,8 @@ class Bookkeeping:
     def __init__(
         self,
         services: Services,
-        table: Table | None,
-        store: ObjectStore | None,
+        table: AsyncTable | None,
+        store: AsyncObjectStore | None,
         *,
         groups: set[str],
         on_cancelled: Callable[[], None],

@@ -14,7 +14,7 @@ from typing import Any
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.core.ports import OutgoingMessage, Table, Transport
+from headgate.jobs.core.ports import AsyncTable, AsyncTransport, OutgoingMessage
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
@@ -110,7 +110,9 @@ class Parts:
         )
         self._run_and_receive(services, ports.transport, queues)
 
-    def _admit(self, services: Services, table: Table | None, queues: Sequence[QueueSpec]) -> None:
+    def _admit(
+        self, services: Services, table: AsyncTable | None, queues: Sequence[QueueSpec]
+    ) -> None:
         """Make the parts that decide which messages start, and how many are received."""
         app, settings = self._app, self._settings
         self.gate = Gate(
@@ -159,7 +161,7 @@ class Parts:
         self.client = AsyncClient(self._app, events=services.events, backend=backend)
 
     def _run_and_receive(
-        self, services: Services, transport: Transport, queues: Sequence[QueueSpec]
+        self, services: Services, transport: AsyncTransport, queues: Sequence[QueueSpec]
     ) -> None:
         """Make the parts that run jobs, hold their messages, and receive more."""
         settings, clock, events = self._settings, services.clock, services.events
@@ -288,7 +290,7 @@ class Parts:
             self.pollers.notice()
 
 
-def _table_of(app: App, ports: AsyncPorts) -> Table | None:
+def _table_of(app: App, ports: AsyncPorts) -> AsyncTable | None:
     """Return the app's table, or None if nothing in the app needs one."""
     needed = keeps_records(app) or needs_table(app) or needs_claims(app)
     return ports.table if needed else None

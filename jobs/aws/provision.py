@@ -9,7 +9,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from headgate.jobs.aws.connections.connection import Connection, async_client
+from headgate.jobs.aws.connections.connection import Connection, async_aws_client
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.aws.descriptions import (
     ENCRYPTION,
@@ -54,17 +54,17 @@ async def provision(
             exists with other attributes.
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
-    async with async_client("sqs", connection) as sqs:
+    async with async_aws_client("sqs", connection) as sqs:
         for queue, dead_letters in pairs(topology):
             await _create_pair(sqs, topology, queue, dead_letters)
         for describe in (quarantine, failed_firings, failed_sweeps):
             other = describe(topology)
             await _create(sqs, topology, other.name, create_attributes(other))
     await create_table(topology.table_name, endpoint_url=endpoint_url, region=region)
-    async with async_client("dynamodb", connection) as dynamodb:
+    async with async_aws_client("dynamodb", connection) as dynamodb:
         await _protect_table(dynamodb, topology)
     await create_bucket(topology, endpoint_url=endpoint_url, region=region)
-    async with async_client("scheduler", connection) as scheduler:
+    async with async_aws_client("scheduler", connection) as scheduler:
         await _create_group(scheduler, topology)
 
 
@@ -78,7 +78,7 @@ async def create_table(
         TransportError: AWS could not be asked, or refused, or the table was not there in a minute.
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
-    async with async_client("dynamodb", connection) as dynamodb:
+    async with async_aws_client("dynamodb", connection) as dynamodb:
         with naming("dynamodb:CreateTable", name):
             await _create_table(dynamodb, name)
 
@@ -94,7 +94,7 @@ async def create_bucket(
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
     bucket = topology.bucket
-    async with async_client("sts", connection) as sts, async_client("s3", connection) as s3:
+    async with async_aws_client("sts", connection) as sts, async_aws_client("s3", connection) as s3:
         with naming("s3:CreateBucket", bucket.prefix):
             account = (await sts.get_caller_identity())["Account"]
             name = bucket.name_in(account, s3.meta.region_name)
@@ -111,7 +111,7 @@ async def delete_table(
         TransportError: AWS could not be asked, or refused, or the table was there after a minute.
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
-    async with async_client("dynamodb", connection) as dynamodb:
+    async with async_aws_client("dynamodb", connection) as dynamodb:
         with naming("dynamodb:DeleteTable", name):
             await _delete_table(dynamodb, name)
 

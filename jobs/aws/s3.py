@@ -1,4 +1,4 @@
-"""`jobs.core.ports.ObjectStore` on S3: `AsyncS3Store`, and `S3Store` for synchronous code.
+"""S3: `AsyncS3Store` is a `jobs.core.ports.AsyncObjectStore`, and `S3Store` a synchronous one.
 
 Both find the bucket's name when it is first needed: it contains the account, which AWS returns to
 anyone with credentials (sts:GetCallerIdentity takes no permission). Nothing is opened before that,
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from headgate.jobs.aws.connections.connection import (
     Connection,
-    async_client,
+    async_aws_client,
     async_session,
-    blocking_client,
+    aws_client,
 )
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.topology import Bucket
@@ -34,7 +34,7 @@ _READ_TIMEOUT_S = 10.0
 
 
 class AsyncS3Store:
-    """An app's bucket for an event loop: `jobs.core.ports.ObjectStore`.
+    """An app's bucket for an event loop: `jobs.core.ports.AsyncObjectStore`.
 
     ::
 
@@ -126,10 +126,10 @@ class AsyncS3Store:
             raise ConfigurationError("AsyncS3Store is not open: use it in `async with`")
         session = async_session(self._connection.session)
         async with AsyncExitStack() as stack:  # closed again if anything fails
-            s3 = await stack.enter_async_context(async_client("s3", self._connection, session))
+            s3 = await stack.enter_async_context(async_aws_client("s3", self._connection, session))
             name = self._bucket.name
             if name is None:
-                async with async_client("sts", self._connection, session) as sts:
+                async with async_aws_client("sts", self._connection, session) as sts:
                     with naming("sts:GetCallerIdentity", self._bucket.prefix):
                         account = (await sts.get_caller_identity())["Account"]
                 name = self._bucket.name_in(account, s3.meta.region_name)
@@ -138,7 +138,7 @@ class AsyncS3Store:
 
 
 class S3Store:
-    """An app's bucket for synchronous code: `jobs.core.ports.BlockingObjectStore`.
+    """An app's bucket for synchronous code: `jobs.core.ports.ObjectStore`.
 
     Safe to share between threads.
 
@@ -190,12 +190,12 @@ class S3Store:
     def _client(self) -> tuple[Any, str]:
         with self._opening:
             if self._opened is None:
-                s3 = blocking_client("s3", self._connection)
+                s3 = aws_client("s3", self._connection)
                 self._opened = s3, self._bucket.name or self._found(s3.meta.region_name)
             return self._opened
 
     def _found(self, region: str) -> str:
-        sts = blocking_client("sts", self._connection)
+        sts = aws_client("sts", self._connection)
         try:
             with naming("sts:GetCallerIdentity", self._bucket.prefix):
                 account = sts.get_caller_identity()["Account"]

@@ -1,4 +1,4 @@
-"""`jobs.core.ports.Scheduler` and `BlockingScheduler` on EventBridge Scheduler.
+"""`jobs.core.ports.AsyncScheduler` and `Scheduler` on EventBridge Scheduler.
 
 The calls of both are written once. They use names: STS is asked for the account, once; function,
 role and queues are the account's own, in the client's region. Both open with their first call,
@@ -20,9 +20,9 @@ from headgate.jobs.aws import schedule_wire
 from headgate.jobs.aws.connections.connection import (
     Connection,
     ImmediateClient,
-    async_client,
+    async_aws_client,
     async_session,
-    blocking_client,
+    aws_client,
 )
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.immediate import drive
@@ -110,7 +110,7 @@ class _Calls:
 
 
 class AsyncEventBridgeScheduler(_Calls):
-    """EventBridge Scheduler for an event loop: `jobs.core.ports.Scheduler`.
+    """EventBridge Scheduler for an event loop: `jobs.core.ports.AsyncScheduler`.
 
     ::
 
@@ -174,7 +174,7 @@ class AsyncEventBridgeScheduler(_Calls):
         session = async_session(self._connection.session)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
-                async_client("scheduler", self._connection, session)
+                async_aws_client("scheduler", self._connection, session)
             )
             place = await self._place(client, session)
             self._closing = stack.pop_all()
@@ -184,13 +184,13 @@ class AsyncEventBridgeScheduler(_Calls):
         region, partition = client.meta.region_name, client.meta.partition
         if self._account is not None:
             return schedule_wire.AwsPlace(partition=partition, account=self._account, region=region)
-        async with async_client("sts", self._connection, session) as sts:
+        async with async_aws_client("sts", self._connection, session) as sts:
             with naming("sts:GetCallerIdentity", "sts"):
                 return schedule_wire.place_of(await sts.get_caller_identity(), region)
 
 
 class EventBridgeScheduler:
-    """EventBridge Scheduler for synchronous code, on boto3: `jobs.core.ports.BlockingScheduler`.
+    """EventBridge Scheduler for synchronous code, on boto3: `jobs.core.ports.Scheduler`.
 
     Safe to share between threads. The arguments are `AsyncEventBridgeScheduler`'s, with a session
     of boto3.
@@ -252,12 +252,12 @@ class EventBridgeScheduler:
     async def _opened(self) -> tuple[Any, schedule_wire.AwsPlace]:
         with self._opening:
             if self._client is None:
-                client = ImmediateClient(blocking_client("scheduler", self._connection))
+                client = ImmediateClient(aws_client("scheduler", self._connection))
                 self._client = client, self._place(client.meta.region_name)
             return self._client
 
     def _place(self, region: str) -> schedule_wire.AwsPlace:
-        sts = blocking_client("sts", self._connection)
+        sts = aws_client("sts", self._connection)
         try:
             with naming("sts:GetCallerIdentity", "sts"):
                 return schedule_wire.place_of(sts.get_caller_identity(), region)

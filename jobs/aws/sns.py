@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from headgate.jobs.aws.connections.connection import Connection, blocking_client
+from headgate.jobs.aws.connections.connection import Connection, aws_client
 from headgate.jobs.aws.connections.faults import naming
 
 
@@ -49,5 +49,5 @@ class SnsPublisher:
     def _opened(self) -> Any:
         with self._opening:
             if self._client is None:
-                self._client = blocking_client("sns", self._connection)
+                self._client = aws_client("sns", self._connection)
             return self._client

@@ -15,7 +15,7 @@ from headgate.jobs.client.large_payloads import check_sizes, refuse_if
 from headgate.jobs.client.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import Table
+from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.errors import HeadgateError, TransportError
 from headgate.jobs.submission.mixed import deliver_mixed
 from headgate.jobs.submission.prepare import Submission
@@ -46,7 +46,7 @@ class SubmissionEngine:
         send: Send,
         hold: Send,
         enter: Callable[[Sequence[Submission]], None],
-        table: Table,
+        table: AsyncTable,
         concurrency: Parallelism,
         sleep: Callable[[float], Awaitable[None]],
         clock: Clock,

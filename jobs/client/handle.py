@@ -23,7 +23,7 @@ from headgate.jobs.client.waiting import (
 )
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports import Item, ObjectStore, Table
+from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import Throttled
@@ -42,14 +42,14 @@ class Lookup:
     """The lookups that the handles of one client share, over ports that are awaited."""
 
     app: App
-    table: Table
+    table: AsyncTable
     clock: Clock
     rng: random.Random
     concurrency: Parallelism
     sleep: Callable[[float], Awaitable[None]]
     unschedule: Callable[[str], Awaitable[bool]]
     """Deletes the one-time schedule of a job by its id; returns False if it waits in none."""
-    store: ObjectStore
+    store: AsyncObjectStore
     """Holds large results."""
 
     async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:

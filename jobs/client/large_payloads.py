@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from headgate.jobs.client.concurrency import Parallelism
-from headgate.jobs.core.ports import EntryFailure, ObjectStore, OutgoingMessage, Sender
+from headgate.jobs.core.ports import AsyncObjectStore, AsyncSender, EntryFailure, OutgoingMessage
 from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
 from headgate.jobs.messages.large_payloads import LARGEST, parted
 
@@ -27,8 +27,8 @@ class Storing:
 
     def __init__(
         self,
-        transport: Sender,
-        store: ObjectStore,
+        transport: AsyncSender,
+        store: AsyncObjectStore,
         *,
         concurrency: Parallelism,
         limit: int,

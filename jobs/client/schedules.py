@@ -18,7 +18,7 @@ from headgate.jobs.client.handle import AsyncJobHandle, JobHandle
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports import Scheduler, ScheduleSpec
+from headgate.jobs.core.ports import AsyncScheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.schedule import Schedule
@@ -52,7 +52,7 @@ class AsyncSchedules(Generic[H]):
     def __init__(
         self,
         app: App,
-        scheduler: Scheduler,
+        scheduler: AsyncScheduler,
         send: Callable[[Sequence[Submission]], Awaitable[None]],
         handle: Callable[[str, JobType[Any, Any]], H],
         delayed: DelayedJobs,

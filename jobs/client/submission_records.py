@@ -14,7 +14,7 @@ from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports import MAX_PUT, Item, Table
+from headgate.jobs.core.ports import MAX_PUT, AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of, records_of
 from headgate.jobs.errors import TransportError
@@ -55,7 +55,7 @@ class Register:
     def __init__(
         self,
         app: App,
-        table: Table,
+        table: AsyncTable,
         *,
         clock: Clock,
         events: Events,
@@ -90,7 +90,7 @@ class AsyncRegister:
     """Records submissions in the background, without delaying submitters."""
 
     def __init__(
-        self, app: App, table: Table, *, clock: Clock, events: Events, rng: random.Random
+        self, app: App, table: AsyncTable, *, clock: Clock, events: Events, rng: random.Random
     ) -> None:
         from headgate.jobs.core.batcher import Batcher, Pacing  # not needed by synchronous clients
 

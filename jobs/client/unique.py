@@ -26,7 +26,7 @@ from datetime import datetime, timedelta
 from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import ClaimFailed, Event
-from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
@@ -49,7 +49,7 @@ _TRIES = 20
 class UniqueSubmitter:
     """Submits the unique jobs of one client; its ports are awaited."""
 
-    table: Table
+    table: AsyncTable
     send: Callable[[Sequence[Submission]], Awaitable[None]]
     """Sends jobs; raises as `headgate.Client.submit_many` does."""
     concurrency: Parallelism

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import (
-    BlockingObjectStore,
-    BlockingScheduler,
-    BlockingTable,
-    BlockingTransport,
+    AsyncObjectStore,
+    AsyncScheduler,
+    AsyncTable,
+    AsyncTransport,
     ObjectStore,
     Scheduler,
+    Sender,
     Table,
-    Transport,
 )
 from headgate.jobs.errors import ConfigurationError
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class Ports:
     """The surroundings of synchronous code."""
 
-    transport: BlockingTransport
-    table: BlockingTable
-    scheduler: BlockingScheduler
-    store: BlockingObjectStore
+    transport: Sender
+    table: Table
+    scheduler: Scheduler
+    store: ObjectStore
     clock: Clock
     sleep: Callable[[float], None]
     rng: random.Random
@@ -45,10 +45,10 @@ class Ports:
 class AsyncPorts:
     """The surroundings of code in an event loop."""
 
-    transport: Transport
-    table: Table
-    scheduler: Scheduler
-    store: ObjectStore
+    transport: AsyncTransport
+    table: AsyncTable
+    scheduler: AsyncScheduler
+    store: AsyncObjectStore
     clock: Clock
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random

@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from headgate.jobs.core.ports import (
-    BlockingObjectStore,
-    BlockingScheduler,
-    BlockingTable,
-    BlockingTransport,
+    ObjectStore,
+    Scheduler,
+    Sender,
+    Table,
 )
 
 P = ParamSpec("P")
@@ -47,16 +47,16 @@ def immediate(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
 
 class ImmediateSender:
-    """A `jobs.core.ports.Sender` that never suspends."""
+    """A `jobs.core.ports.AsyncSender` that never suspends."""
 
-    def __init__(self, transport: BlockingTransport) -> None:
+    def __init__(self, transport: Sender) -> None:
         self.send = immediate(transport.send)
 
 
 class ImmediateTable:
-    """A `jobs.core.ports.Table` that never suspends."""
+    """A `jobs.core.ports.AsyncTable` that never suspends."""
 
-    def __init__(self, table: BlockingTable) -> None:
+    def __init__(self, table: Table) -> None:
         self.put = immediate(table.put)
         self.query = immediate(table.query)
         self.get = immediate(table.get)
@@ -66,9 +66,9 @@ class ImmediateTable:
 
 
 class ImmediateScheduler:
-    """A `jobs.core.ports.Scheduler` that never suspends."""
+    """A `jobs.core.ports.AsyncScheduler` that never suspends."""
 
-    def __init__(self, scheduler: BlockingScheduler) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self.create = immediate(scheduler.create)
         self.get = immediate(scheduler.get)
         self.names = immediate(scheduler.names)
@@ -77,8 +77,8 @@ class ImmediateScheduler:
 
 
 class ImmediateObjectStore:
-    """A `jobs.core.ports.ObjectStore` that never suspends."""
+    """A `jobs.core.ports.AsyncObjectStore` that never suspends."""
 
-    def __init__(self, store: BlockingObjectStore) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.put = immediate(store.put)
         self.get = immediate(store.get)

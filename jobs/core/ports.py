@@ -1,10 +1,11 @@
 """Interfaces of the AWS services that Headgate uses, implemented on AWS and in memory for tests.
 
-A queue service is a `Transport`: `jobs.aws.sqs.transport` implements it on SQS, `jobs.testing` in
-memory, and one conformance suite holds both to SQS's documented behaviour. Queues are identified by
-their physical names; the implementation looks up their URLs. `Table` covers the use of DynamoDB,
-`ObjectStore` that of S3, `Scheduler` that of EventBridge Scheduler and `Publisher` that of SNS,
-each with a conformance suite of its own.
+A queue service is an `AsyncTransport`: `jobs.aws.sqs.transport` implements it on SQS,
+`jobs.testing` in memory, and one conformance suite holds both to SQS's documented behaviour. Queues
+are identified by their physical names; the implementation looks up their URLs. `AsyncTable` covers
+the use of DynamoDB, `AsyncObjectStore` that of S3, `AsyncScheduler` that of EventBridge Scheduler
+and `Publisher` that of SNS, each with a conformance suite of its own. The ports for an event loop
+are named ``AsyncX``, those for synchronous code ``X``.
 """
 
 from __future__ import annotations
@@ -105,13 +106,13 @@ class QueueDepth:
     delayed: int
 
 
-class Sender(Protocol):
-    """The one call of a `Transport` that a submitter needs."""
+class AsyncSender(Protocol):
+    """The one call of an `AsyncTransport` that a submitter needs."""
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
 
 
-class Transport(Protocol):
+class AsyncTransport(Protocol):
     """The queue service, for an event loop. Any method may raise a `TransportError`.
 
     Batches hold at most ten entries. A batch method returns the failed entries, so an empty
@@ -138,14 +139,14 @@ class Transport(Protocol):
     async def depth(self, queue: str) -> QueueDepth: ...
 
 
-class BlockingTransport(Protocol):
-    """`Sender`, for synchronous code."""
+class Sender(Protocol):
+    """`AsyncSender`, for synchronous code."""
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
 
 
-class BlockingReceiver(Protocol):
-    """The calls that inspect queues, for synchronous code; each as in `Transport`."""
+class Receiver(Protocol):
+    """The calls that inspect queues, for synchronous code; each as in `AsyncTransport`."""
 
     def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
@@ -156,6 +157,10 @@ class BlockingReceiver(Protocol):
     ) -> list[EntryFailure]: ...
 
     def depth(self, queue: str) -> QueueDepth: ...
+
+
+class Transport(Sender, Receiver, Protocol):
+    """`AsyncTransport`, for synchronous code, which deletes nothing."""
 
 
 class Publisher(Protocol):
@@ -194,7 +199,7 @@ class Item:
     data: Mapping[str, Any] = field(default_factory=dict)
     """JSON values: strings, numbers, booleans, None, lists and maps of them."""
     version: int = 0
-    """The version of an item written by `Table.replace`, counted from 1; 0 for one that was put."""
+    """The version of an item written by `AsyncTable.replace`, from 1; 0 for one that was put."""
     expires_at: datetime | None = None
     """The time from which the table may delete the item; aware. Reads leave out expired items."""
     line: ListLine | None = None
@@ -209,7 +214,7 @@ MAX_PUT = 25
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html"""
 
 
-class Table(Protocol):
+class AsyncTable(Protocol):
     """One DynamoDB table, keyed by ``pk`` and ``sk``. Any method may raise a `TransportError`."""
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
@@ -300,7 +305,7 @@ class ScheduleSpec:
     """Its other properties under the service's own names; an update sends them back unchanged."""
 
 
-class Scheduler(Protocol):
+class AsyncScheduler(Protocol):
     """The part of EventBridge Scheduler that is used. Any method may raise a `TransportError`.
 
     Methods raise `ScheduleGroupMissing` if the service reports that the group does not exist.
@@ -329,8 +334,8 @@ class Scheduler(Protocol):
         ...
 
 
-class BlockingScheduler(Protocol):
-    """`Scheduler`, for synchronous code."""
+class Scheduler(Protocol):
+    """`AsyncScheduler`, for synchronous code."""
 
     def create(self, schedule: ScheduleSpec, *, token: str) -> bool: ...
 
@@ -343,37 +348,25 @@ class BlockingScheduler(Protocol):
     def delete(self, group: str, name: str) -> bool: ...
 
 
-class BlockingTable(Protocol):
-    """`Table` for synchronous code: the same calls with the same guarantees, from any thread."""
+class Table(Protocol):
+    """`AsyncTable` for synchronous code: the same calls and guarantees, from any thread."""
 
-    def put(self, items: Sequence[Item]) -> list[Item]:
-        """As `Table.put`."""
-        ...
+    def put(self, items: Sequence[Item]) -> list[Item]: ...
 
-    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        """As `Table.query`."""
-        ...
+    def query(self, pk: str, *, prefix: str = "") -> list[Item]: ...
 
-    def get(self, pk: str, sk: str) -> Item | None:
-        """As `Table.get`."""
-        ...
+    def get(self, pk: str, sk: str) -> Item | None: ...
 
     def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
-    ) -> list[Item]:
-        """As `Table.lines`."""
-        ...
+    ) -> list[Item]: ...
 
-    def delete(self, keys: Sequence[Key]) -> list[Key]:
-        """As `Table.delete`."""
-        ...
+    def delete(self, keys: Sequence[Key]) -> list[Key]: ...
 
-    def replace(self, item: Item) -> Item | None:
-        """As `Table.replace`."""
-        ...
+    def replace(self, item: Item) -> Item | None: ...
 
 
-class ObjectStore(Protocol):
+class AsyncObjectStore(Protocol):
     """One S3 bucket, for an event loop; holds what is too large for messages and records.
 
     Any method may raise a `TransportError`.
@@ -388,8 +381,8 @@ class ObjectStore(Protocol):
         ...
 
 
-class BlockingObjectStore(Protocol):
-    """`ObjectStore` for synchronous code, from any thread."""
+class ObjectStore(Protocol):
+    """`AsyncObjectStore` for synchronous code, from any thread."""
 
     def put(self, key: str, content: bytes) -> None: ...
 

@@ -13,7 +13,7 @@ import gzip
 import json
 import logging
 
-from headgate.jobs.core.ports import BlockingObjectStore, ReceivedMessage
+from headgate.jobs.core.ports import ObjectStore, ReceivedMessage
 from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
 from headgate.jobs.errors import MessageError
 from headgate.jobs.messages.envelope import parse
@@ -26,7 +26,7 @@ def copy_key(queue: str, message: ReceivedMessage) -> str:
     return f"{_stem(queue, message)}.json.gz"
 
 
-def save_copy(store: BlockingObjectStore, queue: str, message: ReceivedMessage) -> None:
+def save_copy(store: ObjectStore, queue: str, message: ReceivedMessage) -> None:
     """Copy a message, and its payload if that is in the bucket too.
 
     Raises:
@@ -65,7 +65,7 @@ def _payload_key(body: str) -> str | None:
     return ref.key if ref is not None and ref.key.startswith(PAYLOADS) else None
 
 
-def _copy_payload(store: BlockingObjectStore, key: str, copy: str) -> None:
+def _copy_payload(store: ObjectStore, key: str, copy: str) -> None:
     if (content := store.get(key)) is None:
         _log.warning("the payload %s is gone; the message that refers to it is saved alone", key)
         return

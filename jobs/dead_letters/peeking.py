@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import BlockingReceiver, ReceivedMessage, VisibilityChange
+from headgate.jobs.core.ports import ReceivedMessage, Receiver, VisibilityChange
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("headgate.peeking")
 
 
 def peek(
-    queues: BlockingReceiver,
+    queues: Receiver,
     queue: str,
     visit: Callable[[ReceivedMessage], None],
     *,
@@ -62,7 +62,7 @@ def peek(
     return len(held)
 
 
-def _give_back(queues: BlockingReceiver, queue: str, held: Sequence[str], hold_s: int) -> None:
+def _give_back(queues: Receiver, queue: str, held: Sequence[str], hold_s: int) -> None:
     kept = 0
     for start in range(0, len(held), MAX_BATCH):
         receipts = held[start : start + MAX_BATCH]

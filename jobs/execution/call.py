@@ -14,7 +14,7 @@ from typing import Any
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.context import JobContext, current_job, request_stop
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import ObjectStore
+from headgate.jobs.core.ports import AsyncObjectStore
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.injection import Shared
 from headgate.jobs.definitions.resources import NO_LAYERS, Layers, OpenResources
@@ -70,7 +70,7 @@ class Means:
     open_span: OpenSpan = no_span
     send: Send | None = None
     """Sends the jobs that handlers submit; if None, handlers can't submit any."""
-    store: ObjectStore | None = None
+    store: AsyncObjectStore | None = None
     """Holds the payloads that are too large for messages; if None, their jobs are deferred."""
     resources: OpenResources = field(default_factory=OpenResources)
     """The app's open resources, and what it opens around attempts."""

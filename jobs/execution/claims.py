@@ -8,11 +8,11 @@
           {"state": "done", "runner": RUNNER, "result": JSON_TEXT}       the job has completed
           {"state": "done", "runner": RUNNER, "discarded": REASON}       its handler discarded it
 
-Each write replaces exactly the item that its writer has read (`jobs.core.ports.Table.replace`), so
-only one of two competing runners gets a job, and a runner that has lost its claim can't mark the
-job as done. A runner is one delivery in one process. It holds its lease until that expires by its
-own monotonic clock, counted from before the request; other runners wait until the lease has expired
-by their wall clocks, and for another `SKEW_S`.
+Each write replaces exactly the item that its writer has read
+(`jobs.core.ports.AsyncTable.replace`), so only one of two competing runners gets a job, and a
+runner that has lost its claim can't mark the job as done. A runner is one delivery in one process.
+It holds its lease until that expires by its own monotonic clock, counted from before the request;
+other runners wait until the lease has expired by their wall clocks, and for another `SKEW_S`.
 
 A runner that finds an expired lease first marks it as lapsed, and leaves `GRACE_S` before it claims
 the job: while the table was unreachable the job's runner may have finished without being able to
@@ -37,7 +37,7 @@ from typing import Any, TypeVar
 from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.errors import ItemRefused, ResultNotKept, ServiceUnavailable
 from headgate.jobs.execution.outcome import Discarded, Done
@@ -153,7 +153,7 @@ class Claim:
 
     def __init__(
         self,
-        table: Table,
+        table: AsyncTable,
         job_id: str,
         *,
         runner: str,
@@ -271,7 +271,7 @@ class Claims:
         clock: tells the time.
     """
 
-    def __init__(self, table: Table, *, owner: str, clock: Clock) -> None:
+    def __init__(self, table: AsyncTable, *, owner: str, clock: Clock) -> None:
         self.table = table
         self._owner = owner
         self._clock = clock

@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, SettlementFailed
-from headgate.jobs.core.ports import ObjectStore, OutgoingMessage, Scheduler
+from headgate.jobs.core.ports import AsyncObjectStore, AsyncScheduler, OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import PayloadTooLarge, TransportError
 from headgate.jobs.execution.delivery import Delivery
@@ -57,12 +57,12 @@ class HandOver:
 
     def __init__(
         self,
-        scheduler: Scheduler | None,
+        scheduler: AsyncScheduler | None,
         topology: Topology,
         *,
         clock: Clock,
         events: Events,
-        store: ObjectStore | None = None,
+        store: AsyncObjectStore | None = None,
     ) -> None:
         self._delayed: DelayedJobs | None = None
         if scheduler is not None:

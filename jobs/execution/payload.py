@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import cast
 
-from headgate.jobs.core.ports import ObjectStore
+from headgate.jobs.core.ports import AsyncObjectStore
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.call import CallBlocking
 from headgate.jobs.execution.delivery import Job, validated, with_payload
@@ -21,7 +21,7 @@ comes near only after about an hour."""
 _STEPS = 10  # by then the backoff has long reached its cap
 
 
-async def fetched(job: Job, store: ObjectStore | None, call_blocking: CallBlocking) -> Job:
+async def fetched(job: Job, store: AsyncObjectStore | None, call_blocking: CallBlocking) -> Job:
     """Return the job with its payload, read from ``store`` if it is there.
 
     Unpacking and validation run off the event loop.

@@ -20,11 +20,11 @@ from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, SettlementFailed, SettlementFlushed
 from headgate.jobs.core.ports import (
+    AsyncObjectStore,
+    AsyncScheduler,
+    AsyncTransport,
     EntryFailure,
-    ObjectStore,
     OutgoingMessage,
-    Scheduler,
-    Transport,
     VisibilityChange,
 )
 from headgate.jobs.core.topology import Topology
@@ -132,7 +132,7 @@ class Settler(Generic[K]):
     def __init__(
         self,
         keeper: Keeper[K],
-        transport: Transport,
+        transport: AsyncTransport,
         topology: Topology,
         *,
         clock: Clock,
@@ -140,8 +140,8 @@ class Settler(Generic[K]):
         eager: Callable[[], bool],
         rng: random.Random,
         pacing: Pacing,
-        scheduler: Scheduler | None = None,
-        store: ObjectStore | None = None,
+        scheduler: AsyncScheduler | None = None,
+        store: AsyncObjectStore | None = None,
     ) -> None:
         self._keeper = keeper
         self._transport = transport

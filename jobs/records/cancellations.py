@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import CancellationsFailed, Events
-from headgate.jobs.core.ports import Table
+from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.cancellation import CANCELLATIONS, read_cancellations
 
@@ -41,7 +41,7 @@ class Cancelling:
 
     def __init__(
         self,
-        table: Table,
+        table: AsyncTable,
         *,
         clock: Clock,
         events: Events,

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed, RecordsShed, RecordsWritten
-from headgate.jobs.core.ports import MAX_PUT, Item, Key, Table
+from headgate.jobs.core.ports import MAX_PUT, AsyncTable, Item, Key
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.writes import WriteRefusal, put_items
 from headgate.jobs.retry.backoff import Backoff
@@ -52,7 +52,9 @@ class Journal:
         rng: spreads the pauses after failures.
     """
 
-    def __init__(self, table: Table, *, clock: Clock, events: Events, rng: random.Random) -> None:
+    def __init__(
+        self, table: AsyncTable, *, clock: Clock, events: Events, rng: random.Random
+    ) -> None:
         self._table = table
         self._clock = clock
         self._events = events

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from headgate.jobs.core.ports import ObjectStore
+from headgate.jobs.core.ports import AsyncObjectStore
 from headgate.jobs.core.topology import RESULTS
 from headgate.jobs.errors import PayloadTooLarge, ResultNotKept, TransportError
 from headgate.jobs.messages.envelope import PayloadRef
@@ -37,7 +37,7 @@ def result_key(job_id: str) -> str:
 
 
 async def put_result(
-    store: ObjectStore | None, job_id: str, value: Any, size: int
+    store: AsyncObjectStore | None, job_id: str, value: Any, size: int
 ) -> dict[str, Any]:
     """Store a large result; return the record's fields that stand for it.
 
@@ -73,7 +73,7 @@ class LargeResults:
         store: the store for results; without it none is kept.
     """
 
-    def __init__(self, store: ObjectStore | None) -> None:
+    def __init__(self, store: AsyncObjectStore | None) -> None:
         self._store = store
         self._bytes = 0
         self._under_way: set[asyncio.Task[dict[str, Any]]] = set()

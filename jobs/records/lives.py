@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.errors import TransportError
 
 LIVES = "workers"
@@ -108,7 +108,7 @@ class Lives:
         clock: tells the time.
     """
 
-    def __init__(self, table: Table, *, own: str, clock: Clock) -> None:
+    def __init__(self, table: AsyncTable, *, own: str, clock: Clock) -> None:
         self._table = table
         self._own = own
         self._clock = clock

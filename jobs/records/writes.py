@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.jobs.core.batching import TRIES, pause_s
-from headgate.jobs.core.ports import EntryFailure, Item, Table
+from headgate.jobs.core.ports import AsyncTable, EntryFailure, Item
 from headgate.jobs.errors import ItemRefused
 from headgate.jobs.values.texts import legible, text_of
 
@@ -48,8 +48,8 @@ class Written:
     refused: Sequence[WriteRefusal] = field(default_factory=list)
 
 
-async def put_items(table: Table, items: Sequence[Item]) -> Written:
-    """Write items by `Table.put`, with bare marks in place of those that the table refuses.
+async def put_items(table: AsyncTable, items: Sequence[Item]) -> Written:
+    """Write items by `AsyncTable.put`, with bare marks in place of those that the table refuses.
 
     Finding one of 25 takes about ten requests, so texts are made to fit where they come from
     (`jobs.values.texts`).
@@ -71,16 +71,16 @@ async def put_items(table: Table, items: Sequence[Item]) -> Written:
 
 
 async def put_patiently(
-    table: Table,
+    table: AsyncTable,
     items: Sequence[Item],
     *,
     sleep: Callable[[float], Awaitable[None]],
     rng: random.Random,
 ) -> Sequence[Item]:
-    """Write items by `Table.put`, retrying those left out after pauses; return those never taken.
+    """Write items by `AsyncTable.put`, retrying those left out after pauses; return the rest.
 
     Raises:
-        TransportError: as `Table.put`.
+        TransportError: as `AsyncTable.put`.
     """
     for tries in range(1, TRIES + 1):
         if not (items := await table.put(items)):
@@ -91,7 +91,7 @@ async def put_patiently(
 
 
 async def put_batch(
-    table: Table,
+    table: AsyncTable,
     items: Sequence[Item],
     *,
     on_refused: Callable[[WriteRefusal], None] | None = None,
@@ -159,7 +159,7 @@ def _is_plain(value: object) -> bool:
     return value is None or (isinstance(value, int) and abs(value) <= _LARGEST_NUMBER)
 
 
-async def _put_bare(table: Table, item: Item, error: ItemRefused) -> Written:
+async def _put_bare(table: AsyncTable, item: Item, error: ItemRefused) -> Written:
     try:
         left = await table.put([bare_mark(item, text_of(error))])
     except ItemRefused:

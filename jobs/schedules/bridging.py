@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.batching import EntryRejected
-from headgate.jobs.core.ports import BlockingTable, BlockingTransport, Item
+from headgate.jobs.core.ports import Item, Sender, Table
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.items import partition
 from headgate.jobs.schedules.inputs import Input
@@ -40,8 +40,8 @@ class Bridge:
 
     def __init__(
         self,
-        transport: BlockingTransport,
-        table: BlockingTable | None,
+        transport: Sender,
+        table: Table | None,
         now: Callable[[], datetime],
     ) -> None:
         self._transport = transport

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pydantic_core import from_json
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import Scheduler, ScheduleSpec
+from headgate.jobs.core.ports import AsyncScheduler, ScheduleSpec
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable
@@ -42,7 +42,7 @@ class DelayedJobs:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: AsyncScheduler,
         topology: Callable[[], Topology],
         clock: Clock,
     ) -> None:

@@ -65,10 +65,10 @@ class MemoryBackend(Generic[C]):
     def ports(self) -> Ports:
         """The surroundings of synchronous code."""
         return Ports(
-            transport=self.sqs.blocking,
-            table=self.table.blocking,
-            scheduler=self.scheduler.blocking,
-            store=self.store.blocking,
+            transport=self.sqs.sync,
+            table=self.table.sync,
+            scheduler=self.scheduler.sync,
+            store=self.store.sync,
             clock=self.clock,
             sleep=self._pass,
             rng=self.rng,
@@ -90,7 +90,7 @@ class MemoryBackend(Generic[C]):
 
     def _fire(self, text: str) -> None:
         """Submit a firing's job, as the bridge does when a schedule invokes it."""
-        bridge = Bridge(self.sqs.blocking, self.table.blocking, self.clock.now)
+        bridge = Bridge(self.sqs.sync, self.table.sync, self.clock.now)
         bridge.submit(read_input(from_json(text)))
 
     def _pass(self, seconds: float) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events
-from headgate.jobs.core.ports import ObjectStore, Table
+from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.execution.recording.recorder import Recorder
@@ -33,7 +33,7 @@ class Remembering:
     """
 
     def __init__(
-        self, app: App, table: Table, store: ObjectStore, *, clock: Clock, events: Events
+        self, app: App, table: AsyncTable, store: AsyncObjectStore, *, clock: Clock, events: Events
     ) -> None:
         rng = random.Random(0)  # noqa: S311 - spreads pauses, guards no secret
         self._cancelling = Cancelling(table, clock=clock, events=events, rng=rng)

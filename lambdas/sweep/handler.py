@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import BlockingObjectStore, BlockingReceiver, BlockingTable, Publisher
+from headgate.jobs.core.ports import ObjectStore, Publisher, Receiver, Table
 from headgate.jobs.core.topology import Bucket
 from headgate.jobs.deployment.metric_lines import metric_line
 from headgate.jobs.deployment.metric_names import DEAD_LETTERS, QUEUE, REASON, TYPE
@@ -90,9 +90,9 @@ def write_counts(app: str, counts: Mapping[Kind, int]) -> None:
 class _Aws:
     """The AWS services that the function uses."""
 
-    queues: BlockingReceiver
-    table: BlockingTable
-    store: BlockingObjectStore
+    queues: Receiver
+    table: Table
+    store: ObjectStore
     topic: Publisher
 
 

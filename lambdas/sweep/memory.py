@@ -19,7 +19,7 @@ from datetime import timedelta
 
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import MAX_PUT, BlockingTable, Item
+from headgate.jobs.core.ports import MAX_PUT, Item, Table
 from headgate.jobs.dead_letters.reading import ParkedMessage
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
 from headgate.jobs.errors import Throttled
@@ -44,7 +44,7 @@ class SweepMemory:
     """The sweeps' view of the table. Any method may raise a `TransportError`."""
 
     def __init__(
-        self, table: BlockingTable, clock: Clock, *, sleep: Callable[[float], None] = time.sleep
+        self, table: Table, clock: Clock, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._table = table
         self._clock = clock

@@ -27,10 +27,10 @@ from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import (
-    BlockingObjectStore,
-    BlockingReceiver,
+    ObjectStore,
     Publisher,
     ReceivedMessage,
+    Receiver,
 )
 from headgate.jobs.dead_letters.copies import copy_key, save_copy
 from headgate.jobs.dead_letters.peeking import peek
@@ -113,9 +113,9 @@ class Sweeper:
         self,
         plan: SweepPlan,
         *,
-        queues: BlockingReceiver,
+        queues: Receiver,
         memory: SweepMemory,
-        store: BlockingObjectStore,
+        store: ObjectStore,
         topic: Publisher,
         clock: Clock,
         count: Callable[[Mapping[Kind, int]], None],

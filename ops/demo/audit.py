@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headgate.jobs.core.ports import QueueDepth, ReceivedMessage, Transport
+from headgate.jobs.core.ports import AsyncTransport, QueueDepth, ReceivedMessage
 from headgate.jobs.core.topology import MAX_BATCH, Topology
 from headgate.ops.demo.checks import Letter
 
 
-async def read_depths(transport: Transport, topology: Topology) -> dict[str, QueueDepth]:
+async def read_depths(transport: AsyncTransport, topology: Topology) -> dict[str, QueueDepth]:
     """Return the depth of each queue that has to be empty: all but the dead-letter queues."""
     names = [*(spec.name for spec in topology.queues), topology.quarantine_name]
     return {name: await transport.depth(name) for name in names}
 
 
-async def read_letters(transport: Transport, topology: Topology) -> list[Letter]:
+async def read_letters(transport: AsyncTransport, topology: Topology) -> list[Letter]:
     """Receive everything in the dead-letter queues. Nothing is deleted, only hidden for 30 s."""
     return [
         letter
@@ -24,7 +24,7 @@ async def read_letters(transport: Transport, topology: Topology) -> list[Letter]
     ]
 
 
-async def _drained(transport: Transport, queue: str) -> list[ReceivedMessage]:
+async def _drained(transport: AsyncTransport, queue: str) -> list[ReceivedMessage]:
     messages: list[ReceivedMessage] = []
     while batch := await transport.receive(queue, limit=MAX_BATCH, wait_s=0):
         messages += batch

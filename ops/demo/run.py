@@ -112,9 +112,9 @@ async def _worked_off(
     """Submit everything, and let workers run until all has ended or the time is up."""
     place: dict[str, Any] = {"endpoint_url": endpoint_url, "region": REGION}
     count = course.requests
-    with AwsBackend(app.topology, on_request=count, **place) as blocking:
+    with AwsBackend(app.topology, on_request=count, **place) as backend:
         async with (
-            AsyncAwsBackend(app.topology, on_request=count, **place) as backend,
+            AsyncAwsBackend(app.topology, on_request=count, **place) as async_backend,
             DemoWorkers(
                 course.options.workers,
                 events=Events(course.accounting),
@@ -122,7 +122,7 @@ async def _worked_off(
                 **place,
             ) as fleet,
         ):
-            submitter = Submitter(course.plan, backend, blocking, course.accounting)
+            submitter = Submitter(course.plan, async_backend, backend, course.accounting)
             try:
                 async with asyncio.timeout(course.left_s):
                     await fleet.work_until(_all_ended(course, submitter, display))

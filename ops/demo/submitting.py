@@ -31,21 +31,21 @@ class Submitter:
 
     Args:
         plan: the jobs and messages to submit.
-        backend: AWS for the event loop, open.
-        blocking: AWS for synchronous code.
+        async_backend: AWS for the event loop, open.
+        backend: AWS for synchronous code.
         record: called for each submitted job, on the event loop's thread.
     """
 
     def __init__(
         self,
         plan: Plan,
-        backend: AsyncBackend,
-        blocking: Backend,
+        async_backend: AsyncBackend,
+        backend: Backend,
         record: Callable[[Event], None],
     ) -> None:
         self._plan = plan
+        self._async_backend = async_backend
         self._backend = backend
-        self._blocking = blocking
         self._record = record
         self.planned: dict[str, PlannedJob] = {}
         """The jobs submitted so far, by id."""
@@ -67,7 +67,9 @@ class Submitter:
 
     async def _submit(self, jobs: Iterable[PlannedJob]) -> None:
         remaining = iter(jobs)
-        async with AsyncClient(app, backend=self._backend, events=Events(self._record)) as sdk:
+        async with AsyncClient(
+            app, backend=self._async_backend, events=Events(self._record)
+        ) as sdk:
             while wave := list(islice(remaining, _AT_ONCE)):
                 await asyncio.gather(*(self._submit_one(sdk, job) for job in wave))
 
@@ -82,7 +84,7 @@ class Submitter:
             loop.call_soon_threadsafe(self._record, event)
 
         events = Events(record)
-        with Client(app, backend=self._blocking, events=events) as sdk:
+        with Client(app, backend=self._backend, events=events) as sdk:
             for batch in batches(jobs):
                 payloads, first = [job.payload for job in batch], batch[0]
                 submit = partial(sdk.submit_many, first.type, payloads, **first.overrides)
@@ -93,7 +95,7 @@ class Submitter:
         """Act as EventBridge Scheduler and the bridge do when a schedule is due."""
         now = datetime.now(UTC)
         firing = Firing.model_validate(_filled_in(schedule_input(app, declared), now))
-        bridge = Bridge(self._blocking.ports.transport, None, lambda: now)
+        bridge = Bridge(self._backend.ports.transport, None, lambda: now)
         await asyncio.to_thread(bridge.submit, firing)
         job_id = str(firing.job_id)
         self.planned[job_id] = PlannedJob(type=declared, payload=declared.load(firing.payload))
@@ -109,7 +111,7 @@ class Submitter:
         )
 
     async def _send_messages(self, messages: Iterable[PlannedMessage]) -> None:
-        transport = self._backend.async_ports.transport
+        transport = self._async_backend.async_ports.transport
         for message in messages:
             outgoing = OutgoingMessage(body=message.body)
             for failure in await transport.send(message.queue.name, [outgoing]):

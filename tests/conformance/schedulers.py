@@ -13,7 +13,7 @@ import pytest
 
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler, EventBridgeScheduler
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import BlockingScheduler, Scheduler, ScheduleSpec
+from headgate.jobs.core.ports import AsyncScheduler, Scheduler, ScheduleSpec
 from headgate.jobs.testing import MemoryScheduler
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.servers import ServerName
@@ -35,7 +35,7 @@ class SchedulerFeature(StrEnum):
 class SchedulerUnderTest:
     """A scheduler, with a group that no other test uses."""
 
-    scheduler: Scheduler
+    scheduler: AsyncScheduler
     group: str
 
 
@@ -52,7 +52,7 @@ class SchedulerCandidate:
 class Awaited:
     """A synchronous scheduler, called from an event loop."""
 
-    def __init__(self, scheduler: BlockingScheduler) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     async def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
@@ -79,15 +79,15 @@ async def _memory(request: pytest.FixtureRequest) -> AsyncIterator[SchedulerUnde
 
 
 @asynccontextmanager
-async def _blocking_memory(request: pytest.FixtureRequest) -> AsyncIterator[SchedulerUnderTest]:
+async def _synchronous_memory(request: pytest.FixtureRequest) -> AsyncIterator[SchedulerUnderTest]:
     del request
     group = _group()
     memory = MemoryScheduler(SystemClock(), groups={group})
-    yield SchedulerUnderTest(scheduler=Awaited(memory.blocking), group=group)
+    yield SchedulerUnderTest(scheduler=Awaited(memory.sync), group=group)
 
 
 def _connect_to(
-    name: ServerName, *, blocking: bool = False
+    name: ServerName, *, synchronous: bool = False
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[SchedulerUnderTest]]:
     """Return a factory of connections, one per test, to the session's server fixture ``name``."""
 
@@ -101,7 +101,7 @@ def _connect_to(
         aws = boto3.client("scheduler", endpoint_url=endpoint_url, region_name=REGION)
         try:
             aws.create_schedule_group(Name=group)
-            if blocking:
+            if synchronous:
                 with EventBridgeScheduler(endpoint_url=endpoint_url) as scheduler:
                     yield SchedulerUnderTest(scheduler=Awaited(scheduler), group=group)
             else:
@@ -136,13 +136,15 @@ MINISTACK: Mapping[SchedulerFeature, str] = {
 
 SCHEDULERS: tuple[SchedulerCandidate, ...] = (
     SchedulerCandidate(name="memory", connect=_memory),
-    SchedulerCandidate(name="memory for plain code", connect=_blocking_memory),
+    SchedulerCandidate(name="memory for plain code", connect=_synchronous_memory),
     SchedulerCandidate(name="moto", connect=_connect_to("moto"), gaps=MOTO),
-    SchedulerCandidate(name="moto by boto3", connect=_connect_to("moto", blocking=True), gaps=MOTO),
+    SchedulerCandidate(
+        name="moto by boto3", connect=_connect_to("moto", synchronous=True), gaps=MOTO
+    ),
     SchedulerCandidate(name="ministack", connect=_connect_to("ministack"), gaps=MINISTACK),
     SchedulerCandidate(
         name="ministack by boto3",
-        connect=_connect_to("ministack", blocking=True),
+        connect=_connect_to("ministack", synchronous=True),
         gaps=MINISTACK,
     ),
 )

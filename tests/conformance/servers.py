@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import Transport
+from headgate.jobs.core.ports import AsyncTransport
 from headgate.jobs.testing import MemorySqs
 
 
@@ -37,7 +37,7 @@ class Server(Protocol):
     """A queue service under test."""
 
     @property
-    def transport(self) -> Transport: ...
+    def transport(self) -> AsyncTransport: ...
 
     async def create_queue(
         self,

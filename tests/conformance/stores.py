@@ -12,7 +12,7 @@ import pytest
 from headgate import App
 from headgate.jobs.aws.provision import create_bucket
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
-from headgate.jobs.core.ports import BlockingObjectStore, ObjectStore
+from headgate.jobs.core.ports import AsyncObjectStore, ObjectStore
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.testing import MemoryStore
 from tests.support.environment import with_test_credentials
@@ -23,10 +23,10 @@ from tests.support.servers import ServerName
 class StoreUnderTest:
     """A bucket that no other test uses."""
 
+    async_store: AsyncObjectStore
     store: ObjectStore
-    blocking: BlockingObjectStore
     """The same bucket for synchronous code."""
-    nowhere: ObjectStore
+    nowhere: AsyncObjectStore
     """A bucket that does not exist."""
 
 
@@ -43,7 +43,7 @@ async def _memory(request: pytest.FixtureRequest) -> AsyncIterator[StoreUnderTes
     del request
     store, nowhere = MemoryStore(), MemoryStore(name="nowhere")
     nowhere.missing = True
-    yield StoreUnderTest(store=store, blocking=store.blocking, nowhere=nowhere)
+    yield StoreUnderTest(async_store=store, store=store.sync, nowhere=nowhere)
 
 
 def _connect_to(
@@ -59,15 +59,15 @@ def _connect_to(
         )
         topology, nowhere = _topology(), _topology()
         await create_bucket(topology, endpoint_url=endpoint_url)
-        blocking = S3Store(topology.bucket, endpoint_url=endpoint_url)
+        synchronous = S3Store(topology.bucket, endpoint_url=endpoint_url)
         async with (
             AsyncS3Store(topology.bucket, endpoint_url=endpoint_url) as store,
             AsyncS3Store(nowhere.bucket, endpoint_url=endpoint_url) as missing,
         ):
             try:
-                yield StoreUnderTest(store=store, blocking=blocking, nowhere=missing)
+                yield StoreUnderTest(async_store=store, store=synchronous, nowhere=missing)
             finally:
-                blocking.close()
+                synchronous.close()
 
     return connect
 

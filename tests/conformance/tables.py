@@ -15,7 +15,7 @@ import pytest
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.provision import create_table
-from headgate.jobs.core.ports import BlockingTable, Item, Key, Table
+from headgate.jobs.core.ports import AsyncTable, Item, Key, Table
 from headgate.jobs.testing import MemoryTable, VirtualClock
 from tests.support.environment import with_test_credentials
 from tests.support.servers import ServerName
@@ -37,8 +37,8 @@ class TableFeature(StrEnum):
 class TableUnderTest:
     """A table, with a partition that no other test uses."""
 
-    table: Table
-    missing: Callable[[], AbstractAsyncContextManager[Table]]
+    table: AsyncTable
+    missing: Callable[[], AbstractAsyncContextManager[AsyncTable]]
     """Opens another table, which does not exist."""
     clock: VirtualClock
     """The clock by which items expire."""
@@ -56,9 +56,9 @@ class TableCandidate:
 
 
 class _InThreads:
-    """An asynchronous view of a `BlockingTable`: each call runs in a thread."""
+    """An asynchronous view of a `Table`: each call runs in a thread."""
 
-    def __init__(self, table: BlockingTable) -> None:
+    def __init__(self, table: Table) -> None:
         self._table = table
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
@@ -101,8 +101,8 @@ async def _memory_in_threads(request: pytest.FixtureRequest) -> AsyncIterator[Ta
     missing = MemoryTable(clock, name="nowhere")
     missing.missing = True
     yield TableUnderTest(
-        table=_InThreads(MemoryTable(clock).blocking),
-        missing=lambda: nullcontext(_InThreads(missing.blocking)),
+        table=_InThreads(MemoryTable(clock).sync),
+        missing=lambda: nullcontext(_InThreads(missing.sync)),
         clock=clock,
         pk=_partition(),
     )
@@ -139,7 +139,7 @@ def _connect_in_threads_to(
         clock = VirtualClock(START)
 
         @asynccontextmanager
-        async def missing() -> AsyncIterator[Table]:
+        async def missing() -> AsyncIterator[AsyncTable]:
             with DynamoTable("nowhere", endpoint_url=endpoint_url) as table:
                 yield _InThreads(table)
 
@@ -176,7 +176,7 @@ TABLES: tuple[TableCandidate, ...] = (
     TableCandidate(name="moto", connect=_connect_to("moto"), gaps=_MOTO),
     TableCandidate(name="ministack", connect=_connect_to("ministack")),
     TableCandidate(name="dynamodb", connect=_connect_to("dynamodb")),
-    TableCandidate(name="memory-blocking", connect=_memory_in_threads),
+    TableCandidate(name="memory-synchronous", connect=_memory_in_threads),
     TableCandidate(name="moto-boto3", connect=_connect_in_threads_to("moto"), gaps=_MOTO),
     TableCandidate(name="ministack-boto3", connect=_connect_in_threads_to("ministack")),
     TableCandidate(name="dynamodb-boto3", connect=_connect_in_threads_to("dynamodb")),

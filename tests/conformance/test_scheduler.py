@@ -1,4 +1,4 @@
-"""The guarantees of every `jobs.core.ports.Scheduler`, whichever service is behind it.
+"""The guarantees of every `jobs.core.ports.AsyncScheduler`, whichever service is behind it.
 
 Firing is not tested here: moto never fires, and MiniStack goes by the wall clock.
 """

@@ -1,4 +1,4 @@
-"""The guarantees of every `jobs.core.ports.ObjectStore`, whichever server is behind it."""
+"""The guarantees of every `jobs.core.ports.AsyncObjectStore`, whichever server is behind it."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ KEY = "payloads/019b7ca4-7a2e-7000-8000-000000000001"
     ],
 )
 async def test_an_object_comes_back_as_it_was_put(bucket: StoreUnderTest, content: bytes) -> None:
-    await bucket.store.put(KEY, content)
+    await bucket.async_store.put(KEY, content)
 
-    assert await bucket.store.get(KEY) == content
-    assert bucket.blocking.get(KEY) == content
+    assert await bucket.async_store.get(KEY) == content
+    assert bucket.store.get(KEY) == content
 
 
 async def test_what_plain_code_has_put_is_the_same_object(bucket: StoreUnderTest) -> None:
-    bucket.blocking.put(KEY, b"of plain code")
+    bucket.store.put(KEY, b"of plain code")
 
-    assert await bucket.store.get(KEY) == b"of plain code"
+    assert await bucket.async_store.get(KEY) == b"of plain code"
 
 
 async def test_an_object_of_many_megabytes_comes_back_whole(bucket: StoreUnderTest) -> None:
     content = os.urandom(2**16) * 128
 
-    await bucket.store.put(KEY, content)
+    await bucket.async_store.put(KEY, content)
 
-    assert await bucket.store.get(KEY) == content
+    assert await bucket.async_store.get(KEY) == content
 
 
 async def test_the_last_object_under_a_key_counts(bucket: StoreUnderTest) -> None:
-    await bucket.store.put(KEY, b"first")
-    await bucket.store.put(KEY, b"second")
+    await bucket.async_store.put(KEY, b"first")
+    await bucket.async_store.put(KEY, b"second")
 
-    assert await bucket.store.get(KEY) == b"second"
+    assert await bucket.async_store.get(KEY) == b"second"
 
 
 async def test_there_is_no_object_under_another_key(bucket: StoreUnderTest) -> None:
-    await bucket.store.put(KEY, b"content")
+    await bucket.async_store.put(KEY, b"content")
 
-    assert await bucket.store.get(f"{KEY}0") is None
-    assert bucket.blocking.get(KEY[:-1]) is None
+    assert await bucket.async_store.get(f"{KEY}0") is None
+    assert bucket.store.get(KEY[:-1]) is None
 
 
 async def test_calls_may_overlap(bucket: StoreUnderTest) -> None:
     keys = [f"{KEY}-{number}" for number in range(20)]
 
-    await asyncio.gather(*(bucket.store.put(key, key.encode()) for key in keys))
-    found = await asyncio.gather(*(bucket.store.get(key) for key in keys))
+    await asyncio.gather(*(bucket.async_store.put(key, key.encode()) for key in keys))
+    found = await asyncio.gather(*(bucket.async_store.get(key) for key in keys))
 
     assert found == [key.encode() for key in keys]
 

@@ -1,4 +1,4 @@
-"""The guarantees of every `jobs.core.ports.Table`, whichever server is behind it.
+"""The guarantees of every `jobs.core.ports.AsyncTable`, whichever server is behind it.
 
 Items expire by a clock that the test owns, years ahead of the server's: no server deletes them.
 """

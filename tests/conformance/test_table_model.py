@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import create_table
-from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.testing import MemoryTable, VirtualClock
 from tests.conformance.tables import START
 from tests.support.environment import with_test_credentials
@@ -82,7 +82,7 @@ _steps = st.one_of(
 )
 
 
-async def _answer(table: Table, step: Step, run: str, clock: VirtualClock) -> object:
+async def _answer(table: AsyncTable, step: Step, run: str, clock: VirtualClock) -> object:
     item = step.item(run, clock)
     match step.action:
         case "put":
@@ -98,7 +98,7 @@ async def _answer(table: Table, step: Step, run: str, clock: VirtualClock) -> ob
 @pytest.fixture
 async def tables(
     dynamodb: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> AsyncIterator[tuple[VirtualClock, Table, Table]]:
+) -> AsyncIterator[tuple[VirtualClock, AsyncTable, AsyncTable]]:
     """Yield a clock, DynamoDB Local and the in-memory table, both on that clock."""
     with_test_credentials(monkeypatch, tmp_path)
     await create_table("model", endpoint_url=dynamodb)
@@ -111,7 +111,7 @@ async def tables(
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(_steps, min_size=1, max_size=25))
 async def test_any_sequence_of_calls_has_the_same_answers(
-    tables: tuple[VirtualClock, Table, Table], steps: list[Step]
+    tables: tuple[VirtualClock, AsyncTable, AsyncTable], steps: list[Step]
 ) -> None:
     clock, real, memory = tables
     run = uuid4().hex

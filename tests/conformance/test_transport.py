@@ -1,4 +1,4 @@
-"""The guarantees of every `jobs.core.ports.Transport`, whichever server is behind it.
+"""The guarantees of every `jobs.core.ports.AsyncTransport`, whichever server is behind it.
 
 The servers run in real time, so timeouts are short, and each test waits for an event: a long poll
 that returns. The only time limit is a generous bound on a server's answers.
@@ -16,11 +16,11 @@ from uuid import uuid4
 import pytest
 
 from headgate.jobs.core.ports import (
+    AsyncTransport,
     EntryFailure,
     OutgoingMessage,
     QueueDepth,
     ReceivedMessage,
-    Transport,
     VisibilityChange,
 )
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
@@ -61,7 +61,7 @@ async def _fifo_send(sqs: Server, queue: str, group: str, *bodies: str) -> None:
         assert await sqs.transport.send(queue, [message]) == []
 
 
-async def _poll(transport: Transport, queue: str, *, limit: int = 10) -> list[ReceivedMessage]:
+async def _poll(transport: AsyncTransport, queue: str, *, limit: int = 10) -> list[ReceivedMessage]:
     """Return the messages of a long poll; fail the test if none comes for a long time."""
     async with asyncio.timeout(_PATIENCE_S):
         while True:

@@ -28,7 +28,7 @@ from botocore.httpsession import get_cert_path
 from botocore.parsers import ResponseParserError
 from yarl import URL
 
-from headgate.jobs.aws.connections.connection import Connection, async_client, async_session
+from headgate.jobs.aws.connections.connection import Connection, async_aws_client, async_session
 from headgate.jobs.aws.connections.faults import fault
 from headgate.jobs.aws.sqs.lean_http import LeanCaller, Route, find_route, lean_caller
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
@@ -313,7 +313,7 @@ async def test_aiobotocore_gives_up_an_answer_that_drips_in_as_well(
         connection = Connection(
             endpoint_url=url, attempts=1, connect_timeout_s=0.2, read_timeout_s=0.2
         )
-        async with async_client("dynamodb", connection) as client:
+        async with async_aws_client("dynamodb", connection) as client:
             with pytest.raises(ReadTimeoutError):
                 await client.list_tables()
 
@@ -433,7 +433,7 @@ def bundle_of_one(tmp_path: Path) -> Path:
 async def found(endpoint_url: str | None = None) -> Route | None:
     session = async_session()
     connection = Connection(endpoint_url=endpoint_url, region=REGION)
-    async with async_client("sqs", connection, session) as client:
+    async with async_aws_client("sqs", connection, session) as client:
         return await find_route(session, client)
 
 
@@ -491,7 +491,7 @@ async def test_there_is_no_route_where_only_aiobotocore_knows_the_way(
 @pytest.mark.usefixtures("_credentials")
 async def test_there_is_no_route_past_botocores_client_side_monitoring() -> None:
     session = async_session()
-    async with async_client("sqs", Connection(region=REGION), session) as client:
+    async with async_aws_client("sqs", Connection(region=REGION), session) as client:
         session.set_config_variable("csm_enabled", value=True)
         assert await find_route(session, client) is None
 

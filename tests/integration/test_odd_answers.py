@@ -146,7 +146,7 @@ async def test_sqs_raises_nothing_but_transport_errors(server: OddServer, lean: 
                 await sqs.send("q", [OutgoingMessage(body="secret")])
 
 
-def test_blocking_sqs_raises_nothing_but_transport_errors(server: OddServer) -> None:
+def test_synchronous_sqs_raises_nothing_but_transport_errors(server: OddServer) -> None:
     with once(SqsTransport(endpoint_url=server.url), "_connection") as sqs:
         for answer in each_odd_answer(server):
             with at_worst_unanswered(answer):
@@ -172,7 +172,7 @@ async def test_the_table_raises_nothing_but_transport_errors(server: OddServer) 
                     await call()
 
 
-def test_the_blocking_table_raises_nothing_but_transport_errors(server: OddServer) -> None:
+def test_the_synchronous_table_raises_nothing_but_transport_errors(server: OddServer) -> None:
     with once(DynamoTable("t", endpoint_url=server.url), "_connection") as table:
         calls: tuple[Callable[[], object], ...] = (
             lambda: table.put([Item(pk="a", sk="b")]),

@@ -90,10 +90,10 @@ async def test_an_answer_that_is_cut_off_is_no_object() -> None:
         async with AsyncS3Store(_BUCKET, endpoint_url=url) as store:
             with pytest.raises(ServiceUnavailable, match="s3:GetObject"):
                 await store.get("payloads/1")
-        blocking = S3Store(_BUCKET, endpoint_url=url)
+        synchronous = S3Store(_BUCKET, endpoint_url=url)
         with pytest.raises(ServiceUnavailable, match="s3:GetObject"):
-            await asyncio.to_thread(blocking.get, "payloads/1")
-        blocking.close()
+            await asyncio.to_thread(synchronous.get, "payloads/1")
+        synchronous.close()
 
 
 @pytest.mark.usefixtures("bare_stage")

@@ -15,10 +15,10 @@ import pytest
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, RequestMade, SqsTransport
 from headgate.jobs.core.ports import (
-    BlockingTransport,
+    AsyncTransport,
     OutgoingMessage,
     QueueDepth,
-    Transport,
+    Sender,
     VisibilityChange,
 )
 from headgate.jobs.core.topology import Lane, Priority, QueueSpec, Topology
@@ -69,7 +69,7 @@ def queue(queues: Queues) -> str:
 
 
 def test_both_transports_are_what_the_ports_ask_for() -> None:
-    transports: tuple[Transport, BlockingTransport] = (AsyncSqsTransport(), SqsTransport())
+    transports: tuple[AsyncTransport, Sender] = (AsyncSqsTransport(), SqsTransport())
     assert [type(transport).__name__ for transport in transports] == [
         "AsyncSqsTransport",
         "SqsTransport",
@@ -119,22 +119,22 @@ async def test_one_bad_entry_is_reported_by_its_index_and_the_others_are_sent(
 
 
 def test_plain_code_sends_what_an_event_loop_receives(endpoint: str, queue: str) -> None:
-    with SqsTransport(endpoint_url=endpoint) as blocking:
-        assert blocking.send(queue, [MESSAGE, MESSAGE]) == []
-        assert blocking.depth(queue).visible == 2
+    with SqsTransport(endpoint_url=endpoint) as sqs:
+        assert sqs.send(queue, [MESSAGE, MESSAGE]) == []
+        assert sqs.depth(queue).visible == 2
 
 
 def test_plain_code_looks_at_messages_and_gives_them_back(endpoint: str, queue: str) -> None:
     requests: list[RequestMade] = []
-    with SqsTransport(endpoint_url=endpoint, on_request=requests.append) as blocking:
-        blocking.send(queue, [MESSAGE])
+    with SqsTransport(endpoint_url=endpoint, on_request=requests.append) as sqs:
+        sqs.send(queue, [MESSAGE])
         for delivery in (1, 2):
-            [message] = blocking.receive(queue, limit=10, wait_s=1, visibility_s=600)
+            [message] = sqs.receive(queue, limit=10, wait_s=1, visibility_s=600)
             assert (message.body, message.receive_count) == (MESSAGE.body, delivery)
-            assert blocking.receive(queue, limit=10, wait_s=0) == []
+            assert sqs.receive(queue, limit=10, wait_s=0) == []
             shown = VisibilityChange(receipt=message.receipt, timeout_s=0)
-            assert blocking.change_visibility(queue, [shown]) == []
-        [failure] = blocking.change_visibility(
+            assert sqs.change_visibility(queue, [shown]) == []
+        [failure] = sqs.change_visibility(
             queue, [VisibilityChange(receipt="not-a-receipt", timeout_s=0)]
         )
         assert failure.sender_fault
@@ -169,10 +169,10 @@ async def test_a_missing_queue_is_named_with_what_to_do(sqs: AsyncSqsTransport) 
 
 def test_plain_code_names_a_missing_queue_too(endpoint: str) -> None:
     with (
-        SqsTransport(endpoint_url=endpoint) as blocking,
+        SqsTransport(endpoint_url=endpoint) as sqs,
         pytest.raises(QueueMissing, match="nowhere"),
     ):
-        blocking.send("nowhere", [MESSAGE])
+        sqs.send("nowhere", [MESSAGE])
 
 
 async def test_however_many_ask_for_a_queue_at_once_its_address_is_asked_for_once(
@@ -246,10 +246,10 @@ async def test_without_credentials_the_error_says_how_to_give_them(
         with pytest.raises(CredentialsMissing, match="aws configure"):
             await sqs.depth("any")
     with (
-        SqsTransport(region=REGION) as blocking,
+        SqsTransport(region=REGION) as sqs,
         pytest.raises(CredentialsMissing, match="AWS_PROFILE"),
     ):
-        blocking.depth("any")
+        sqs.depth("any")
 
 
 async def test_without_a_region_the_error_says_how_to_give_one(
@@ -258,26 +258,26 @@ async def test_without_a_region_the_error_says_how_to_give_one(
     without_aws(monkeypatch, tmp_path)
     with pytest.raises(RegionMissing, match="AWS_REGION"):
         await AsyncSqsTransport().start()
-    with SqsTransport() as blocking, pytest.raises(RegionMissing, match="AWS_REGION"):
-        blocking.depth("any")
+    with SqsTransport() as sqs, pytest.raises(RegionMissing, match="AWS_REGION"):
+        sqs.depth("any")
 
 
 async def test_a_profile_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(CredentialsMissing, match="nobody"):
         await AsyncSqsTransport().start()
-    with SqsTransport() as blocking, pytest.raises(CredentialsMissing, match="nobody"):
-        blocking.depth("any")
+    with SqsTransport() as sqs, pytest.raises(CredentialsMissing, match="nobody"):
+        sqs.depth("any")
 
 
 async def test_an_endpoint_that_is_no_url_is_quoted() -> None:
     with pytest.raises(TransportError, match="not a url"):
         await AsyncSqsTransport(endpoint_url="not a url").start()
     with (
-        SqsTransport(endpoint_url="not a url") as blocking,
+        SqsTransport(endpoint_url="not a url") as sqs,
         pytest.raises(TransportError, match="not a url"),
     ):
-        blocking.depth("any")
+        sqs.depth("any")
 
 
 async def test_an_endpoint_that_is_down_means_that_the_service_is_unavailable() -> None:
@@ -287,8 +287,8 @@ async def test_an_endpoint_that_is_down_means_that_the_service_is_unavailable() 
         async with AsyncSqsTransport(endpoint_url=url) as sqs:
             with pytest.raises(ServiceUnavailable, match="EndpointConnectionError"):
                 await sqs.receive("any", limit=1, wait_s=20)
-        with SqsTransport(endpoint_url=url) as blocking, pytest.raises(ServiceUnavailable):
-            blocking.send("any", [MESSAGE])
+        with SqsTransport(endpoint_url=url) as sqs, pytest.raises(ServiceUnavailable):
+            sqs.send("any", [MESSAGE])
 
 
 async def test_without_aiobotocore_the_error_names_the_extra(
@@ -322,8 +322,8 @@ async def test_the_endpoint_comes_from_the_standard_variables(
     monkeypatch.setenv(variable, endpoint)
     async with AsyncSqsTransport() as sqs:
         assert await sqs.send(queue, [MESSAGE]) == []
-    with SqsTransport() as blocking:
-        assert blocking.send(queue, [MESSAGE]) == []
+    with SqsTransport() as sqs:
+        assert sqs.send(queue, [MESSAGE]) == []
 
 
 async def test_the_region_of_aws_region_outranks_aws_default_region_and_an_explicit_one_both(
@@ -354,13 +354,15 @@ async def test_starting_and_stopping_are_idempotent_and_stopping_first_is_safe(
         await sqs.send(queue, [MESSAGE])
 
 
-def test_a_closed_blocking_transport_opens_again_when_it_is_used(endpoint: str, queue: str) -> None:
-    blocking = SqsTransport(endpoint_url=endpoint)
-    blocking.close()
-    assert blocking.send(queue, [MESSAGE]) == []
-    blocking.close()
-    assert blocking.send(queue, [MESSAGE]) == []
-    blocking.close()
+def test_a_closed_synchronous_transport_opens_again_when_it_is_used(
+    endpoint: str, queue: str
+) -> None:
+    sqs = SqsTransport(endpoint_url=endpoint)
+    sqs.close()
+    assert sqs.send(queue, [MESSAGE]) == []
+    sqs.close()
+    assert sqs.send(queue, [MESSAGE]) == []
+    sqs.close()
 
 
 # --- provisioning --------------------------------------------------------------------------------

@@ -85,9 +85,9 @@ class Functions:
 
         sweeper = Sweeper(
             sweep_plan(self._world.app, has_bridge=True),
-            queues=link.sqs.blocking,
-            memory=SweepMemory(link.table.blocking, actor.clock, sleep=lambda _s: None),
-            store=link.store.blocking,
+            queues=link.sqs.sync,
+            memory=SweepMemory(link.table.sync, actor.clock, sleep=lambda _s: None),
+            store=link.store.sync,
             topic=topic,
             clock=actor.clock,
             count=count,
@@ -179,7 +179,7 @@ class Functions:
     async def _bridge(self, text: str) -> None:
         actor = self._world.actor("bridge")
         link = self._world.aws.link(actor)
-        bridge = Bridge(link.sqs.blocking, link.table.blocking, actor.clock.now)
+        bridge = Bridge(link.sqs.sync, link.table.sync, actor.clock.now)
         await asyncio.sleep(self._rng.uniform(0.01, 2))
         for pause_s in (*AGAIN_S, None):
             with actor.acting():

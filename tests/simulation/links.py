@@ -52,12 +52,12 @@ class Link:
     def __init__(self, aws: Aws, actor: Actor) -> None:
         self.actor = actor
         self._aws = aws
-        self.sqs = SqsLink(aws, self)
-        self.table = TableLink(aws, self)
-        self.store = StoreLink(aws, self)
-        self.scheduler = SchedulerLink(aws, self)
+        self.sqs = AsyncSqsLink(aws, self)
+        self.table = AsyncTableLink(aws, self)
+        self.store = AsyncStoreLink(aws, self)
+        self.scheduler = AsyncSchedulerLink(aws, self)
 
-    async def call(
+    async def async_call(
         self,
         service: str,
         action: str,
@@ -103,8 +103,8 @@ class Link:
             case _:
                 pass
 
-    def blocking(self, service: str, action: str, apply: Callable[[], T], target: str = "") -> T:
-        """Make one call for blocking code, which can't wait for virtual time here."""
+    def call(self, service: str, action: str, apply: Callable[[], T], target: str = "") -> T:
+        """Make one call of synchronous code, which can't wait for virtual time here."""
         self.actor.check()
         fault = self._aws.faults.meet(self.actor, service, action, target)
         mode = fault.mode if fault is not None else ""
@@ -121,13 +121,13 @@ class Link:
         return answer
 
 
-class SqsLink:
-    """A `jobs.core.ports.Transport`, and by `blocking` one for synchronous code."""
+class AsyncSqsLink:
+    """A `jobs.core.ports.AsyncTransport`, and by `sync` a synchronous one."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
         self._link = link
-        self.blocking = BlockingSqs(aws, link)
+        self.sync = SqsLink(aws, link)
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         failures = await self._batch("send", queue, messages, self._aws.sqs.send)
@@ -157,10 +157,10 @@ class SqsLink:
                     queue, limit=limit, wait_s=wait_s, visibility_s=visibility_s
                 )
 
-        return await self._link.call("sqs", "receive", apply, target=queue, fault=fault)
+        return await self._link.async_call("sqs", "receive", apply, target=queue, fault=fault)
 
     async def depth(self, queue: str) -> QueueDepth:
-        return await self._link.call(
+        return await self._link.async_call(
             "sqs",
             "depth",
             lambda: self._aws.sqs.depth(queue),
@@ -196,7 +196,7 @@ class SqsLink:
                 for at in failing
             ]
 
-        return await self._link.call("sqs", action, apply, target=queue, fault=fault)
+        return await self._link.async_call("sqs", action, apply, target=queue, fault=fault)
 
     def _meet(self, action: str, queue: str) -> FaultPlan | None:
         return self._aws.faults.meet(self._link.actor, "sqs", action, queue)
@@ -212,20 +212,20 @@ class SqsLink:
             watched.duplicating = watched.undeleting = False
 
 
-class BlockingSqs:
-    """A `jobs.core.ports.BlockingTransport` and `BlockingReceiver`."""
+class SqsLink:
+    """A `jobs.core.ports.Transport`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
-        self._sqs = aws.sqs.blocking
+        self._sqs = aws.sqs.sync
         self._link = link
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        return self._link.blocking("sqs", "send", lambda: self._sqs.send(queue, messages), queue)
+        return self._link.call("sqs", "send", lambda: self._sqs.send(queue, messages), queue)
 
     def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
-        return self._link.blocking(
+        return self._link.call(
             "sqs",
             "receive",
             lambda: self._sqs.receive(queue, limit=limit, wait_s=wait_s, visibility_s=visibility_s),
@@ -235,7 +235,7 @@ class BlockingSqs:
     def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:
-        return self._link.blocking(
+        return self._link.call(
             "sqs",
             "change_visibility",
             lambda: self._sqs.change_visibility(queue, changes),
@@ -243,17 +243,17 @@ class BlockingSqs:
         )
 
     def depth(self, queue: str) -> QueueDepth:
-        return self._link.blocking("sqs", "depth", lambda: self._sqs.depth(queue), queue)
+        return self._link.call("sqs", "depth", lambda: self._sqs.depth(queue), queue)
 
 
-class TableLink:
-    """A `jobs.core.ports.Table`, and by `blocking` one for synchronous code."""
+class AsyncTableLink:
+    """A `jobs.core.ports.AsyncTable`, and by `sync` a synchronous one."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
         self._table = aws.table
         self._link = link
-        self.blocking = BlockingTable(aws, link)
+        self.sync = TableLink(aws, link)
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
         fault = self._meet("put")
@@ -268,7 +268,7 @@ class TableLink:
         async def apply() -> list[Item]:
             return await self._table.put([each for each in items if each not in left]) + left
 
-        return await self._link.call("table", "put", apply, fault=fault)
+        return await self._link.async_call("table", "put", apply, fault=fault)
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         return await self._call("query", lambda: self._table.query(pk, prefix=prefix))
@@ -293,7 +293,7 @@ class TableLink:
         return self._aws.faults.meet(self._link.actor, "table", action, None)
 
     async def _call(self, action: str, apply: Callable[[], Awaitable[T]]) -> T:
-        return await self._link.call("table", action, apply, fault=self._meet(action))
+        return await self._link.async_call("table", action, apply, fault=self._meet(action))
 
 
 def _is_cursed(item: Item) -> bool:
@@ -302,53 +302,53 @@ def _is_cursed(item: Item) -> bool:
     return item.pk.startswith("job#") and not is_bare and zlib.crc32(item.pk.encode()) % 3 == 0
 
 
-class BlockingTable:
-    """A `jobs.core.ports.BlockingTable`."""
+class TableLink:
+    """A `jobs.core.ports.Table`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
-        self._table = aws.table.blocking
+        self._table = aws.table.sync
         self._link = link
 
     def put(self, items: Sequence[Item]) -> list[Item]:
-        return self._link.blocking("table", "put", lambda: self._table.put(items))
+        return self._link.call("table", "put", lambda: self._table.put(items))
 
     def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        return self._link.blocking("table", "query", lambda: self._table.query(pk, prefix=prefix))
+        return self._link.call("table", "query", lambda: self._table.query(pk, prefix=prefix))
 
     def get(self, pk: str, sk: str) -> Item | None:
-        return self._link.blocking("table", "get", lambda: self._table.get(pk, sk))
+        return self._link.call("table", "get", lambda: self._table.get(pk, sk))
 
     def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
     ) -> list[Item]:
-        return self._link.blocking(
+        return self._link.call(
             "table",
             "lines",
             lambda: self._table.lines(name, after=after, before=before, limit=limit),
         )
 
     def delete(self, keys: Sequence[Key]) -> list[Key]:
-        return self._link.blocking("table", "delete", lambda: self._table.delete(keys))
+        return self._link.call("table", "delete", lambda: self._table.delete(keys))
 
     def replace(self, item: Item) -> Item | None:
-        return self._link.blocking("table", "replace", lambda: self._table.replace(item))
+        return self._link.call("table", "replace", lambda: self._table.replace(item))
 
 
-class StoreLink:
-    """A `jobs.core.ports.ObjectStore`, and by `blocking` one for synchronous code."""
+class AsyncStoreLink:
+    """A `jobs.core.ports.AsyncObjectStore`, and by `sync` a synchronous one."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
         self._link = link
-        self.blocking = BlockingStore(aws, link)
+        self.sync = StoreLink(aws, link)
 
     async def put(self, key: str, content: bytes) -> None:
-        await self._link.call(
+        await self._link.async_call(
             "store", "put", lambda: self._aws.store.put(key, content), fault=self._meet("put")
         )
 
     async def get(self, key: str) -> bytes | None:
-        return await self._link.call(
+        return await self._link.async_call(
             "store", "get", lambda: self._aws.store.get(key), fault=self._meet("get")
         )
 
@@ -356,22 +356,22 @@ class StoreLink:
         return self._aws.faults.meet(self._link.actor, "store", action, None)
 
 
-class BlockingStore:
-    """A `jobs.core.ports.BlockingObjectStore`."""
+class StoreLink:
+    """A `jobs.core.ports.ObjectStore`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
-        self._store = aws.store.blocking
+        self._store = aws.store.sync
         self._link = link
 
     def put(self, key: str, content: bytes) -> None:
-        self._link.blocking("store", "put", lambda: self._store.put(key, content))
+        self._link.call("store", "put", lambda: self._store.put(key, content))
 
     def get(self, key: str) -> bytes | None:
-        return self._link.blocking("store", "get", lambda: self._store.get(key))
+        return self._link.call("store", "get", lambda: self._store.get(key))
 
 
-class SchedulerLink:
-    """A `jobs.core.ports.Scheduler`."""
+class AsyncSchedulerLink:
+    """A `jobs.core.ports.AsyncScheduler`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -394,4 +394,4 @@ class SchedulerLink:
 
     async def _call(self, action: str, apply: Callable[[], Awaitable[T]]) -> T:
         fault = self._aws.faults.meet(self._link.actor, "scheduler", action, None)
-        return await self._link.call("scheduler", action, apply, fault=fault)
+        return await self._link.async_call("scheduler", action, apply, fault=fault)

@@ -12,14 +12,14 @@ from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.ports import (
-    BlockingObjectStore,
-    BlockingScheduler,
-    BlockingTable,
-    BlockingTransport,
+    AsyncObjectStore,
+    AsyncScheduler,
+    AsyncTable,
+    AsyncTransport,
     ObjectStore,
     Scheduler,
+    Sender,
     Table,
-    Transport,
 )
 from headgate.testing import MemoryScheduler, MemoryStore, MemoryTable
 
@@ -39,11 +39,11 @@ class AsyncGiven:
 
 
 def over(
-    transport: BlockingTransport,
+    transport: Sender,
     *,
-    table: BlockingTable | None = None,
-    scheduler: BlockingScheduler | None = None,
-    store: BlockingObjectStore | None = None,
+    table: Table | None = None,
+    scheduler: Scheduler | None = None,
+    store: ObjectStore | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Given:
@@ -52,9 +52,9 @@ def over(
     return Given(
         Ports(
             transport=transport,
-            table=table or MemoryTable(clock).blocking,
-            scheduler=scheduler or MemoryScheduler(clock).blocking,
-            store=store or MemoryStore().blocking,
+            table=table or MemoryTable(clock).sync,
+            scheduler=scheduler or MemoryScheduler(clock).sync,
+            store=store or MemoryStore().sync,
             clock=clock,
             sleep=sleep,
             rng=random.Random(0),  # noqa: S311 - spreads pauses
@@ -63,11 +63,11 @@ def over(
 
 
 def async_over(
-    transport: Transport,
+    transport: AsyncTransport,
     *,
-    table: Table | None = None,
-    scheduler: Scheduler | None = None,
-    store: ObjectStore | None = None,
+    table: AsyncTable | None = None,
+    scheduler: AsyncScheduler | None = None,
+    store: AsyncObjectStore | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     pacing: Pacing = Pacing(),  # noqa: B008 - frozen

@@ -43,8 +43,8 @@ class DeployedBridge:
 
     def handle(self, event: dict[str, Any]) -> dict[str, str]:
         """Invoke the handler; return its answer."""
-        table = self._table.blocking if self._table is not None else None
-        made = Bridge(self._sqs.blocking, table, self._now)
+        table = self._table.sync if self._table is not None else None
+        made = Bridge(self._sqs.sync, table, self._now)
         with patch.object(bridge, "_bridge", lambda: made):
             return bridge.handler(event, SimpleNamespace(aws_request_id="request-1"))  # type: ignore[arg-type]  # as much of a context as is read
 

@@ -95,7 +95,7 @@ class Bench:
 
     def sending(self, file: SpoolFile, **options: Any) -> SpoolSending:
         """Return the senders from the file."""
-        send = self.sqs.blocking.send
+        send = self.sqs.sync.send
         return SpoolSending(file, send, lambda _sent: None, self.clock, self.hub, **options)
 
     def sent(self, queue: str = NORMAL) -> list[str]:

@@ -66,12 +66,12 @@ class SweepBench:
 
     def sweep(self) -> Swept | None:
         """Sweep once, as one invocation does in an execution environment of its own."""
-        memory = SweepMemory(self.table.blocking, self.clock, sleep=lambda _: None)
+        memory = SweepMemory(self.table.sync, self.clock, sleep=lambda _: None)
         return Sweeper(
             self.plan,
-            queues=self.sqs.blocking,
+            queues=self.sqs.sync,
             memory=memory,
-            store=self.store.blocking,
+            store=self.store.sync,
             topic=self.topic,
             clock=self.clock,
             count=self._count,
@@ -136,7 +136,7 @@ class SweepBench:
         )
 
     def send(self, queue: str, message: OutgoingMessage) -> None:
-        assert self.sqs.blocking.send(queue, [message]) == []
+        assert self.sqs.sync.send(queue, [message]) == []
 
     def everything(self) -> list[str]:
         """Return the SQS ids of all parked messages."""
@@ -147,7 +147,7 @@ class SweepBench:
         )
 
     def visible(self) -> int:
-        return sum(self.sqs.blocking.depth(queue.name).visible for queue in self.plan.queues)
+        return sum(self.sqs.sync.depth(queue.name).visible for queue in self.plan.queues)
 
     def texts(self) -> str:
         """Return the text of all notifications."""

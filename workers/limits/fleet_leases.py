@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, LeaseFailed
-from headgate.jobs.core.ports import Table
+from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.workers.limits.lease import Lease
 
@@ -43,7 +43,7 @@ class FleetLeases:
 
     def __init__(
         self,
-        table: Table | None,
+        table: AsyncTable | None,
         worker: str,
         *,
         clock: Clock,

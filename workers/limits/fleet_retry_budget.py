@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted
 from headgate.workers.limits.retry_budget import Book
@@ -75,7 +75,7 @@ class FleetBudget:
 
     def __init__(
         self,
-        table: Table,
+        table: AsyncTable,
         name: str,
         limit: int,
         per_s: float,

@@ -17,7 +17,7 @@ from typing import Protocol
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import BudgetSpent, Events, LeaseFailed, LimitCleared, LimitReached
 from headgate.jobs.core.limits import Limits, RetryBudget
-from headgate.jobs.core.ports import Table
+from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import types_from
@@ -89,7 +89,7 @@ class Gate:
         clock: Clock,
         events: Events,
         rng: random.Random,
-        table: Table | None,
+        table: AsyncTable | None,
         worker: str,
         on_change: Callable[[], None],
     ) -> None:
@@ -267,7 +267,7 @@ class _Maker:
         self,
         app: App,
         fleet: FleetLeases,
-        table: Table | None,
+        table: AsyncTable | None,
         clock: Clock,
         events: Events,
         rng: random.Random,

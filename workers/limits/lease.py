@@ -12,7 +12,7 @@ are back. The tokens of a worker that died are free again once its lease, and an
 have used until then, has expired. Clocks may differ by `jobs.core.clock.SKEW_S`.
 
 The item is replaced on the condition that no other worker has replaced it meanwhile; if one has,
-the result shows the others' leases. See `jobs.core.ports.Table.replace`.
+the result shows the others' leases. See `jobs.core.ports.AsyncTable.replace`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports import Item, Table
+from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.errors import TransportError
 from headgate.workers.limits.fair_shares import Need, ShareClaim, wanted
 
@@ -61,7 +61,7 @@ class Lease:
 
     def __init__(
         self,
-        table: Table,
+        table: AsyncTable,
         name: str,
         worker: str,
         limit: int,

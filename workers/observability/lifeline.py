@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
-from headgate.jobs.core.ports import MAX_PUT, Table
+from headgate.jobs.core.ports import MAX_PUT, AsyncTable
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.records.lives import LIVES, RENEW_S, Life, Lives, life_item
 from headgate.jobs.values.texts import text_of
@@ -45,7 +45,7 @@ class Lifeline:
 
     def __init__(
         self,
-        table: Table,
+        table: AsyncTable,
         lives: Lives,
         *,
         name: str,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, HeartbeatExtended, HeartbeatFailed, ReceiptLost
-from headgate.jobs.core.ports import EntryFailure, Transport, VisibilityChange
+from headgate.jobs.core.ports import AsyncTransport, EntryFailure, VisibilityChange
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.errors import TransportError
 from headgate.workers.held import Hold, Holdings
@@ -32,7 +32,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: AsyncTransport,
         queues: Iterable[QueueSpec],
         holdings: Holdings,
         *,

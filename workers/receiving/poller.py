@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, PollFailed, PollReceived
-from headgate.jobs.core.ports import ReceivedMessage, Transport
+from headgate.jobs.core.ports import AsyncTransport, ReceivedMessage
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.errors import (
     CredentialsNotConfigured,
@@ -65,7 +65,7 @@ class Poller:
     def __init__(
         self,
         queue: QueueSpec,
-        transport: Transport,
+        transport: AsyncTransport,
         demand: Demand,
         waiting: Waiting,
         deliver: Callable[[Sequence[Delivery]], None],

@@ -7,7 +7,7 @@ from collections import defaultdict
 from contextlib import suppress
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import Transport
+from headgate.jobs.core.ports import AsyncTransport
 from headgate.jobs.errors import TransportError
 
 _FRESH_S = 15.0
@@ -16,7 +16,7 @@ _FRESH_S = 15.0
 class Backlog:
     """Caches each queue's depth for a while."""
 
-    def __init__(self, transport: Transport, clock: Clock) -> None:
+    def __init__(self, transport: AsyncTransport, clock: Clock) -> None:
         self._transport = transport
         self._clock = clock
         self._known: dict[str, tuple[float, int]] = {}

@@ -16,7 +16,7 @@ from typing import NoReturn
 from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobCompleted, RecordsFailed
-from headgate.jobs.core.ports import MAX_PUT, Table
+from headgate.jobs.core.ports import MAX_PUT, AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.errors import TransportError
@@ -40,7 +40,7 @@ class Trimmer:
     """
 
     def __init__(
-        self, app: App, table: Table, *, clock: Clock, events: Events, rng: random.Random
+        self, app: App, table: AsyncTable, *, clock: Clock, events: Events, rng: random.Random
     ) -> None:
         self._table = table
         self._clock = clock

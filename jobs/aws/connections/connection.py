@@ -79,7 +79,7 @@ class Connection:
         }
 
 
-def blocking_client(service: str, connection: Connection) -> Any:
+def aws_client(service: str, connection: Connection) -> Any:
     """Return a boto3 client of a session of its own: boto3's default session is not thread-safe.
 
     Raises:
@@ -135,7 +135,7 @@ class ImmediateClient:
 
 
 @asynccontextmanager
-async def async_client(
+async def async_aws_client(
     service: str, connection: Connection, session: AioSession | None = None
 ) -> AsyncIterator[Any]:
     """Open an aiobotocore client; ``session`` shares credentials between clients.

@@ -1,4 +1,4 @@
-"""`jobs.core.ports.Table` and `BlockingTable` on DynamoDB; the calls of both are written once."""
+"""`jobs.core.ports.AsyncTable` and `Table` on DynamoDB; the calls of both are written once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from headgate.jobs.aws.connections.connection import (
     Connection,
     ImmediateClient,
-    async_client,
-    blocking_client,
+    async_aws_client,
+    aws_client,
 )
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.aws.dynamo import wire
@@ -130,7 +130,7 @@ class _Calls:
 
 
 class AsyncDynamoTable(_Calls):
-    """One DynamoDB table for an event loop: `jobs.core.ports.Table`.
+    """One DynamoDB table for an event loop: `jobs.core.ports.AsyncTable`.
 
     ::
 
@@ -210,7 +210,7 @@ class AsyncDynamoTable(_Calls):
             )
         if self._open is None:  # no other call has opened it meanwhile
             self._open = await self._closing.enter_async_context(
-                async_client("dynamodb", self._connection)
+                async_aws_client("dynamodb", self._connection)
             )
 
 
@@ -292,7 +292,7 @@ class DynamoTable:
     async def _opened(self) -> ImmediateClient:
         with self._opening:
             if self._client is None:
-                self._client = ImmediateClient(blocking_client("dynamodb", self._connection))
+                self._client = ImmediateClient(aws_client("dynamodb", self._connection))
             return self._client
 
 

@@ -29,7 +29,7 @@ ATTEMPTS = 2
 _log = logging.getLogger("headgate.table")
 
 _WRITE = "write"
-"""Attribute of the items written by `Table.replace`: a random name of that one call."""
+"""Attribute of the items written by `AsyncTable.replace`: a random name of that one call."""
 
 _COMPARED = {
     (True, True): "BETWEEN :after AND :before",
@@ -173,7 +173,7 @@ def replace_request(table: str, written: Attributes, version: int, now: datetime
 
 
 def read_refusal(item: Item, written: Attributes, found: Attributes, now: datetime) -> Item | None:
-    """Return the result of `jobs.core.ports.Table.replace` if DynamoDB holds ``found``."""
+    """Return the result of `jobs.core.ports.AsyncTable.replace` if DynamoDB holds ``found``."""
     if found.get(_WRITE) == written[_WRITE]:
         return None
     return read_item(found, now) or Item(pk=item.pk, sk=item.sk)

@@ -1,4 +1,4 @@
-"""SQS: `AsyncSqsTransport` is a `jobs.core.ports.Transport`; `SqsTransport` is synchronous.
+"""SQS: `AsyncSqsTransport` is a `jobs.core.ports.AsyncTransport`, `SqsTransport` a `Transport`.
 
 Both take queues by name, find their addresses with GetQueueUrl once, and never list or create
 queues, so a worker's role needs no more than the calls below. Requests are built and responses are
@@ -24,9 +24,9 @@ from botocore import xform_name
 
 from headgate.jobs.aws.connections.connection import (
     Connection,
-    async_client,
+    async_aws_client,
     async_session,
-    blocking_client,
+    aws_client,
 )
 from headgate.jobs.aws.connections.retries import tried
 from headgate.jobs.aws.sqs import wire
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from aiobotocore.session import AioSession
     from boto3.session import Session
     from botocore.config import Config
-    from mypy_boto3_sqs import SQSClient as BlockingClient
-    from types_aiobotocore_sqs import SQSClient
+    from mypy_boto3_sqs import SQSClient
+    from types_aiobotocore_sqs import SQSClient as AsyncSQSClient
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ __all__ = ["Action", "AsyncSqsTransport", "Observer", "RequestMade", "SqsTranspo
 
 
 class AsyncSqsTransport:
-    """SQS for an event loop: `jobs.core.ports.Transport`.
+    """SQS for an event loop: `jobs.core.ports.AsyncTransport`.
 
     ::
 
@@ -150,19 +150,19 @@ class AsyncSqsTransport:
     async def _open(self) -> _Clients:
         session = async_session(self._commands.session)
         async with AsyncExitStack() as stack:
-            sdk: SQSClient = await stack.enter_async_context(
-                async_client("sqs", self._commands, session)
+            sdk: AsyncSQSClient = await stack.enter_async_context(
+                async_aws_client("sqs", self._commands, session)
             )
             polling, commands = await self._lean_callers(stack, session, sdk) or (
                 _SdkCaller(
-                    await stack.enter_async_context(async_client("sqs", self._polling, session))
+                    await stack.enter_async_context(async_aws_client("sqs", self._polling, session))
                 ),
                 _SdkCaller(sdk),
             )
             return _Clients(polling=polling, commands=commands, sdk=sdk, closing=stack.pop_all())
 
     async def _lean_callers(
-        self, stack: AsyncExitStack, session: AioSession, sdk: SQSClient
+        self, stack: AsyncExitStack, session: AioSession, sdk: AsyncSQSClient
     ) -> tuple[_Caller, _Caller] | None:
         """Open a caller for polls and one for the rest; None if only aiobotocore can call."""
         from headgate.jobs.aws.sqs.lean_http import find_route, lean_caller
@@ -244,7 +244,7 @@ class AsyncSqsTransport:
 
 
 class SqsTransport:
-    """SQS for synchronous code: `jobs.core.ports.BlockingTransport` and `BlockingReceiver`.
+    """SQS for synchronous code: `jobs.core.ports.Transport`.
 
     Built on boto3, and safe to share between threads. It opens with its first call, so a process
     may still fork after making one. Each call has three tries, of 10 s each, by
@@ -277,7 +277,7 @@ class SqsTransport:
         self._ledger = Ledger(on_request, clock or SystemClock())
         self._opening = threading.Lock()
         self._resolving = threading.Lock()
-        self._client: BlockingClient | None = None
+        self._client: SQSClient | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -345,10 +345,10 @@ class SqsTransport:
                 response = self._tried(client.get_queue_url, {"QueueName": queue})
                 return self._ledger.urls.setdefault(queue, wire.read_url(response))
 
-    def _opened(self) -> BlockingClient:
+    def _opened(self) -> SQSClient:
         with self._opening:
             if self._client is None:
-                self._client = blocking_client("sqs", replace(self._connection, attempts=1))
+                self._client = aws_client("sqs", replace(self._connection, attempts=1))
             return self._client
 
     def _tried(self, method: Callable[..., T], request: Mapping[str, Any]) -> T:
@@ -382,6 +382,6 @@ class _SdkCaller:
 class _Clients:
     polling: _Caller
     commands: _Caller
-    sdk: SQSClient
+    sdk: AsyncSQSClient
     """For calls that are rare: depths."""
     closing: AsyncExitStack

@@ -1,6 +1,6 @@
 """SQS's requests and responses as plain dicts, to and from the dataclasses of `jobs.core.ports`.
 
-Pure, and shared by the blocking and the async transport. An entry's Id in a batch is its index.
+Pure, and shared by both transports. An entry's Id in a batch is its index.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_Operations.html
 """
 

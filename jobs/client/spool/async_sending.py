@@ -19,7 +19,7 @@ from headgate.jobs.errors import SpoolError, TransportError
 _log = logging.getLogger("headgate.spool")
 
 Send = Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]]
-"""`jobs.core.ports.Transport.send`."""
+"""`jobs.core.ports.AsyncTransport.send`."""
 
 _Flights = dict[asyncio.Task[Reply], list[SpooledJob]]
 

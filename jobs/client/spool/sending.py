@@ -23,7 +23,7 @@ from headgate.jobs.errors import SpoolError, TransportError
 _log = logging.getLogger("headgate.spool")
 
 Send = Callable[[str, Sequence[OutgoingMessage]], list[EntryFailure]]
-"""`jobs.core.ports.BlockingTransport.send`."""
+"""`jobs.core.ports.Sender.send`."""
 
 
 class SpoolSending:

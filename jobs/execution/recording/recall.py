@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import Table
+from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.claims import CLAIM
@@ -39,7 +39,7 @@ class Recall:
     def __init__(
         self,
         app: App,
-        table: Table,
+        table: AsyncTable,
         writer: RecordWriter,
         *,
         clock: Clock,

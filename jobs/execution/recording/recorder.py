@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobProgress, RecordsWritten
-from headgate.jobs.core.ports import Item, ObjectStore, Table
+from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of, records_of
 from headgate.jobs.errors import ResultNotKept
@@ -64,13 +64,13 @@ class Recorder:
     def __init__(
         self,
         app: App,
-        table: Table,
+        table: AsyncTable,
         *,
         worker: str,
         clock: Clock,
         events: Events,
         rng: random.Random,
-        store: ObjectStore | None = None,
+        store: AsyncObjectStore | None = None,
         silence_counts: bool = True,
         lives: Lives | None = None,
         until: Callable[[], datetime | None] | None = None,

@@ -10,7 +10,7 @@ from typing import TypeVar
 from headgate.jobs.core.batcher import Batcher, Pacing
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
-from headgate.jobs.core.ports import MAX_PUT, EntryFailure, Item, Table
+from headgate.jobs.core.ports import MAX_PUT, AsyncTable, EntryFailure, Item
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.records.items import Scribe
 from headgate.jobs.records.journal import Journal
@@ -38,7 +38,9 @@ class RecordWriter:
         rng: spreads the pauses between tries.
     """
 
-    def __init__(self, table: Table, *, clock: Clock, events: Events, rng: random.Random) -> None:
+    def __init__(
+        self, table: AsyncTable, *, clock: Clock, events: Events, rng: random.Random
+    ) -> None:
         self._table = table
         self._clock = clock
         self._events = events

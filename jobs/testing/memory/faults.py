@@ -10,7 +10,7 @@ from typing import Literal
 from headgate.jobs.core.ports import EntryFailure
 
 Action = Literal["send", "receive", "delete", "change_visibility", "depth"]
-"""The calls of a `jobs.core.ports.Transport`."""
+"""The calls of a `jobs.core.ports.AsyncTransport`."""
 
 BatchAction = Literal["send", "delete", "change_visibility"]
 """The calls that answer for each entry."""

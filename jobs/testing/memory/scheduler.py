@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import BlockingScheduler, ScheduleSpec
+from headgate.jobs.core.ports import Scheduler, ScheduleSpec
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.occurrences import is_one_time, occurrences
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError
@@ -31,7 +31,7 @@ class _Stored:
 
 
 class MemoryScheduler:
-    """A scheduler in memory: a `jobs.core.ports.Scheduler`, and a synchronous one by `blocking`.
+    """A scheduler in memory: a `jobs.core.ports.AsyncScheduler`, and by ``sync`` a synchronous one.
 
     On a `VirtualClock`, due schedules are fired by each `advance`; on another clock, while `run`
     runs. A firing passes its input to ``fire``, with the context attributes filled in; a paused
@@ -69,9 +69,9 @@ class MemoryScheduler:
             clock.subscribe(self.fire_due)
 
     @property
-    def blocking(self) -> BlockingScheduler:
+    def sync(self) -> Scheduler:
         """The same schedules, for synchronous code."""
-        return _Blocking(self)
+        return _Scheduler(self)
 
     @property
     def schedules(self) -> list[ScheduleSpec]:
@@ -209,8 +209,8 @@ class MemoryScheduler:
             raise ScheduleGroupMissing(group)
 
 
-class _Blocking:
-    """`MemoryScheduler` as a `jobs.core.ports.BlockingScheduler`."""
+class _Scheduler:
+    """`MemoryScheduler` as a `jobs.core.ports.Scheduler`."""
 
     def __init__(self, scheduler: MemoryScheduler) -> None:
         self._scheduler = scheduler

@@ -16,6 +16,7 @@ from headgate.jobs.core.ports import (
     OutgoingMessage,
     QueueDepth,
     ReceivedMessage,
+    Transport,
     VisibilityChange,
 )
 from headgate.jobs.core.topology import QUARANTINE_RETENTION, Topology
@@ -34,7 +35,8 @@ _MOMENT_S = 0.001
 
 
 class MemorySqs:
-    """A queue service in memory; a `jobs.core.ports.Transport` that any number of loops may share.
+    """A queue service in memory: a `jobs.core.ports.AsyncTransport` for any number of loops, and by
+    ``sync`` a synchronous one.
 
     On `SystemClock` and `LoopClock` long polls wait in the loop's time. On a `VirtualClock` only
     `advance`, or an arriving message, ends a long poll: nothing happens by itself there.
@@ -153,9 +155,9 @@ class MemorySqs:
         return self.depth_now(queue)
 
     @property
-    def blocking(self) -> BlockingMemorySqs:
+    def sync(self) -> Transport:
         """The same service for synchronous code, from any thread."""
-        return BlockingMemorySqs(self)
+        return _Sqs(self)
 
     # --- inspection -----------------------------------------------------------------------------
 
@@ -168,7 +170,7 @@ class MemorySqs:
     # --- internals ------------------------------------------------------------------------------
 
     def send_now(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """Do `send` synchronously; this and the next three methods are for `blocking`."""
+        """Do `send` synchronously; this and the next three methods are for `sync`."""
         sqs_limits.check_batch(messages)
         delays_s = tuple(message.delay_s for message in messages)
         with self._record("send", queue, len(messages), delays_s=delays_s) as fault:
@@ -311,8 +313,8 @@ class MemorySqs:
             store.bell.ring()
 
 
-class BlockingMemorySqs:
-    """`MemorySqs` as a `jobs.core.ports.BlockingTransport` and a `BlockingReceiver`."""
+class _Sqs:
+    """`MemorySqs` as a `jobs.core.ports.Transport`."""
 
     def __init__(self, sqs: MemorySqs) -> None:
         self._sqs = sqs

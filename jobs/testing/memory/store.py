@@ -1,19 +1,19 @@
-"""S3 in memory, as far as `jobs.core.ports.ObjectStore` needs it, with faults on demand."""
+"""S3 in memory, as far as `jobs.core.ports.AsyncObjectStore` needs it, with faults on demand."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Literal
 
-from headgate.jobs.core.ports import BlockingObjectStore
+from headgate.jobs.core.ports import ObjectStore
 from headgate.jobs.errors import BucketMissing
 
 StoreAction = Literal["put", "get"]
-"""The calls of a `jobs.core.ports.ObjectStore`."""
+"""The calls of a `jobs.core.ports.AsyncObjectStore`."""
 
 
 class MemoryStore:
-    """A bucket in memory: a `jobs.core.ports.ObjectStore`, and a synchronous one by ``blocking``.
+    """A bucket in memory: a `jobs.core.ports.AsyncObjectStore`, and by ``sync`` a synchronous one.
 
     ``objects`` is its content, which a test may change; while ``missing`` is true there is no such
     bucket; ``calls`` lists the calls, with their keys.
@@ -36,17 +36,17 @@ class MemoryStore:
     async def put(self, key: str, content: bytes) -> None:
         """Store an object."""
         await asyncio.sleep(0)  # a call over a network always suspends
-        self.blocking.put(key, content)
+        self.sync.put(key, content)
 
     async def get(self, key: str) -> bytes | None:
         """Return an object's content, or None if there is no such object."""
         await asyncio.sleep(0)
-        return self.blocking.get(key)
+        return self.sync.get(key)
 
     @property
-    def blocking(self) -> BlockingObjectStore:
+    def sync(self) -> ObjectStore:
         """The same bucket for synchronous code."""
-        return _Blocking(self)
+        return _ObjectStore(self)
 
     def called(self, action: StoreAction, key: str) -> None:
         """Note a call, and raise the fault that was planned for it, if any."""
@@ -59,8 +59,8 @@ class MemoryStore:
                 raise planned[1]
 
 
-class _Blocking:
-    """`MemoryStore` as a `jobs.core.ports.BlockingObjectStore`."""
+class _ObjectStore:
+    """`MemoryStore` as a `jobs.core.ports.ObjectStore`."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""DynamoDB in memory, as far as `jobs.core.ports.Table` needs it, on a clock of the test's own."""
+"""DynamoDB in memory, as far as `jobs.core.ports.AsyncTable` needs it, on a test's own clock."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from headgate.jobs.aws.dynamo.attributes import (
     lives,
 )
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import BlockingTable, Item, Key
+from headgate.jobs.core.ports import Item, Key, Table
 from headgate.jobs.errors import TableMissing
 from headgate.jobs.testing.memory.table_faults import TableAction, TableFaults, Unprocessed
 
 
 class MemoryTable:
-    """A table in memory: a `jobs.core.ports.Table` with DynamoDB's limits, in any number of loops.
+    """A table in memory: a `jobs.core.ports.AsyncTable` with DynamoDB's limits, in any number of
+    loops, and by ``sync`` a synchronous one.
 
     Items that have expired by ``clock`` are gone. ``faults`` makes calls fail or slow, and leaves
     items unprocessed; while ``missing`` is true there is no such table; ``calls`` lists the calls.
@@ -81,9 +82,9 @@ class MemoryTable:
             return self._store.replace(item, encoded)
 
     @property
-    def blocking(self) -> BlockingTable:
+    def sync(self) -> Table:
         """The same table for synchronous code, from any thread."""
-        return _Blocking(self._store, self._call_blocking)
+        return _Table(self._store, self._call_now)
 
     @asynccontextmanager
     async def _call(self, action: TableAction) -> AsyncIterator[Unprocessed | None]:
@@ -91,14 +92,14 @@ class MemoryTable:
         # A call over a network always suspends; one that never did would hide races from tests.
         await asyncio.sleep(0)
         self._check_there()
-        async with self.faults.around(action) as fault:
+        async with self.faults.async_around(action) as fault:
             yield fault
 
     @contextmanager
-    def _call_blocking(self, action: TableAction) -> Iterator[Unprocessed | None]:
+    def _call_now(self, action: TableAction) -> Iterator[Unprocessed | None]:
         self.calls.append(action)
         self._check_there()
-        with self.faults.around_blocking(action) as fault:
+        with self.faults.around(action) as fault:
             yield fault
 
     def _check_there(self) -> None:
@@ -106,8 +107,8 @@ class MemoryTable:
             raise TableMissing(self.name)
 
 
-class _Blocking:
-    """`MemoryTable` as a `jobs.core.ports.BlockingTable`."""
+class _Table:
+    """`MemoryTable` as a `jobs.core.ports.Table`."""
 
     def __init__(
         self,

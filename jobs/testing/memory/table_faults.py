@@ -12,7 +12,7 @@ from headgate.jobs.core.ports import Item
 from headgate.jobs.values.durations import Duration, duration
 
 TableAction = Literal["put", "query", "get", "lines", "delete", "replace"]
-"""The calls of a `jobs.core.ports.Table`."""
+"""The calls of a `jobs.core.ports.AsyncTable`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,8 @@ class TableFaults:
     def slow_down(self, action: TableAction | None, by: Duration, *, times: int = 1) -> None:
         """Delay the next ``times`` calls by that much of the event loop's time.
 
-        ``by`` is in seconds or a timedelta. A blocking call has no loop: it uses up its turn, and
-        is not delayed.
+        ``by`` is in seconds or a timedelta. A synchronous call has no loop: it uses up its turn,
+        and is not delayed.
         """
         self._plan(action, times, _Delay(seconds=duration("by", by).total_seconds()))
 
@@ -90,7 +90,7 @@ class TableFaults:
         self._plans.clear()
 
     @asynccontextmanager
-    async def around(self, action: TableAction) -> AsyncIterator[Unprocessed | None]:
+    async def async_around(self, action: TableAction) -> AsyncIterator[Unprocessed | None]:
         """Apply the fault of one call before, within or after the block."""
         fault = self._next(action)
         if isinstance(fault, _Delay):
@@ -99,8 +99,8 @@ class TableFaults:
             yield left
 
     @contextmanager
-    def around_blocking(self, action: TableAction) -> Iterator[Unprocessed | None]:
-        """Like `around`, for a blocking call."""
+    def around(self, action: TableAction) -> Iterator[Unprocessed | None]:
+        """As `async_around`, but for a synchronous call."""
         with _happening(self._next(action)) as left:
             yield left
 

@@ -182,7 +182,7 @@ def bridged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     sqs = MemorySqs(VirtualClock())
     sqs.provision(app.topology)
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-bridge")
-    submitting = Bridge(sqs.blocking, None, lambda: NOW)
+    submitting = Bridge(sqs.sync, None, lambda: NOW)
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     for text in (fired, happened, delayed.to_input()):

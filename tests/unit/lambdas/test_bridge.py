@@ -98,7 +98,7 @@ def sqs(shop: Shop, clock: VirtualClock) -> MemorySqs:
 def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
     """Set the function's environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-bridge")
-    submitting = Bridge(sqs.blocking, None, lambda: datetime.now(UTC))
+    submitting = Bridge(sqs.sync, None, lambda: datetime.now(UTC))
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     yield
@@ -107,7 +107,7 @@ def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]
 
 def submit(firing: Firing, sqs: MemorySqs, clock: VirtualClock) -> str:
     """Submit as a bridge without a table does; return the job's id."""
-    assert Bridge(sqs.blocking, None, clock.now).submit(firing)
+    assert Bridge(sqs.sync, None, clock.now).submit(firing)
     return str(firing.job_id)
 
 

@@ -85,7 +85,7 @@ def on_lambda(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemorySqs]:
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-input")
     sqs = MemorySqs(VirtualClock(AT))
     sqs.provision(APP.topology)
-    submitting = Bridge(sqs.blocking, None, lambda: AT)
+    submitting = Bridge(sqs.sync, None, lambda: AT)
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     yield sqs
@@ -185,7 +185,7 @@ def test_whatever_the_input_is_it_is_sent_or_unreadable(event: Any) -> None:
         given = read_input(event)
     except MessageUnreadable:
         return
-    sending = Bridge(sqs.blocking, None, lambda: AT)
+    sending = Bridge(sqs.sync, None, lambda: AT)
     try:
         sending.submit(given)
     except TransportError:

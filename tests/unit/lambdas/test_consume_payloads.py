@@ -32,7 +32,7 @@ def _function(ran: list[int]) -> tuple[Function, MemoryStore]:
         events=Events(function.events.append),
         backend=async_over(function.sqs, store=store, clock=function.clock),
     )
-    with Client(app, backend=over(function.sqs.blocking, store=store.blocking)) as client:
+    with Client(app, backend=over(function.sqs.sync, store=store.sync)) as client:
         client.submit(send, Note(text="y" * 300_000))
     return function, store
 

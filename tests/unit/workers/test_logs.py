@@ -171,7 +171,7 @@ def test_no_line_ever_shows_a_payload_however_its_job_ends(errors: Written) -> N
         ),
     ]
     unreadable = [OutgoingMessage(body=body) for body in bodies]
-    jobs.sqs.blocking.send("shop-test-jobs-normal", unreadable)
+    jobs.sqs.sync.send("shop-test-jobs-normal", unreadable)
     jobs.drain()
     for event in jobs.events:
         log_event(event)

@@ -116,7 +116,7 @@ def test_a_stop_in_the_harness_and_inline_is_the_jobs_own_failure(
     sqs = MemorySqs(VirtualClock())
     sqs.faults.raise_on("send", ServiceUnavailable("no connection"), times=1000)
     with pytest.raises(InlineFailed):
-        Client(app, fallback="inline", backend=over(sqs.blocking)).submit(stops, Note())
+        Client(app, fallback="inline", backend=over(sqs.sync)).submit(stops, Note())
 
 
 @pytest.mark.parametrize("hook", [_plain, _async])

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import headgate.jobs.aws.dynamo.table
 from headgate import App, AsyncClient, Client, Schedule
-from headgate.jobs.aws.connections.connection import Connection, async_client, blocking_client
+from headgate.jobs.aws.connections.connection import Connection, async_aws_client, aws_client
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.errors import ConfigurationError
 from headgate.lambdas.consume import consumer
@@ -101,7 +101,7 @@ def test_a_synchronous_table_opens_at_its_first_call_once_and_again_after_a_clos
     sdk = Sdk()
     monkeypatch.setattr(
         headgate.jobs.aws.dynamo.table,
-        "blocking_client",
+        "aws_client",
         lambda service, _: sdk.client(service, config=Config(), region_name="eu-west-3"),
     )
     table = DynamoTable("shop-test-records")
@@ -155,8 +155,8 @@ async def test_a_client_leaves_a_given_backend_open(app: App) -> None:
     for _ in range(2):
         with Client(app, backend=backend) as client:
             client.handle(JOB).state()
-        async with AsyncClient(app, backend=backend) as async_client:
-            await async_client.handle(JOB).state()
+        async with AsyncClient(app, backend=backend) as awaited:
+            await awaited.handle(JOB).state()
     assert backend.table.calls == ["query"] * 4
 
 
@@ -167,14 +167,14 @@ def test_a_given_config_wins_and_leaves_the_rest_as_it_is(monkeypatch: pytest.Mo
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     session = boto3.Session(region_name="eu-west-3")
     mine = Config(read_timeout=3, retries={"total_max_attempts": 7})
-    client = blocking_client("sqs", Connection(session=session, config=mine))
+    client = aws_client("sqs", Connection(session=session, config=mine))
     assert client.meta.region_name == "eu-west-3"
     assert client.meta.config.read_timeout == 3
     assert client.meta.config.retries["total_max_attempts"] == 7
     assert client.meta.config.connect_timeout == Connection().connect_timeout_s
     client.close()
     elsewhere = Config(region_name="eu-north-1")
-    client = blocking_client("sqs", Connection(session=session, config=elsewhere))
+    client = aws_client("sqs", Connection(session=session, config=elsewhere))
     assert client.meta.region_name == "eu-north-1"
     client.close()
 
@@ -187,7 +187,7 @@ async def test_a_given_config_of_either_sdk_wins_for_an_event_loop(
     session = get_session()
     session.set_config_variable("region", "eu-west-3")
     session.set_credentials("id", "secret")
-    async with async_client("sqs", Connection(session=session, config=config)) as client:
+    async with async_aws_client("sqs", Connection(session=session, config=config)) as client:
         assert client.meta.region_name == "eu-west-3"
         assert client.meta.config.read_timeout == 3
         assert client.meta.config.connect_timeout == Connection().connect_timeout_s
@@ -198,7 +198,7 @@ def test_a_session_without_a_region_takes_the_environments(
 ) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    client = blocking_client("sqs", Connection(session=boto3.Session()))
+    client = aws_client("sqs", Connection(session=boto3.Session()))
     assert client.meta.region_name == "us-east-1"
     client.close()
 

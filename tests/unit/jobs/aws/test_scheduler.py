@@ -58,7 +58,7 @@ async def test_the_account_is_asked_of_sts_unless_it_is_told(
     account: str | None, owner: str, services: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws = Aws()
-    monkeypatch.setattr(headgate.jobs.aws.scheduler, "async_client", aws.client)
+    monkeypatch.setattr(headgate.jobs.aws.scheduler, "async_aws_client", aws.client)
     async with AsyncEventBridgeScheduler(account=account) as scheduler:
         assert await scheduler.create(SPEC, token=str(uuid4()))
     assert aws.services == services

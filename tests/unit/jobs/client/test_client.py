@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from headgate import App, Client, Events, JobType, Priority
 from headgate.jobs.core.events import Event, JobSubmitted
-from headgate.jobs.core.ports import BlockingTransport, EntryFailure, OutgoingMessage
+from headgate.jobs.core.ports import EntryFailure, OutgoingMessage, Sender
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import (
     AccessDenied,
@@ -71,7 +71,7 @@ class Bench:
         self.client = Client(
             app,
             events=Events(self.events.append),
-            backend=over(self.sqs.blocking, clock=self.clock, sleep=self.pauses.append),
+            backend=over(self.sqs.sync, clock=self.clock, sleep=self.pauses.append),
         )
 
     def sent(self, queue: str = QUEUE) -> list[str]:
@@ -281,7 +281,7 @@ def test_entries_that_fail_are_sent_again_behind_the_others_without_a_pause(
 class FailsAfter:
     """A transport that accepts a number of sends, and fails from then on."""
 
-    def __init__(self, transport: BlockingTransport, sends: int, error: TransportError) -> None:
+    def __init__(self, transport: Sender, sends: int, error: TransportError) -> None:
         self._transport = transport
         self._left = sends
         self._error = error
@@ -300,7 +300,7 @@ def test_an_error_in_mid_way_says_what_was_taken_and_what_was_not(
     client = Client(
         app,
         events=Events(bench.events.append),
-        backend=over(FailsAfter(bench.sqs.blocking, sends=1, error=outage), clock=bench.clock),
+        backend=over(FailsAfter(bench.sqs.sync, sends=1, error=outage), clock=bench.clock),
     )
     with pytest.raises(PartlySubmitted, match="did not take 13 of 23") as raised:
         client.submit_many(send_email, [EMAIL] * 23)
@@ -313,7 +313,7 @@ def test_an_error_in_mid_way_says_what_was_taken_and_what_was_not(
 def test_a_queue_that_does_not_exist_is_named_with_the_command_that_makes_it(
     app: App, send_email: JobType[Email, None]
 ) -> None:
-    client = Client(app, backend=over(MemorySqs(VirtualClock()).blocking))
+    client = Client(app, backend=over(MemorySqs(VirtualClock()).sync))
     with pytest.raises(QueueMissing, match=f"{QUEUE}.*cdk deploy"):
         client.submit(send_email, EMAIL)
 
@@ -371,7 +371,7 @@ def test_what_was_taken_before_a_resend_broke_off_is_not_reported_as_refused(
     client = Client(
         app,
         events=Events(events.append),
-        backend=over(sqs.blocking, sleep=lambda _seconds: broken()),
+        backend=over(sqs.sync, sleep=lambda _seconds: broken()),
     )
 
     def broken() -> None:

@@ -74,8 +74,8 @@ class Bench:
             return Client(
                 self.app,
                 backend=over(
-                    self.sqs.blocking,
-                    table=self.table.blocking,
+                    self.sqs.sync,
+                    table=self.table.sync,
                     clock=self.clock,
                     sleep=self._sleep,
                 ),
@@ -278,7 +278,7 @@ async def test_waiting_ends_when_the_job_does(bench: Bench) -> None:
 
     def finish_in_time() -> None:
         if bench.clock.now() >= story.at(3):
-            assert bench.table.blocking.put(finished) == []
+            assert bench.table.sync.put(finished) == []
 
     bench.whenever_it_waits = finish_in_time
     job = bench.handle()

@@ -134,13 +134,13 @@ def rig() -> Rig:
     return Rig()
 
 
-class Blocking:
+class InThreads:
     """A synchronous client, called in a thread so that the tests can be written for both."""
 
     def __init__(self, rig: Rig) -> None:
         self.plain = Client(
             rig.app,
-            backend=over(rig.sqs.blocking, table=rig.table.blocking, clock=rig.clients_clock),
+            backend=over(rig.sqs.sync, table=rig.table.sync, clock=rig.clients_clock),
             **rig.options,
         )
 
@@ -161,7 +161,7 @@ def make_async(rig: Rig) -> AsyncClient:
     )
 
 
-both = pytest.mark.parametrize("make", [Blocking, make_async], ids=["plain", "async"])
+both = pytest.mark.parametrize("make", [InThreads, make_async], ids=["plain", "async"])
 Make = Callable[[Rig], Any]
 
 
@@ -313,7 +313,7 @@ async def test_a_resource_that_cannot_be_opened_is_the_cause_of_the_failure(
 
 
 async def test_a_plain_client_runs_a_job_in_place_also_where_an_event_loop_runs(rig: Rig) -> None:
-    client = Blocking(rig).plain
+    client = InThreads(rig).plain
     client.submit(rig.email, EMAIL)  # in the loop's own thread, which it blocks
     assert len(rig.did) == 1
 
@@ -331,7 +331,7 @@ async def test_a_missing_handler_is_an_error_of_the_first_submission_and_not_of_
 
 def test_handlers_are_imported_when_the_client_is_entered() -> None:
     app = App("shop", stage="test", handlers=["no.such.module"])
-    client = Client(app, fallback="inline", backend=over(MemorySqs(VirtualClock()).blocking))
+    client = Client(app, fallback="inline", backend=over(MemorySqs(VirtualClock()).sync))
     with pytest.raises(AppImportError, match=r"no\.such\.module"), client:
         pass
 
@@ -374,13 +374,13 @@ async def test_a_chain_of_jobs_nests_no_thread_and_no_call_per_level(
             await ctx.submit(chain, Email(to=str(left - 1)))
             rig.did.append(left)  # it continues before the next one runs
 
-    def links_blocking(email: Email, ctx: JobContext) -> None:
+    def links_synchronously(email: Email, ctx: JobContext) -> None:
         threads.add(threading.active_count())
         if (left := int(email.to)) > 0:
             _ = ctx.submit(chain, Email(to=str(left - 1)))
             rig.did.append(left)
 
-    chain = rig.app.job("chain", retry=AT_ONCE)(links if is_async else links_blocking)
+    chain = rig.app.job("chain", retry=AT_ONCE)(links if is_async else links_synchronously)
     await make(rig).submit(chain, Email(to="40"))
     assert rig.did == list(range(40, 0, -1))
     assert len(rig.told(JobCompleted)) == 41

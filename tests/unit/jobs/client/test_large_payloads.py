@@ -45,9 +45,7 @@ class Bench:
             self.sqs.provision(app.topology)
         self.client = Client(
             app,
-            backend=over(
-                self.sqs.blocking, store=self.store.blocking, clock=clock, sleep=clock.advance
-            ),
+            backend=over(self.sqs.sync, store=self.store.sync, clock=clock, sleep=clock.advance),
         )
         self.async_client = AsyncClient(
             app, backend=async_over(self.sqs, store=self.store, clock=clock)

@@ -147,7 +147,7 @@ def test_an_outage_is_raised_as_itself(shop: Shop) -> None:
         shop.capture.new(Payment(amount=3)),
     ]
     with pytest.raises(ServiceUnavailable):
-        Client(shop.app, backend=over(shop.jobs.sqs.blocking)).submit_many(jobs)
+        Client(shop.app, backend=over(shop.jobs.sqs.sync)).submit_many(jobs)
 
 
 def test_options_beside_values_are_refused(shop: Shop) -> None:

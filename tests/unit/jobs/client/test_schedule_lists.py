@@ -96,8 +96,8 @@ class Shop:
         return Client(
             app,
             backend=over(
-                MemorySqs(self.clock).blocking,
-                scheduler=self.scheduler.blocking,
+                MemorySqs(self.clock).sync,
+                scheduler=self.scheduler.sync,
                 clock=self.clock,
                 sleep=self.paused_s.append,
             ),

@@ -88,7 +88,7 @@ class Shop:
         sqs, scheduler = self.jobs.sqs, self.jobs.scheduler
         if self.kind == "Client":
             return Client(
-                self.app, backend=over(sqs.blocking, scheduler=scheduler.blocking, clock=clock)
+                self.app, backend=over(sqs.sync, scheduler=scheduler.sync, clock=clock)
             ).schedules
         client = AsyncClient(self.app, backend=async_over(sqs, scheduler=scheduler, clock=clock))
         return cast("Schedules", Awaited(client.schedules))

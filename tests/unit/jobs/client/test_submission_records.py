@@ -30,7 +30,7 @@ def test_a_submission_of_a_type_with_full_records_is_written_down() -> None:
     app, clock = declared(), VirtualClock()
     table, sqs = MemoryTable(clock), MemorySqs(clock)
     sqs.provision(app.topology)
-    with Client(app, backend=over(sqs.blocking, table=table.blocking, clock=clock)) as client:
+    with Client(app, backend=over(sqs.sync, table=table.sync, clock=clock)) as client:
         jobs = client.submit_many(app.types["full"], [Note()] * 60, tenant="org-1")
         client.submit(app.types["plain"], Note())
     assert table.calls == ["put"] * 3, "60 items, 25 to a request, and none for the other type"
@@ -57,7 +57,7 @@ def test_a_submission_that_can_not_be_written_down_is_submitted_all_the_same() -
     with Client(
         app,
         events=Events(heard.append),
-        backend=over(sqs.blocking, table=table.blocking, clock=clock, sleep=lambda _seconds: None),
+        backend=over(sqs.sync, table=table.sync, clock=clock, sleep=lambda _seconds: None),
     ) as client:
         client.submit(app.types["full"], Note())
         client.submit(app.types["full"], Note())

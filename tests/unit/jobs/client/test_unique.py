@@ -309,7 +309,7 @@ def test_a_claim_of_a_submitter_that_died_is_taken_over_when_it_must_be_dead() -
         version=1,
         expires_at=began + HOUR,
     )
-    assert bench.harness.table.blocking.replace(claim) is None
+    assert bench.harness.table.sync.replace(claim) is None
     handle = bench.submit()
     waited_s = (bench.clock.now() - began).total_seconds()
     assert PENDING_S + SKEW_S <= waited_s < PENDING_S + SKEW_S + 1
@@ -364,7 +364,7 @@ async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
 
 def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
     bench = Bench(unique=Unique(within=HOUR))
-    renewed, table = threading.Event(), bench.harness.table.blocking
+    renewed, table = threading.Event(), bench.harness.table.sync
     written: list[Item] = []
 
     class Told:
@@ -380,7 +380,7 @@ def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
     class Hung:
         def send(self, queue: str, messages: Any) -> Any:
             assert renewed.wait(10), "the claim was not renewed while SQS did not answer"
-            return bench.harness.sqs.blocking.send(queue, messages)
+            return bench.harness.sqs.sync.send(queue, messages)
 
     hung: Any = Hung()
     told: Any = Told()
@@ -586,7 +586,7 @@ def test_a_job_that_has_completed_stays_so_when_a_second_message_of_it_is_droppe
     jobs.drain()
     jobs.clock.advance(1)
     jobs.client.submit(index, Sync())
-    jobs.sqs.blocking.send("shop-jobs-normal", [OutgoingMessage(body=message.body)])
+    jobs.sqs.sync.send("shop-jobs-normal", [OutgoingMessage(body=message.body)])
     jobs.drain()
     told = [type(each) for each in jobs.events if getattr(each, "job_id", None) == first.id]
     assert told.count(JobCompleted) == told.count(JobDropped) == 1

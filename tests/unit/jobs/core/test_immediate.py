@@ -63,10 +63,10 @@ def test_a_coroutine_that_suspends_is_closed_and_named() -> None:
 @pytest.mark.parametrize(
     ("port", "make"),
     [
-        (ports.Sender, lambda: ImmediateSender(MemorySqs(VirtualClock()).blocking)),
-        (ports.Table, lambda: ImmediateTable(MemoryTable(VirtualClock()).blocking)),
-        (ports.Scheduler, lambda: ImmediateScheduler(MemoryScheduler(VirtualClock()).blocking)),
-        (ports.ObjectStore, lambda: ImmediateObjectStore(MemoryStore().blocking)),
+        (ports.AsyncSender, lambda: ImmediateSender(MemorySqs(VirtualClock()).sync)),
+        (ports.AsyncTable, lambda: ImmediateTable(MemoryTable(VirtualClock()).sync)),
+        (ports.AsyncScheduler, lambda: ImmediateScheduler(MemoryScheduler(VirtualClock()).sync)),
+        (ports.AsyncObjectStore, lambda: ImmediateObjectStore(MemoryStore().sync)),
     ],
 )
 def test_an_adapter_has_every_method_of_its_port(port: type, make: Callable[[], Any]) -> None:
@@ -75,7 +75,7 @@ def test_an_adapter_has_every_method_of_its_port(port: type, make: Callable[[], 
 
 
 def test_a_table_is_read_and_written_through_its_adapter() -> None:
-    table = ImmediateTable(MemoryTable(VirtualClock()).blocking)
+    table = ImmediateTable(MemoryTable(VirtualClock()).sync)
     item = Item(pk="job#1", sk="submitted", data={"at": 1})
 
     assert drive(table.put([item])) == []

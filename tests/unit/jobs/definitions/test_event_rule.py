@@ -86,7 +86,7 @@ def sqs(app: App) -> MemorySqs:
 def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
     """Set the function's environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-events")
-    submitting = Bridge(sqs.blocking, None, lambda: AT)
+    submitting = Bridge(sqs.sync, None, lambda: AT)
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     yield
@@ -185,7 +185,7 @@ def test_the_bridge_submits_the_job_of_an_event_and_logs_no_payload(
 
 
 def test_a_missing_queue_fails_the_invocation(app: App) -> None:
-    nowhere = Bridge(MemorySqs(VirtualClock(AT)).blocking, None, lambda: AT)
+    nowhere = Bridge(MemorySqs(VirtualClock(AT)).sync, None, lambda: AT)
 
     with pytest.raises(QueueMissing, match="shop-test-jobs-high"):
         nowhere.submit(Occurrence.model_validate(matched(app, "raw")))

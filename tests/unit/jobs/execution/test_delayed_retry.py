@@ -123,7 +123,7 @@ def test_what_can_not_be_sent_anew_is_dead_lettered_before_sqs_deletes_it(kind: 
         jobs.client.submit(book, Note())
     else:
         sent = OutgoingMessage(body='{"text": "a"}', attributes={"JobType": "book"})
-        assert jobs.sqs.blocking.send(spec.name, [sent]) == []
+        assert jobs.sqs.sync.send(spec.name, [sent]) == []
     began = jobs.clock.now()
     jobs.drain()
     [letter] = jobs.dead_letters(book)
@@ -236,7 +236,7 @@ def test_what_a_body_says_beyond_this_version_is_sent_anew_too() -> None:
     [spec] = [each for each in life.app.topology.queues if life.jobs.sqs.messages(each.name)]
     [stored] = life.jobs.sqs.messages(spec.name)
     body = json.loads(stored.body) | {"of_the_future": {"a": 1}}
-    life.jobs.sqs.blocking.send(spec.name, [OutgoingMessage(body=json.dumps(body))])
+    life.jobs.sqs.sync.send(spec.name, [OutgoingMessage(body=json.dumps(body))])
     sent: list[OutgoingMessage] = []
     send = life.jobs.sqs.send
 

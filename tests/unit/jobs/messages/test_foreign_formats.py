@@ -417,7 +417,7 @@ def test_a_harness_shows_and_runs_foreign_messages_like_others() -> None:
     harness = Harness(app)
     queue = app.topology.queue("jobs", Priority.NORMAL).name
     messages = [OutgoingMessage(body='{"order": 7}'), OutgoingMessage(body="not JSON")]
-    assert harness.sqs.blocking.send(queue, messages) == []
+    assert harness.sqs.sync.send(queue, messages) == []
 
     [waiting] = harness.submitted(ship)
     assert (waiting.payload, waiting.source) == (Order(order=7), "foreign:json")
@@ -441,7 +441,7 @@ def test_a_harness_runs_no_type_of_another_queue() -> None:
         priority=Priority.NORMAL,
         submitted_at=SENT,
     ).to_body()
-    assert harness.sqs.blocking.send(queue, [OutgoingMessage(body=body)]) == []
+    assert harness.sqs.sync.send(queue, [OutgoingMessage(body=body)]) == []
 
     harness.drain()
 

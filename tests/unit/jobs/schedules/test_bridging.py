@@ -152,7 +152,7 @@ def test_a_delayed_submission_whose_invocation_is_repeated_is_sent_once() -> Non
     bench = Bench()
     scheduler = MemoryScheduler(bench.clock, fire=bench.bridge)
     client = Client(
-        bench.app, backend=over(bench.sqs.blocking, scheduler=scheduler.blocking, clock=bench.clock)
+        bench.app, backend=over(bench.sqs.sync, scheduler=scheduler.sync, clock=bench.clock)
     )
     client.submit(bench.report, {}, delay=timedelta(days=3))
     bench.clock.advance(timedelta(days=3))
@@ -165,7 +165,7 @@ def test_the_mark_stands_among_the_job_s_items_under_the_sending() -> None:
     event = bench.held(datetime(2026, 1, 2, tzinfo=UTC), "message-00001")
     given: Input = read_input(event)
     bench.bridge.handle(event)
-    mark = bench.table.blocking.get(
+    mark = bench.table.sync.get(
         partition(JOB), "sent#delayed#2026-01-02T00:00:00+00:00#message-00001"
     )
     assert mark is not None

@@ -148,7 +148,7 @@ def test_a_client_whose_clock_is_behind_goes_by_the_scheduler_s() -> None:
     clock, behind = VirtualClock(), VirtualClock()
     sqs, scheduler = MemorySqs(clock), MemoryScheduler(clock)
     scheduler.lingers = timedelta(minutes=10)
-    client = Client(app, backend=over(sqs.blocking, scheduler=scheduler.blocking, clock=behind))
+    client = Client(app, backend=over(sqs.sync, scheduler=scheduler.sync, clock=behind))
     job = client.submit(note, Note(), delay=timedelta(hours=1))
     clock.advance(timedelta(hours=1))
     behind.advance(timedelta(minutes=56))
@@ -285,7 +285,7 @@ def test_a_refusal_of_the_scheduler_is_raised_as_one_of_sqs(jobs_in_all: int) ->
     scheduler = MemoryScheduler(clock)
     scheduler.error = AccessDenied("no")
     sqs = MemorySqs(clock)
-    client = Client(app, backend=over(sqs.blocking, scheduler=scheduler.blocking, clock=clock))
+    client = Client(app, backend=over(sqs.sync, scheduler=scheduler.sync, clock=clock))
     with pytest.raises(AccessDenied):
         client.submit_many(note, [Note()] * jobs_in_all, delay=timedelta(days=1))
 
@@ -429,7 +429,7 @@ def test_a_spool_keeps_no_delayed_job_since_it_would_send_it_at_once(tmp_path: P
         Client(
             app,
             spool=tmp_path / "spool",
-            backend=over(sqs.blocking, scheduler=scheduler.blocking, clock=clock),
+            backend=over(sqs.sync, scheduler=scheduler.sync, clock=clock),
         ) as client,
         pytest.raises(ServiceUnavailable),
     ):

@@ -338,7 +338,7 @@ def test_a_once_job_that_is_delivered_twice_has_the_result_of_its_one_run(app: A
     handle = jobs.client.submit(charge, Email(to="a"))
     [message] = jobs.sqs.messages("shop-test-jobs-normal")
     again = [OutgoingMessage(body=message.body)]
-    assert jobs.sqs.blocking.send("shop-test-jobs-normal", again) == []
+    assert jobs.sqs.sync.send("shop-test-jobs-normal", again) == []
     jobs.drain()
     assert runs == ["a"]
     assert handle.result(timeout=1) == "receipt 1"

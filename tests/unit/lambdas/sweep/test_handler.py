@@ -43,9 +43,9 @@ class OnLambda:
         self.topic = MemoryTopic()
         self.sqs.provision(self.app.topology)
         self.aws = sweep._Aws(
-            queues=self.sqs.blocking,
-            table=self.table.blocking,
-            store=MemoryStore().blocking,
+            queues=self.sqs.sync,
+            table=self.table.sync,
+            store=MemoryStore().sync,
             topic=self.topic,
         )
 
@@ -56,7 +56,7 @@ class OnLambda:
     def park(self) -> None:
         name = self.app.topology.queue("jobs", Priority.HIGH).dlq_name
         told = {"JobId": "0190", "JobType": "send-email", "Reason": "do-not-retry"}
-        self.sqs.blocking.send(name, [OutgoingMessage(body="{}", attributes=told)])
+        self.sqs.sync.send(name, [OutgoingMessage(body="{}", attributes=told)])
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_nothing_is_counted_where_nothing_is_new(
 
 def test_a_sweep_beside_another_answers_nothing(on_lambda: OnLambda) -> None:
     on_lambda.park()
-    with SweepMemory(on_lambda.table.blocking, on_lambda.clock).leased(TIMEOUT):
+    with SweepMemory(on_lambda.table.sync, on_lambda.clock).leased(TIMEOUT):
         assert on_lambda.invoke() == {}
     assert on_lambda.topic.published == []
 

@@ -30,7 +30,7 @@ def bench() -> SweepBench:
 
 def test_a_sweep_leaves_another_that_is_under_way_alone(bench: SweepBench) -> None:
     bench.die("send-email")
-    memory = SweepMemory(bench.table.blocking, bench.clock)
+    memory = SweepMemory(bench.table.sync, bench.clock)
     with memory.leased(TIMEOUT) as is_ours:
         assert is_ours
         assert bench.sweep() is None
@@ -39,7 +39,7 @@ def test_a_sweep_leaves_another_that_is_under_way_alone(bench: SweepBench) -> No
 
 
 def test_a_lease_that_its_sweep_outlived_is_not_taken_from_the_next(bench: SweepBench) -> None:
-    memory = SweepMemory(bench.table.blocking, bench.clock)
+    memory = SweepMemory(bench.table.sync, bench.clock)
     with memory.leased(TIMEOUT):
         bench.clock.advance(TIMEOUT + timedelta(seconds=1))
         with memory.leased(TIMEOUT) as next_ones:
@@ -88,9 +88,9 @@ class _Wrapped:
 
 def _cut(bench: SweepBench, deadly: Deadly) -> bool:
     """Run a sweep that is killed at a call; return False if it reached its end."""
-    queues: Any = _Wrapped(bench.sqs.blocking, deadly)
-    table: Any = _Wrapped(bench.table.blocking, deadly)
-    store: Any = _Wrapped(bench.store.blocking, deadly)
+    queues: Any = _Wrapped(bench.sqs.sync, deadly)
+    table: Any = _Wrapped(bench.table.sync, deadly)
+    store: Any = _Wrapped(bench.store.sync, deadly)
     topic: Any = _Wrapped(bench.topic, deadly)
     sweeper = Sweeper(
         bench.plan,

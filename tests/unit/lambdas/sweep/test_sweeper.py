@@ -82,7 +82,7 @@ def test_what_sqs_moved_by_itself_is_told_with_its_type(bench: SweepBench) -> No
     queue = bench.app.topology.queue("jobs", Priority.NORMAL)
     bench.send(queue.name, message_of(envelope))
     for _ in range(queue.max_receive_count + 1):
-        bench.sqs.blocking.receive(queue.name, limit=1, wait_s=0, visibility_s=0)
+        bench.sqs.sync.receive(queue.name, limit=1, wait_s=0, visibility_s=0)
     bench.swept()
     assert bench.counted == {("jobs", "send-email", "redriven"): 1}
     assert "send-email: redriven" in bench.texts()
@@ -158,7 +158,7 @@ def test_a_fifo_queue_is_looked_into_and_given_back_in_order(bench: SweepBench) 
     ids = [bench.die("book") for _ in range(3)]
     assert bench.swept().new == {("ledger", "book", "attempts-exhausted"): 3}
     name = bench.parking("book").name
-    found = bench.sqs.blocking.receive(name, limit=10, wait_s=0)
+    found = bench.sqs.sync.receive(name, limit=10, wait_s=0)
     assert [message.attributes["JobId"] for message in found] == ids
 
 
@@ -191,7 +191,7 @@ def test_a_message_always_makes_the_same_copy(bench: SweepBench) -> None:
     name = bench.parking("send-email").name
     copies = set()
     for _ in range(2):
-        [message] = bench.sqs.blocking.receive(name, limit=1, wait_s=0, visibility_s=0)
+        [message] = bench.sqs.sync.receive(name, limit=1, wait_s=0, visibility_s=0)
         copies.add(copy_of(name, message))
         bench.clock.advance(EVERY)
     assert len(copies) == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Client, JobState
-from headgate.jobs.core.ports import BlockingTable
+from headgate.jobs.core.ports import Table
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.job import (
@@ -28,16 +28,14 @@ SHOWN = "[bold]x[/bold] :smile: \\x1b[2J\\x9b5m\\u202e\\x00"
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> BlockingTable:
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     """The table that the commands read, in place of AWS's."""
     clock = VirtualClock(START)
-    sqs, table = MemorySqs(clock), MemoryTable(clock).blocking
+    sqs, table = MemorySqs(clock), MemoryTable(clock).sync
 
     def client(app: App) -> Client:
         sqs.provision(app.topology)
-        return Client(
-            app, backend=over(sqs.blocking, table=table, clock=clock, sleep=clock.advance)
-        )
+        return Client(app, backend=over(sqs.sync, table=table, clock=clock, sleep=clock.advance))
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     return table
@@ -57,12 +55,12 @@ class Jobs:
 
 
 @pytest.fixture
-def jobs(table: BlockingTable, headgate: CommandLine) -> Jobs:  # noqa: ARG001 - in place of AWS's
+def jobs(table: Table, headgate: CommandLine) -> Jobs:  # noqa: ARG001 - in place of AWS's
     return Jobs(headgate)
 
 
 def test_a_job_is_shown_with_attempts_errors_progress_and_timeline(
-    table: BlockingTable, jobs: Jobs
+    table: Table, jobs: Jobs
 ) -> None:
     story = Story().submitted(tenant={"org": "org-1"}).progress(2, 40, "packing")
     story.run(3, "failed", attempt=1, ran_s=2.5, error_type="ValueError", error_message="boom")
@@ -81,7 +79,7 @@ def test_a_job_is_shown_with_attempts_errors_progress_and_timeline(
         assert text in ended.out, text
 
 
-def test_a_job_as_json_has_every_field_of_its_record(table: BlockingTable, jobs: Jobs) -> None:
+def test_a_job_as_json_has_every_field_of_its_record(table: Table, jobs: Jobs) -> None:
     table.put(Story().run(1, "completed", attempt=1, result={"n": 1}).items)
     ended = jobs.show("--json")
     assert ended.code == 0
@@ -93,7 +91,7 @@ def test_a_job_as_json_has_every_field_of_its_record(table: BlockingTable, jobs:
 
 
 def test_what_a_job_says_is_neither_markup_nor_a_command_to_the_terminal(
-    table: BlockingTable, jobs: Jobs
+    table: Table, jobs: Jobs
 ) -> None:
     story = Story().submitted(tenant={"org": NASTY}).progress(2, 40, NASTY)
     about: dict[str, Any] = {
@@ -148,7 +146,7 @@ def test_what_is_no_id_is_a_mistake_of_usage(jobs: Jobs) -> None:
 # --- cancel --------------------------------------------------------------------------------------
 
 
-def test_a_cancellation_is_recorded_with_its_reason(table: BlockingTable, jobs: Jobs) -> None:
+def test_a_cancellation_is_recorded_with_its_reason(table: Table, jobs: Jobs) -> None:
     table.put(Story().submitted().items)
     ended = jobs.cancel("--reason", "a mistake")
     assert ended == Ended(0, f"{JOB}: cancellation requested\n", "")
@@ -158,7 +156,7 @@ def test_a_cancellation_is_recorded_with_its_reason(table: BlockingTable, jobs: 
 
 
 @pytest.mark.parametrize("kind", ["completed", "discarded", "dead", "quarantined"])
-def test_a_job_that_has_ended_is_not_cancelled(kind: str, table: BlockingTable, jobs: Jobs) -> None:
+def test_a_job_that_has_ended_is_not_cancelled(kind: str, table: Table, jobs: Jobs) -> None:
     table.put(Story().run(1, kind, attempt=1).items)
     ended = jobs.cancel()
     assert (ended.code, ended.out) == (EXIT_ENDED, "")
@@ -166,6 +164,6 @@ def test_a_job_that_has_ended_is_not_cancelled(kind: str, table: BlockingTable, 
     assert json.loads(jobs.show("--json").out)["cancel_requested_at"] is None
 
 
-def test_a_cancelled_job_may_be_cancelled_again(table: BlockingTable, jobs: Jobs) -> None:
+def test_a_cancelled_job_may_be_cancelled_again(table: Table, jobs: Jobs) -> None:
     table.put(Story().run(1, "cancelled", attempt=1).items)
     assert jobs.cancel().code == 0

@@ -33,7 +33,7 @@ class Shop:
 
     def _client(self, app: App) -> Client:
         self.sqs.provision(app.topology)
-        return Client(app, backend=over(self.sqs.blocking, scheduler=self.scheduler.blocking))
+        return Client(app, backend=over(self.sqs.sync, scheduler=self.scheduler.sync))
 
     def create(self, name: str, when: Schedule = NIGHTLY) -> None:
         app = load_app(APP)

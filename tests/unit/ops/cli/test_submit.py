@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from headgate import App, Client
-from headgate.jobs.core.ports import BlockingTable, BlockingTransport, Item
+from headgate.jobs.core.ports import Item, Sender, Table
 from headgate.jobs.errors import QueueMissing
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
@@ -27,9 +27,9 @@ def sqs(monkeypatch: pytest.MonkeyPatch) -> MemorySqs:
     """The SQS that the command submits to, in place of AWS."""
     sqs = MemorySqs(VirtualClock())
 
-    def client(app: App, *, transport: BlockingTransport | None = None) -> Client:
+    def client(app: App, *, transport: Sender | None = None) -> Client:
         sqs.provision(app.topology)
-        return Client(app, backend=over(transport or sqs.blocking))
+        return Client(app, backend=over(transport or sqs.sync))
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     return sqs
@@ -51,11 +51,11 @@ def test_submit_prints_the_id_of_the_job_that_sqs_has(
 def test_every_option_of_a_submission_is_one_of_the_command(
     sqs: MemorySqs, headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = MemoryTable(VirtualClock()).blocking
+    table = MemoryTable(VirtualClock()).sync
 
     def client(app: App) -> Client:
         sqs.provision(app.topology)
-        return Client(app, backend=over(sqs.blocking, table=table))
+        return Client(app, backend=over(sqs.sync, table=table))
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     options = ["--at", "2020-01-31T08:00:00Z", "--max-attempts", "7"]
@@ -135,7 +135,7 @@ def test_an_error_of_aws_is_one_line_and_exit_code_1(
     headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def client(app: App) -> Client:
-        return Client(app, backend=over(MemorySqs(VirtualClock()).blocking))
+        return Client(app, backend=over(MemorySqs(VirtualClock()).sync))
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     ended = headgate("submit", "send-email", ADA, app="cli_shop:app")
@@ -147,23 +147,21 @@ def test_an_error_of_aws_is_one_line_and_exit_code_1(
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> BlockingTable:
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     """The table in which the command looks for the job's end, in place of AWS's."""
     clock = VirtualClock(START)
-    sqs, table = MemorySqs(clock), MemoryTable(clock).blocking
+    sqs, table = MemorySqs(clock), MemoryTable(clock).sync
 
     def client(app: App) -> Client:
         sqs.provision(app.topology)
-        return Client(
-            app, backend=over(sqs.blocking, table=table, clock=clock, sleep=clock.advance)
-        )
+        return Client(app, backend=over(sqs.sync, table=table, clock=clock, sleep=clock.advance))
 
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     return table
 
 
 @pytest.fixture
-def waiting(table: BlockingTable, headgate: CommandLine) -> Callable[..., Ended]:  # noqa: ARG001 - in place of AWS's
+def waiting(table: Table, headgate: CommandLine) -> Callable[..., Ended]:  # noqa: ARG001 - in place of AWS's
     """Submit a job and wait for it."""
 
     def run(*options: str, app: str = "cli_shop:app") -> Ended:
@@ -172,7 +170,7 @@ def waiting(table: BlockingTable, headgate: CommandLine) -> Callable[..., Ended]
     return run
 
 
-def _ending(table: BlockingTable, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def _ending(table: Table, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every requested job one that has just ended."""
     query = table.query
 
@@ -185,7 +183,7 @@ def _ending(table: BlockingTable, kind: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_who_waits_gets_the_id_and_then_the_result(
-    table: BlockingTable, waiting: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+    table: Table, waiting: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _ending(table, "completed", monkeypatch)
     ended = waiting()
@@ -195,7 +193,7 @@ def test_who_waits_gets_the_id_and_then_the_result(
 
 
 def test_who_waits_for_a_job_that_fails_hears_why(
-    table: BlockingTable, waiting: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+    table: Table, waiting: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _ending(table, "dead", monkeypatch)
     ended = waiting()

@@ -53,7 +53,7 @@ def by_function(app: App, job: JobType[Any, Any], texts: Sequence[str]) -> Seque
 
 
 def _invoke(made: Consumer, sqs: MemorySqs, clock: VirtualClock) -> None:
-    received = sqs.blocking.receive(MAIL, limit=10, wait_s=0)
+    received = sqs.sync.receive(MAIL, limit=10, wait_s=0)
     if not received:
         clock.advance(1)
         return

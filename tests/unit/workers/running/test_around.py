@@ -601,7 +601,7 @@ def test_a_job_that_is_done_already_enters_nothing_at_its_second_message() -> No
     [first] = jobs.sqs.messages(MAIL)
     jobs.drain()
     again = OutgoingMessage(body=first.body, attributes=first.attributes)
-    jobs.sqs.blocking.send(MAIL, [again])
+    jobs.sqs.sync.send(MAIL, [again])
     jobs.drain()
     assert told == ["outer 1", "outer ended"]
 

@@ -126,27 +126,27 @@ def _endless(app: App) -> OutgoingMessage:
     return message_of(envelope)
 
 
-def _working(isolation: Any = "worker", *, blocking: bool = False) -> App:
+def _working(isolation: Any = "worker", *, synchronous: bool = False) -> App:
     app = App("shop", timeout=timedelta(seconds=1))
 
     async def work(_note: Note) -> None:
         await asyncio.sleep(0.01)
 
-    def work_blocking(_note: Note) -> None: ...
+    def work_in_a_thread(_note: Note) -> None: ...
 
-    app.job("work", isolation=isolation)(work_blocking if blocking else work)
+    app.job("work", isolation=isolation)(work_in_a_thread if synchronous else work)
     return app
 
 
 @pytest.mark.looptime
 @pytest.mark.parametrize(
-    ("isolation", "blocking"), [("worker", False), ("worker", True), ("process", True)]
+    ("isolation", "synchronous"), [("worker", False), ("worker", True), ("process", True)]
 )
 async def test_a_timeout_beyond_all_bounds_burns_no_attempt_in_a_worker(
-    isolation: str, blocking: bool, monkeypatch: pytest.MonkeyPatch
+    isolation: str, synchronous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     StubChildren(lambda: None).install(monkeypatch)
-    rig = Rig(_working(isolation, blocking=blocking))
+    rig = Rig(_working(isolation, synchronous=synchronous))
     assert await rig.sqs.send(_QUEUE, [_endless(rig.app)]) == []
     async with rig.working(children=1):
         [completed] = await rig.happens(JobCompleted)
@@ -154,9 +154,9 @@ async def test_a_timeout_beyond_all_bounds_burns_no_attempt_in_a_worker(
     assert not rig.heard(JobFailed)
 
 
-@pytest.mark.parametrize("blocking", [False, True])
-def test_a_timeout_beyond_all_bounds_burns_no_attempt_in_a_function(blocking: bool) -> None:
-    function = Function(_working(blocking=blocking), queue=_QUEUE)
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_timeout_beyond_all_bounds_burns_no_attempt_in_a_function(synchronous: bool) -> None:
+    function = Function(_working(synchronous=synchronous), queue=_QUEUE)
     assert asyncio.run(function.sqs.send(_QUEUE, [_endless(function.app)])) == []
     try:
         assert function.invoke() == {"batchItemFailures": []}

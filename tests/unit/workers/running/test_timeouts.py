@@ -96,7 +96,7 @@ def _client(app: App) -> Client:
     """Return a client that runs jobs in place, since SQS can't be reached."""
     sqs = MemorySqs(VirtualClock())
     sqs.faults.raise_on("send", ServiceUnavailable("no connection"), times=1000)
-    return Client(app, fallback="inline", backend=over(sqs.blocking))
+    return Client(app, fallback="inline", backend=over(sqs.sync))
 
 
 def test_the_apps_timeout_bounds_jobs_in_the_harness_and_inline() -> None:

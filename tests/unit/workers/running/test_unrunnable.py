@@ -220,7 +220,7 @@ async def test_a_message_in_the_wrong_queue_says_nothing_of_the_job_it_names() -
     async with rig.working():
         await rig.happens(MessageUnrunnable, 3)
     job = partition("01960000-0000-7000-8000-000000000000")
-    assert rig.table.blocking.query(job) == []
+    assert rig.table.sync.query(job) == []
 
 
 async def test_nothing_is_parked_while_its_tries_can_not_be_read() -> None:

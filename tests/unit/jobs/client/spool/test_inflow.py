@@ -71,7 +71,7 @@ class Gate:
     """An SQS whose requests each wait until they are let through."""
 
     def __init__(self, bench: Bench) -> None:
-        self._send = bench.sqs.blocking.send
+        self._send = bench.sqs.sync.send
         self.asked = threading.Semaphore(0)
         self.through = threading.Semaphore(0)
 

@@ -70,7 +70,7 @@ async def test_once_a_request_went_well_several_are_under_way_at_once(
     jobs = bench.submissions(30)
     file.put(jobs)
     together = threading.Barrier(2)
-    sent = bench.sqs.blocking.send
+    sent = bench.sqs.sync.send
 
     def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         if bench.sent():
@@ -88,7 +88,7 @@ async def test_an_outage_that_lasts_is_met_by_one_request(
 ) -> None:
     file.put(bench.submissions(200))
     bench.cut()
-    drain = make(bench, file, bench.sqs.blocking.send)
+    drain = make(bench, file, bench.sqs.sync.send)
     assert not await drain()
     assert len(bench.sqs.calls) == 1
 
@@ -99,7 +99,7 @@ async def test_requests_at_once_keep_the_order_of_each_group(
 ) -> None:
     jobs = [bench.submission(bench.order, group=f"g{index % 7}") for index in range(60)]
     file.put(jobs)
-    sent, failing = bench.sqs.blocking.send, iter([False, True] * 100)
+    sent, failing = bench.sqs.sync.send, iter([False, True] * 100)
 
     def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         if next(failing):
@@ -122,7 +122,7 @@ async def test_entries_that_fail_among_others_are_sent_again_at_once(
     jobs = bench.submissions(60)
     file.put(jobs)
     bench.sqs.faults.fail_entries("send", indexes=[3], times=4)
-    assert await make(bench, file, bench.sqs.blocking.send)(), "no pause is due"
+    assert await make(bench, file, bench.sqs.sync.send)(), "no pause is due"
     assert Counter(bench.sent()) == Counter(ids(jobs))
     assert file.totals() == (0, 0)
 
@@ -160,7 +160,7 @@ def test_no_request_begins_when_half_of_the_lease_is_over(bench: Bench, file: Sp
 
     def slow(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         bench.clock.advance(bench.spool.lease / 4)
-        return bench.sqs.blocking.send(queue, messages)
+        return bench.sqs.sync.send(queue, messages)
 
     with patch.object(sending, "_send", slow):
         assert sending._send_claim(claim) is None
@@ -179,7 +179,7 @@ async def test_what_was_sent_before_the_disk_was_full_is_not_sent_again(
 ) -> None:
     jobs = bench.submissions(15)
     file.put(jobs)
-    drain = make(bench, file, bench.sqs.blocking.send)
+    drain = make(bench, file, bench.sqs.sync.send)
     with full_disk(file):
         for _ in range(3):
             with pytest.raises(SpoolError):
@@ -200,7 +200,7 @@ async def test_nobody_else_sends_what_one_knows_to_be_sent_until_it_ends(
     first, other = bench.open(), bench.open()
     jobs = bench.submissions(5)
     first.put(jobs)
-    drain = make(bench, first, bench.sqs.blocking.send)
+    drain = make(bench, first, bench.sqs.sync.send)
     with full_disk(first):
         with pytest.raises(SpoolError):
             await drain()
@@ -233,7 +233,7 @@ def refusing(bench: Bench, *, all_of_them: bool = False) -> Send:
         poisoned = any("poison" in message.body for message in messages)
         if poisoned or all_of_them:
             raise TransportError("AWS refused sqs:SendMessage: InvalidMessageContents: a character")
-        return bench.sqs.blocking.send(queue, messages)
+        return bench.sqs.sync.send(queue, messages)
 
     return send
 
@@ -279,7 +279,7 @@ async def test_a_transport_that_raises_anything_holds_up_only_what_it_raises_for
     def send(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         if any("poison" in message.body for message in messages):
             raise ValueError("poison of ours")
-        return bench.sqs.blocking.send(queue, messages)
+        return bench.sqs.sync.send(queue, messages)
 
     assert await make(bench, file, send)()
     assert Counter(bench.sent()) == Counter(ids(good))

@@ -50,9 +50,9 @@ def bench(tmp_path: Path) -> Bench:
 def client_on(bench: Bench, clock: Clock | None = None, **options: Any) -> Client:
     given: dict[str, Any] = {"spool": bench.spool, "events": bench.hub}
     backend = over(
-        bench.sqs.blocking,
-        table=bench.table.blocking,
-        store=bench.store.blocking,
+        bench.sqs.sync,
+        table=bench.table.sync,
+        store=bench.store.sync,
         clock=clock or bench.clock,
         sleep=lambda _seconds: None,
     )
@@ -69,7 +69,7 @@ def async_client_on(
     return AsyncClient(bench.app, backend=backend, **given | options)
 
 
-class Blocking:
+class InThreads:
     """An async client's methods for tests written for both clients; each call is awaited."""
 
     def __init__(self, bench: Bench, **options: Any) -> None:
@@ -85,10 +85,10 @@ class Blocking:
         await asyncio.to_thread(self._client.close)
 
 
-AnyClient = Blocking | AsyncClient
+AnyClient = InThreads | AsyncClient
 Make = Callable[..., AnyClient]
 
-both = pytest.mark.parametrize("make", [Blocking, async_client_on], ids=["plain", "async"])
+both = pytest.mark.parametrize("make", [InThreads, async_client_on], ids=["plain", "async"])
 
 
 async def looked_at(bench: Bench, look: Callable[[Any], Any]) -> Any:
@@ -481,7 +481,7 @@ async def test_without_events_of_its_own_a_client_with_a_spool_warns_in_the_log(
 
 
 async def test_many_threads_and_one_outage_lose_nothing(bench: Bench) -> None:
-    client = Blocking(bench, clock=SystemClock())
+    client = InThreads(bench, clock=SystemClock())
     bench.cut()
     submitting: list[Awaitable[JobHandle[Any]]] = [
         client.submit(bench.email, EMAIL) for _ in range(40)

@@ -77,7 +77,7 @@ class Process:
             raise ServiceUnavailable("no connection")
         if self.network == "an entry fails":
             self._bench.sqs.faults.fail_entries("send", indexes=[1])
-        failures = self._bench.sqs.blocking.send(queue, messages)
+        failures = self._bench.sqs.sync.send(queue, messages)
         failed = {failure.index for failure in failures}
         taken = {
             str(parse(message.body).id)

@@ -50,9 +50,9 @@ async def _submitted(bench: Bench, store: MemoryStore, by: str, **options: Any) 
         plain = Client(
             bench.app,
             backend=over(
-                bench.sqs.blocking,
-                store=store.blocking,
-                table=bench.table.blocking,
+                bench.sqs.sync,
+                store=store.sync,
+                table=bench.table.sync,
                 clock=bench.clock,
                 sleep=lambda _seconds: None,
             ),

@@ -244,12 +244,12 @@ async def test_on_a_virtual_clock_a_long_poll_ends_when_the_clock_is_advanced(
     assert await empty == []
 
 
-async def test_a_blocking_send_from_another_thread_wakes_a_long_poll() -> None:
+async def test_a_synchronous_send_from_another_thread_wakes_a_long_poll() -> None:
     sqs = _on_the_loops_time()
     waiting = await _waiting_poll(sqs)
 
     async with asyncio.timeout(10):
-        await asyncio.to_thread(sqs.blocking.send, "q", [OutgoingMessage(body="a")])
+        await asyncio.to_thread(sqs.sync.send, "q", [OutgoingMessage(body="a")])
         (message,) = await waiting
 
     assert message.body == "a"
@@ -598,7 +598,7 @@ async def test_a_lost_answer_leaves_a_message_sent(sqs: MemorySqs) -> None:
     sqs.faults.raise_on("send", ServiceUnavailable("reset"), applied=True)
 
     with pytest.raises(ServiceUnavailable):
-        sqs.blocking.send("q", [OutgoingMessage(body="a")])
+        sqs.sync.send("q", [OutgoingMessage(body="a")])
 
     assert len(sqs.messages("q")) == 1
 
