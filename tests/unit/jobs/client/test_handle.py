@@ -1,20 +1,16 @@
-"""A job's handle, on an in-memory table and a clock that advances when the handle waits.
-
-Every test runs twice: with the synchronous client, and with the asynchronous one.
-"""
+"""A job's handle, on an in-memory table and a clock that advances when the handle waits."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, AsyncJobHandle, Client, JobHandle, JobState
+from headgate import App, AsyncClient, AsyncJobHandle, JobState
 from headgate.jobs.core.ports import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.job_type import JobType
@@ -31,9 +27,9 @@ from headgate.jobs.errors import (
     Throttled,
 )
 from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
-from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
 from headgate.jobs.values.durations import Duration
-from tests.support.backends import async_over, over
+from tests.support.clients import Kind, client_of
 from tests.support.story import JOB, START, Story
 
 
@@ -49,10 +45,11 @@ class Receipt(BaseModel):
 class Bench:
     """A client of one kind, with the services that it uses."""
 
-    def __init__(self, kind: Literal["plain", "async"], records: RecordsLevel) -> None:
+    def __init__(self, kind: Kind, records: RecordsLevel = "outcomes") -> None:
         self.clock = VirtualClock(START)
         self.sqs = MemorySqs(self.clock)
         self.table = MemoryTable(self.clock)
+        self.scheduler = MemoryScheduler(self.clock)
         self.pauses: list[float] = []
         self.whenever_it_waits: Callable[[], None] = lambda: None
         self.app = App("shop", stage="test", records=records)
@@ -60,66 +57,50 @@ class Bench:
             "capture", Payment, returns=Receipt
         )
         self.sqs.provision(self.app.topology)
-        self.kind = kind
-        self.client = self._client()
+        self.client = client_of(
+            kind,
+            self.app,
+            self.sqs,
+            table=self.table,
+            scheduler=self.scheduler,
+            clock=self.clock,
+            sleep=self._sleep,
+        )
 
-    def handle(self, job_id: str = JOB, job: JobType[Any, Any] | None = None) -> Any:
+    def handle(
+        self, job_id: str = JOB, job: JobType[Any, Any] | None = None
+    ) -> AsyncJobHandle[Any]:
         return self.client.handle(job_id, self.capture if job is None else job)
 
     async def write(self, story: Story) -> None:
         assert await self.table.put(story.items) == []
-
-    def _client(self) -> Client | AsyncClient:
-        if self.kind == "plain":
-            return Client(
-                self.app,
-                backend=over(
-                    self.sqs.sync,
-                    table=self.table.sync,
-                    clock=self.clock,
-                    sleep=self._sleep,
-                ),
-            )
-        return AsyncClient(
-            self.app,
-            backend=async_over(self.sqs, table=self.table, clock=self.clock, sleep=self._asleep),
-        )
 
     def _sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         self.clock.advance(seconds)
         self.whenever_it_waits()
 
-    async def _asleep(self, seconds: float) -> None:
-        self._sleep(seconds)
 
-
-@pytest.fixture(params=["plain", "async"])
-def bench(request: pytest.FixtureRequest) -> Bench:
-    return Bench(request.param, "outcomes")
-
-
-async def answer(value: Any) -> Any:
-    """Return the result of a method of either kind of handle."""
-    return await value if inspect.isawaitable(value) else value
+@pytest.fixture
+def bench(kind: Kind) -> Bench:
+    return Bench(kind)
 
 
 # --- getting one ---------------------------------------------------------------------------------
 
 
-async def test_a_submission_gives_the_handle_of_the_job(bench: Bench) -> None:
-    job = await answer(bench.client.submit(bench.capture, Payment(amount=1)))
+async def test_a_submission_gives_the_handle_of_the_job(kind: Kind, bench: Bench) -> None:
+    job = await bench.client.submit(bench.capture, Payment(amount=1))
     [message] = bench.sqs.messages("shop-test-jobs-normal")
     assert f'"id":"{job.id}"' in message.body
-    assert isinstance(job, JobHandle | AsyncJobHandle)
     assert job.type == "capture"
     assert job == bench.handle(job.id)
     assert {job} == {bench.handle(job.id)}
-    assert repr(job) == f"<{type(job).__name__} {job.id} of capture>"
+    assert repr(job) == f"<{kind.removesuffix('Client')}JobHandle {job.id} of capture>"
 
 
 async def test_submitting_and_making_a_handle_ask_nothing_of_the_table(bench: Bench) -> None:
-    await answer(bench.client.submit(bench.capture, Payment(amount=1)))
+    await bench.client.submit(bench.capture, Payment(amount=1))
     bench.client.handle(JOB)
     assert bench.table.calls == []
 
@@ -139,15 +120,16 @@ def test_what_is_no_id_is_refused(bench: Bench) -> None:
 
 async def test_each_look_is_one_query_and_shows_what_is_there(bench: Bench) -> None:
     job = bench.handle()
-    assert await answer(job.state()) is JobState.UNKNOWN
-    assert await answer(job.progress()) is None
+    assert await job.state() is JobState.UNKNOWN
+    assert await job.progress() is None
     await bench.write(Story().run(1, "started").progress(2, 40, "packing"))
     bench.table.calls.clear()
 
-    assert await answer(job.state()) is JobState.RUNNING
-    progress = await answer(job.progress())
-    history = await answer(job.history())
+    assert await job.state() is JobState.RUNNING
+    progress = await job.progress()
+    history = await job.history()
 
+    assert progress is not None
     assert (progress.percent, progress.note) == (40, "packing")
     assert [each.outcome for each in history.attempts] == [None]
     assert bench.table.calls == ["query"] * 3
@@ -156,7 +138,7 @@ async def test_each_look_is_one_query_and_shows_what_is_there(bench: Bench) -> N
 async def test_a_table_that_cant_be_asked_is_an_error_and_no_state(bench: Bench) -> None:
     bench.table.faults.raise_on("query", ServiceUnavailable("gone"))
     with pytest.raises(ServiceUnavailable, match="gone"):
-        await answer(bench.handle().state())
+        await bench.handle().state()
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -164,7 +146,7 @@ async def test_a_table_that_cant_be_asked_is_an_error_and_no_state(bench: Bench)
 
 async def test_a_result_comes_back_as_what_the_handler_returned(bench: Bench) -> None:
     await bench.write(Story().run(1, "completed", result={"number": 7, "lines": ["a"]}))
-    result = await answer(bench.handle().result())
+    result = await bench.handle().result()
     assert result == Receipt(number=7, lines=["a"])
     assert bench.pauses == []
 
@@ -198,17 +180,17 @@ async def test_a_result_is_read_by_the_handlers_annotation(
 ) -> None:
     job = _returning(bench.app, "other", returns)
     await bench.write(Story().run(1, "completed", result=kept))
-    assert await answer(bench.handle(job=job).result()) == expected
+    assert await bench.handle(job=job).result() == expected
 
 
 async def test_without_the_type_its_records_say_which_it_is(bench: Bench) -> None:
     await bench.write(Story().run(1, "completed", type="capture", result={"number": 7}))
-    assert await answer(bench.client.handle(JOB).result()) == Receipt(number=7)
+    assert await bench.client.handle(JOB).result() == Receipt(number=7)
 
 
 async def test_a_result_of_a_type_that_the_app_doesnt_know_is_json(bench: Bench) -> None:
     await bench.write(Story().run(1, "completed", type="gone", result={"number": 7}))
-    assert await answer(bench.client.handle(JOB).result()) == {"number": 7}
+    assert await bench.client.handle(JOB).result() == {"number": 7}
 
 
 async def test_what_is_not_what_the_handler_returns_is_refused_without_its_values(
@@ -216,7 +198,7 @@ async def test_what_is_not_what_the_handler_returns_is_refused_without_its_value
 ) -> None:
     await bench.write(Story().run(1, "completed", result={"number": "secret"}))
     with pytest.raises(ResultInvalid, match=r"completed.*Receipt.*number") as raised:
-        await answer(bench.handle().result())
+        await bench.handle().result()
     assert raised.value.job_id == JOB
     assert "secret" not in str(raised.value)
 
@@ -224,14 +206,14 @@ async def test_what_is_not_what_the_handler_returns_is_refused_without_its_value
 async def test_a_result_that_was_not_kept_is_missing_and_not_none(bench: Bench) -> None:
     await bench.write(Story().run(1, "completed"))
     with pytest.raises(ResultInvalid, match="none was kept"):
-        await answer(bench.handle().result())
+        await bench.handle().result()
 
 
 async def test_a_result_that_pydantic_cant_read_is_refused(bench: Bench) -> None:
     job = _returning(bench.app, "other", VirtualClock)
     await bench.write(Story().run(1, "completed", result=1))
     with pytest.raises(ResultInvalid, match="pydantic can't read"):
-        await answer(bench.handle(job=job).result())
+        await bench.handle(job=job).result()
 
 
 async def test_a_dead_job_raises_with_its_reason_and_its_error(bench: Bench) -> None:
@@ -245,7 +227,7 @@ async def test_a_dead_job_raises_with_its_reason_and_its_error(bench: Bench) -> 
         )
     )
     with pytest.raises(JobDead, match="attempts-exhausted; ValueError: card declined") as raised:
-        await answer(bench.handle().result())
+        await bench.handle().result()
     dead = raised.value
     assert (dead.job_id, dead.reason) == (JOB, "attempts-exhausted")
     assert (dead.error_type, dead.error_message) == ("ValueError", "card declined")
@@ -254,18 +236,18 @@ async def test_a_dead_job_raises_with_its_reason_and_its_error(bench: Bench) -> 
 async def test_a_quarantined_job_is_dead_too(bench: Bench) -> None:
     await bench.write(Story().run(1, "quarantined", detail="it died three times"))
     with pytest.raises(JobDead, match="quarantined; it died three times") as raised:
-        await answer(bench.handle().result())
+        await bench.handle().result()
     assert raised.value.reason == "quarantined"
 
 
 async def test_a_cancelled_and_a_discarded_job_have_no_result(bench: Bench) -> None:
     await bench.write(Story().run(1, "cancelled", reason="a mistake"))
     with pytest.raises(JobCancelled, match="a mistake"):
-        await answer(bench.handle().result())
+        await bench.handle().result()
     other = "0196a2b4-0000-7000-8000-000000000002"
     await bench.write(Story(other).run(1, "discarded", reason="stale"))
     with pytest.raises(JobDiscarded, match="stale"):
-        await answer(bench.handle(other).result())
+        await bench.handle(other).result()
 
 
 # --- waiting -------------------------------------------------------------------------------------
@@ -282,9 +264,9 @@ async def test_waiting_ends_when_the_job_does(bench: Bench) -> None:
 
     bench.whenever_it_waits = finish_in_time
     job = bench.handle()
-    assert await answer(job.wait()) is JobState.COMPLETED
+    assert await job.wait() is JobState.COMPLETED
     assert 3 <= bench.clock.monotonic() < 8
-    assert await answer(job.result()) == Receipt(number=1)
+    assert await job.result() == Receipt(number=1)
 
 
 @pytest.mark.parametrize("final", ["discarded", "cancelled", "dead", "quarantined"])
@@ -292,7 +274,7 @@ async def test_waiting_returns_any_final_state_and_raises_for_none(
     bench: Bench, final: str
 ) -> None:
     await bench.write(Story().run(1, final))
-    assert await answer(bench.handle().wait()) == final
+    assert await bench.handle().wait() == final
 
 
 async def test_who_waits_looks_less_and_less_often_and_never_without_a_pause(
@@ -300,7 +282,7 @@ async def test_who_waits_looks_less_and_less_often_and_never_without_a_pause(
 ) -> None:
     await bench.write(Story().run(0, "failed"))
     with pytest.raises(ResultTimeout):
-        await answer(bench.handle().wait(timeout=60))
+        await bench.handle().wait(timeout=60)
     assert all(pause > 0 for pause in bench.pauses)
     assert bench.pauses[0] <= 0.24
     assert max(bench.pauses) <= 6
@@ -317,46 +299,44 @@ async def test_out_of_patience_it_says_the_state_after_a_last_look(
 ) -> None:
     await bench.write(Story().run(0, "failed"))
     with pytest.raises(ResultTimeout, match="within 10 s; its state is retrying") as raised:
-        await answer(getattr(bench.handle(), method)(timeout=timeout))
+        await getattr(bench.handle(), method)(timeout=timeout)
     assert (raised.value.state, raised.value.timeout_s) == ("retrying", 10)
     assert bench.clock.monotonic() == pytest.approx(10)
 
 
 async def test_a_timeout_of_nothing_looks_once(bench: Bench) -> None:
     with pytest.raises(ResultTimeout, match="its state is unknown"):
-        await answer(bench.handle().result(timeout=0))
+        await bench.handle().result(timeout=0)
     assert bench.table.calls == ["query"]
 
 
 async def test_a_negative_timeout_is_refused(bench: Bench) -> None:
     with pytest.raises(SettingsInvalid, match="timeout must not be negative, got -1 s"):
-        await answer(bench.handle().wait(timeout=-1))
+        await bench.handle().wait(timeout=-1)
 
 
 # --- records that can't answer -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_without_records_nothing_can_be_asked(kind: Literal["plain", "async"]) -> None:
+async def test_without_records_nothing_can_be_asked(kind: Kind) -> None:
     bench = Bench(kind, "off")
     job = bench.handle()
     for ask in (job.state, job.progress, job.history, job.wait, job.result, job.cancel):
         with pytest.raises(RecordsOff, match="records='outcomes'"):
-            await answer(ask())
+            await ask()
     assert bench.table.calls == []
 
 
-@pytest.mark.parametrize("kind", ["plain", "async"])
 async def test_where_only_failures_are_kept_nobody_waits_in_vain(
-    kind: Literal["plain", "async"],
+    kind: Kind,
 ) -> None:
     bench = Bench(kind, "failures")
     job = bench.handle()
     await bench.write(Story().run(1, "failed"))
     for ask in (job.wait, job.result):
         with pytest.raises(RecordsOff, match="at records='failures', keeps nothing"):
-            await answer(ask(timeout=5))
-    assert await answer(job.state()) is JobState.RETRYING
+            await ask(timeout=5)
+    assert await job.state() is JobState.RETRYING
 
 
 # --- cancelling ----------------------------------------------------------------------------------
@@ -365,12 +345,12 @@ async def test_where_only_failures_are_kept_nobody_waits_in_vain(
 async def test_a_cancellation_is_one_write_for_readers_and_for_workers(bench: Bench) -> None:
     job = bench.handle()
 
-    await answer(job.cancel("a mistake"))
+    await job.cancel("a mistake")
 
     assert bench.table.calls == ["put"]
     [asked] = await bench.table.query(CANCELLATIONS)
     assert (asked.sk, asked.data["reason"]) == (JOB, "a mistake")
-    history = await answer(job.history())
+    history = await job.history()
     assert (history.state, history.cancel_reason) == (JobState.UNKNOWN, "a mistake")
     assert history.cancel_requested_at == START
 
@@ -378,7 +358,7 @@ async def test_a_cancellation_is_one_write_for_readers_and_for_workers(bench: Be
 async def test_a_cancellation_expires_when_no_queue_can_hold_the_job_any_more(
     bench: Bench,
 ) -> None:
-    await answer(bench.handle().cancel())
+    await bench.handle().cancel()
     retention = max(queue.retention for queue in bench.app.topology.queues)
     bench.clock.advance(retention.total_seconds() - 1)
     assert len(await bench.table.query(CANCELLATIONS)) == 1
@@ -388,38 +368,29 @@ async def test_a_cancellation_expires_when_no_queue_can_hold_the_job_any_more(
 
 async def test_a_cancellation_that_the_table_left_out_is_written_again(bench: Bench) -> None:
     bench.table.faults.leave_unprocessed(times=2, indexes=[0])
-    await answer(bench.handle().cancel())
+    await bench.handle().cancel()
     assert bench.table.calls == ["put"] * 3
-    assert (await answer(bench.handle().history())).cancel_requested_at is not None
+    assert (await bench.handle().history()).cancel_requested_at is not None
     assert len(await bench.table.query(CANCELLATIONS)) == 1
 
 
 async def test_a_cancellation_that_is_not_written_is_an_error(bench: Bench) -> None:
     bench.table.faults.leave_unprocessed(times=10)
     with pytest.raises(Throttled, match="was not written"):
-        await answer(bench.handle().cancel())
+        await bench.handle().cancel()
 
 
 async def test_a_reason_that_every_worker_would_have_to_read_is_short(bench: Bench) -> None:
     with pytest.raises(ValueError, match="at most 300 characters, got 301"):
-        await answer(bench.handle().cancel("x" * (LONGEST_REASON + 1)))
+        await bench.handle().cancel("x" * (LONGEST_REASON + 1))
 
 
-@pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_a_job_that_waits_in_a_schedule_ends_with_it(kind: Literal["plain", "async"]) -> None:
+async def test_a_job_that_waits_in_a_schedule_ends_with_it(kind: Kind) -> None:
     bench = Bench(kind, "failures")
-    deleted: list[str] = []
-
-    async def unschedule(job_id: str) -> bool:
-        deleted.append(job_id)
-        return True
-
-    client: Any = bench.client
-    lookup = replace(client._lookup, unschedule=unschedule)
-    job: Any = (JobHandle if kind == "plain" else AsyncJobHandle)(JOB, lookup, bench.capture)
-    await answer(job.cancel("a mistake"))
-    history = await answer(job.history())
-    assert deleted == [JOB]
+    job = await bench.client.submit(bench.capture, Payment(amount=1), delay=timedelta(days=3))
+    await job.cancel("a mistake")
+    history = await job.history()
+    assert bench.scheduler.schedules == []
     assert (history.state, history.reason) == (JobState.CANCELLED, "a mistake")
     assert history.attempts == ()
 
@@ -443,4 +414,4 @@ async def test_a_handle_of_a_closed_async_client_says_so(
 async def test_only_the_jobs_own_partition_is_read(bench: Bench) -> None:
     await bench.write(Story("0196a2b4-0000-7000-8000-000000000009").run(1, "dead"))
     await bench.table.put([Item(pk=f"job#{JOB}x", sk="cancel", data={"at": START.isoformat()})])
-    assert await answer(bench.handle().state()) is JobState.UNKNOWN
+    assert await bench.handle().state() is JobState.UNKNOWN

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, Priority
+from headgate import App, Priority
 from headgate.jobs.core.batching import TRIES
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import (
@@ -21,7 +21,7 @@ from headgate.jobs.errors import (
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.testing import Harness, MemorySqs, MemoryStore, VirtualClock
-from tests.support.backends import async_over, over
+from tests.support.clients import Kind, client_of
 
 QUEUE = "shop-jobs-normal"
 
@@ -34,22 +34,24 @@ LARGE, SMALL = Note(text="y" * 300_000), Note(text="y")
 
 
 class Bench:
-    """In-memory SQS and S3, with both clients."""
+    """A client on in-memory SQS and S3."""
 
-    def __init__(self, app: App, *, provisioned: bool = True) -> None:
+    def __init__(self, kind: Kind, app: App, *, provisioned: bool = True) -> None:
         clock = VirtualClock()
         self.app = app
         self.sqs = MemorySqs(clock)
         self.store = MemoryStore()
         if provisioned:
             self.sqs.provision(app.topology)
-        self.client = Client(
-            app,
-            backend=over(self.sqs.sync, store=self.store.sync, clock=clock, sleep=clock.advance),
+        self.client = client_of(
+            kind, app, self.sqs, store=self.store, clock=clock, sleep=clock.advance
         )
-        self.async_client = AsyncClient(
-            app, backend=async_over(self.sqs, store=self.store, clock=clock)
-        )
+
+    async def submit(self, *notes: Note) -> list[str]:
+        """Submit notes in one call; return their jobs' ids."""
+        async with self.client as client:
+            handles = await client.submit_many(self.app.types["note"], notes)
+        return [handle.id for handle in handles]
 
     def payloads(self) -> list[Any]:
         """Return the submitted payloads, read as by a worker."""
@@ -69,112 +71,91 @@ def app() -> App:
     return app
 
 
-@pytest.fixture(params=["Client", "AsyncClient"])
-def by(request: pytest.FixtureRequest) -> str:
-    """The kind of client that submits."""
-    return str(request.param)
+@pytest.fixture
+def bench(kind: Kind, app: App) -> Bench:
+    return Bench(kind, app)
 
 
-async def submit(bench: Bench, by: str, *notes: Note) -> list[str]:
-    note = bench.app.types["note"]
-    if by == "Client":
-        return [handle.id for handle in bench.client.submit_many(note, notes)]
-    async with bench.async_client as client:
-        return [handle.id for handle in await client.submit_many(note, notes)]
-
-
-async def test_large_and_small_payloads_go_together_and_arrive_as_they_were(
-    app: App, by: str
-) -> None:
-    bench = Bench(app)
-
-    ids = await submit(bench, by, SMALL, LARGE, SMALL, LARGE)
+async def test_large_and_small_payloads_go_together_and_arrive_as_they_were(bench: Bench) -> None:
+    ids = await bench.submit(SMALL, LARGE, SMALL, LARGE)
 
     assert bench.payloads() == [each.model_dump() for each in (SMALL, LARGE, SMALL, LARGE)]
     assert list(bench.store.objects) == [f"payloads/{ids[1]}", f"payloads/{ids[3]}"]
     assert len(bench.sqs.calls) == 1  # they are so small that they fit into one request
 
 
-async def test_a_message_of_exactly_the_limit_keeps_its_payload(app: App, by: str) -> None:
-    bench = Bench(app)
-    await submit(bench, by, SMALL)
+async def test_a_message_of_exactly_the_limit_keeps_its_payload(bench: Bench, app: App) -> None:
+    await bench.submit(SMALL)
     [message] = bench.sqs.messages(QUEUE)
     size = len(message.body) + sum(
         len(name) + len("String") + len(value) for name, value in message.attributes.items()
     )
     room = app.max_message_bytes - size
 
-    await submit(bench, by, Note(text="y" * (room + 1)), Note(text="y" * (room + 2)))
+    await bench.submit(Note(text="y" * (room + 1)), Note(text="y" * (room + 2)))
 
     assert len(bench.store.objects) == 1
     assert [len(payload["text"]) for payload in bench.payloads()] == [1, room + 1, room + 2]
 
 
-async def test_no_message_is_sent_whose_payload_could_not_be_kept(app: App, by: str) -> None:
-    bench = Bench(app)
+async def test_no_message_is_sent_whose_payload_could_not_be_kept(bench: Bench) -> None:
     bench.store.fail("put", ServiceUnavailable("S3 does not answer"), times=TRIES)
 
     with pytest.raises(ServiceUnavailable, match="S3 does not answer"):
-        await submit(bench, by, LARGE)
+        await bench.submit(LARGE)
     assert bench.sqs.calls == []
 
 
-async def test_a_payload_that_is_kept_at_the_second_try_is_submitted(app: App, by: str) -> None:
-    bench = Bench(app)
+async def test_a_payload_that_is_kept_at_the_second_try_is_submitted(bench: Bench) -> None:
     bench.store.fail("put", ServiceUnavailable("S3 does not answer"))
 
-    await submit(bench, by, SMALL, LARGE)
+    await bench.submit(SMALL, LARGE)
 
     assert bench.payloads() == [SMALL.model_dump(), LARGE.model_dump()]
 
 
 async def test_small_jobs_are_submitted_though_the_large_ones_among_them_are_not(
-    app: App, by: str
+    bench: Bench,
 ) -> None:
-    bench = Bench(app)
     bench.store.missing = True
 
     with pytest.raises(PartlySubmitted, match=r"1 of 3 jobs.*BucketMissing: .*cdk deploy") as some:
-        await submit(bench, by, SMALL, LARGE, SMALL)
+        await bench.submit(SMALL, LARGE, SMALL)
     [refusal] = some.value.refusals
     assert (refusal.index, refusal.sender_fault) == (1, True)
     assert bench.payloads() == [SMALL.model_dump()] * 2
 
 
-async def test_what_sqs_fails_of_a_batch_is_named_by_its_own_place(app: App, by: str) -> None:
-    bench = Bench(app)
+async def test_what_sqs_fails_of_a_batch_is_named_by_its_own_place(bench: Bench) -> None:
     bench.store.missing = True
     bench.sqs.faults.fail_entries("send", indexes=[1], sender_fault=True)
 
     with pytest.raises(PartlySubmitted) as some:
-        await submit(bench, by, LARGE, SMALL, SMALL)
+        await bench.submit(LARGE, SMALL, SMALL)
     assert [refusal.index for refusal in some.value.refusals] == [0, 2]
 
 
-async def test_a_bucket_that_is_missing_is_named_at_submission(app: App, by: str) -> None:
-    bench = Bench(app)
+async def test_a_bucket_that_is_missing_is_named_at_submission(bench: Bench) -> None:
     bench.store.missing = True
 
     with pytest.raises(BucketMissing, match="cdk deploy"):
-        await submit(bench, by, LARGE)
+        await bench.submit(LARGE)
 
 
-async def test_the_object_is_there_before_the_message(app: App, by: str) -> None:
-    bench = Bench(app, provisioned=False)
+async def test_the_object_is_there_before_the_message(kind: Kind, app: App) -> None:
+    bench = Bench(kind, app, provisioned=False)
 
     with pytest.raises(QueueMissing):
-        await submit(bench, by, LARGE)
+        await bench.submit(LARGE)
     assert len(bench.store.objects) == 1
 
 
 async def test_a_payload_too_large_to_be_kept_is_refused_before_anything_is_sent(
-    app: App, by: str, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headgate.jobs.client.large_payloads.LARGEST", 500_000)
-    bench = Bench(app)
-
     with pytest.raises(PayloadTooLarge, match=r"'note' .* at most 500,000 are kept"):
-        await submit(bench, by, Note(text="y" * 600_000))
+        await bench.submit(Note(text="y" * 600_000))
     assert bench.payloads() == []
     assert bench.store.objects == {}
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, Client, JobContext, NewJob, Unique
+from headgate import App, JobContext, NewJob, Unique
 from headgate.errors import (
     DelayInvalid,
     OptionInvalid,
@@ -19,8 +19,7 @@ from headgate.errors import (
     UnknownJobType,
 )
 from headgate.jobs.testing import Done, Harness
-from tests.support.backends import over
-from tests.support.shells import Awaited
+from tests.support.clients import Kind, awaited, client_of
 
 
 class Greeting(BaseModel):
@@ -34,7 +33,7 @@ class Payment(BaseModel):
 class Shop:
     """An app with types on two queues, its harness, and one of its clients."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: Kind) -> None:
         self.app = App("shop")
         self.ran: list[str] = []
 
@@ -54,39 +53,35 @@ class Shop:
 
         self.greet, self.capture, self.nightly = greet, capture, nightly
         self.jobs = Harness(self.app)
-        self.client = (
-            self.jobs.client
-            if kind == "Client"
-            else cast("Client", Awaited(self.jobs.async_client))
-        )
+        self.client = awaited(self.jobs.client) if kind == "Client" else self.jobs.async_client
 
     def in_queue(self, name: str) -> int:
         return len(self.jobs.sqs.messages(f"shop-{name}"))
 
 
-@pytest.fixture(params=["Client", "AsyncClient"])
-def shop(request: pytest.FixtureRequest) -> Shop:
-    return Shop(request.param)
+@pytest.fixture
+def shop(kind: Kind) -> Shop:
+    return Shop(kind)
 
 
-def test_a_job_as_a_value_is_submitted_with_its_options(shop: Shop) -> None:
+async def test_a_job_as_a_value_is_submitted_with_its_options(shop: Shop) -> None:
     job = shop.capture.new(Payment(amount=3), tenant="org-1", priority="low")
-    handle = shop.client.submit(job)
+    handle = await shop.client.submit(job)
     assert shop.in_queue("money-low") == 1
-    shop.jobs.drain()
+    await shop.jobs.adrain()
     assert shop.ran == ["3 of org-1"]
-    assert shop.jobs.client.handle(handle.id, shop.capture).result() == 3
+    assert await shop.client.handle(handle.id, shop.capture).result() == 3
 
 
-def test_a_value_may_be_submitted_again_and_is_another_job_then(shop: Shop) -> None:
+async def test_a_value_may_be_submitted_again_and_is_another_job_then(shop: Shop) -> None:
     job = shop.greet.new(Greeting(to="Ada"))
-    first, second = shop.client.submit(job), shop.client.submit(job)
+    first, second = await shop.client.submit(job), await shop.client.submit(job)
     assert first.id != second.id
-    shop.jobs.drain()
+    await shop.jobs.adrain()
     assert shop.ran == ["Ada", "Ada"]
 
 
-def test_jobs_of_several_types_go_to_their_queues_in_one_call(shop: Shop) -> None:
+async def test_jobs_of_several_types_go_to_their_queues_in_one_call(shop: Shop) -> None:
     jobs: list[NewJob[Any]] = [
         shop.greet.new(Greeting(to="Ada"), tenant="x"),
         shop.capture.new(Payment(amount=3)),
@@ -96,17 +91,17 @@ def test_jobs_of_several_types_go_to_their_queues_in_one_call(shop: Shop) -> Non
         shop.greet.new(Greeting(to="Cy"), unique=Unique(within=timedelta(hours=1))),
         shop.capture.new(Payment(amount=4), tenant="org-1"),
     ]
-    handles = shop.client.submit_many(jobs)
+    handles = await shop.client.submit_many(jobs)
     assert [handle.is_duplicate for handle in handles] == [False] * 5 + [True, False]
     assert handles[4].id == handles[5].id
     assert len(shop.jobs.scheduler.schedules) == 1
-    shop.jobs.drain()
+    await shop.jobs.adrain()
     assert sorted(shop.ran) == sorted(["Ada", "3 of None", "nightly", "Bob", "Cy", "4 of org-1"])
-    results = [shop.jobs.client.handle(each.id).result() for each in handles[:2]]
+    results = [await shop.client.handle(each.id).result() for each in handles[:2]]
     assert results == ["Ada", 3]
 
 
-def test_none_is_sent_where_one_is_not_valid(shop: Shop) -> None:
+async def test_none_is_sent_where_one_is_not_valid(shop: Shop) -> None:
     unfit: Any = {"amount": "much"}
     for wrong, error in (
         (shop.capture.new(unfit), PayloadInvalid),
@@ -116,12 +111,12 @@ def test_none_is_sent_where_one_is_not_valid(shop: Shop) -> None:
     ):
         jobs: Any = [shop.greet.new(Greeting(to="Ada")), wrong]
         with pytest.raises(Exception, match=r"capture|greet") as raised:
-            shop.client.submit_many(jobs)
+            await shop.client.submit_many(jobs)
         assert isinstance(raised.value, error)
     assert shop.in_queue("jobs-normal") == shop.in_queue("money-high") == 0
 
 
-def test_a_queue_that_fails_keeps_no_others_from_their_jobs(shop: Shop) -> None:
+async def test_a_queue_that_fails_keeps_no_others_from_their_jobs(shop: Shop) -> None:
     shop.jobs.sqs.faults.raise_on("send", QueueMissing("shop-jobs-normal"), times=1)
     jobs: list[NewJob[Any]] = [
         shop.greet.new(Greeting(to="Ada")),
@@ -129,38 +124,39 @@ def test_a_queue_that_fails_keeps_no_others_from_their_jobs(shop: Shop) -> None:
         shop.greet.new(Greeting(to="Bob")),
     ]
     with pytest.raises(PartlySubmitted) as partly:
-        shop.client.submit_many(jobs)
+        await shop.client.submit_many(jobs)
     assert [(each.index, each.code) for each in partly.value.refusals] == [
         (0, "QueueMissing"),
         (2, "QueueMissing"),
     ]
     assert partly.value.submitted == 3
     assert len(partly.value.sent) == 1
-    shop.jobs.drain()
+    await shop.jobs.adrain()
     assert shop.ran == ["3 of None"]
 
 
-def test_an_outage_is_raised_as_itself(shop: Shop) -> None:
+@pytest.mark.looptime
+async def test_an_outage_is_raised_as_itself(kind: Kind, shop: Shop) -> None:
     shop.jobs.sqs.faults.raise_on("send", ServiceUnavailable("no connection"), times=1000)
     jobs: list[NewJob[Any]] = [
         shop.greet.new(Greeting(to="Ada")),
         shop.capture.new(Payment(amount=3)),
     ]
     with pytest.raises(ServiceUnavailable):
-        Client(shop.app, backend=over(shop.jobs.sqs.sync)).submit_many(jobs)
+        await client_of(kind, shop.app, shop.jobs.sqs).submit_many(jobs)
 
 
-def test_options_beside_values_are_refused(shop: Shop) -> None:
+async def test_options_beside_values_are_refused(shop: Shop) -> None:
     job, more = shop.greet.new(Greeting(to="Ada")), cast("Any", {"tenant": "x"})
     submit, submit_many = cast("Any", shop.client.submit), cast("Any", shop.client.submit_many)
     with pytest.raises(OptionInvalid, match=r"'greet': .* give them to \.new"):
-        submit(job, **more)
+        await submit(job, **more)
     with pytest.raises(OptionInvalid, match=r"'greet': .* give them to \.new"):
-        submit(job, Greeting(to="Bob"))
+        await submit(job, Greeting(to="Bob"))
     for jobs, options in (([job], more), (job, {}), (shop.greet, {})):
         with pytest.raises(OptionInvalid, match="submit_many takes a type with its payloads"):
-            submit_many(jobs, **options)
-    assert shop.client.submit_many([]) == []
+            await submit_many(jobs, **options)
+    assert await shop.client.submit_many([]) == []
     assert shop.in_queue("jobs-normal") == 0
 
 

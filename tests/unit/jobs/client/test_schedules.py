@@ -1,22 +1,19 @@
-"""``client.schedules``: create, list, pause, change and remove.
-
-Every test runs twice: with the synchronous client, and with the asynchronous one.
-"""
+"""``client.schedules``: create, list, pause, change and remove."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pytest
 from pydantic import BaseModel
 from typing_extensions import TypedDict  # pydantic uses typing's only from Python 3.12 on
 
-from headgate import App, AsyncClient, Client, JobContext, Priority, Tenant, Unique, cron
+from headgate import App, AsyncJobHandle, JobContext, Priority, Tenant, Unique, cron
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
@@ -38,13 +35,12 @@ from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.schedules.firing import input_of, read_scheduled, schedule_input
 from headgate.jobs.schedules.registry import ScheduleInfo, times_of
 from headgate.jobs.testing import Harness, VirtualClock
-from tests.support.backends import async_over, over
 from tests.support.bridge import DeployedBridge
-from tests.support.shells import Awaited
+from tests.support.clients import Kind, awaited, client_of
 
 NIGHTLY = cron("0 2 * * ? *")
 
-Kind: TypeAlias = Literal["Client", "AsyncClient"]
+AnySchedules: TypeAlias = AsyncSchedules[AsyncJobHandle[Any]]
 
 
 class Report(BaseModel):
@@ -75,23 +71,20 @@ class Shop:
         self.jobs = Harness(self.app)
 
     @property
-    def schedules(self) -> Schedules:
+    def schedules(self) -> AnySchedules:
         return self.schedules_of(self.jobs)
 
-    def schedules_of(self, jobs: Harness) -> Schedules:
+    def schedules_of(self, jobs: Harness) -> AnySchedules:
         if self.kind == "Client":
-            return jobs.client.schedules
-        return cast("Schedules", Awaited(jobs.async_client.schedules))
+            return awaited(jobs.client).schedules
+        return jobs.async_client.schedules
 
-    def schedules_behind(self, clock: VirtualClock) -> Schedules:
+    def schedules_behind(self, clock: VirtualClock) -> AnySchedules:
         """Return the schedules of a client with a clock of its own."""
-        sqs, scheduler = self.jobs.sqs, self.jobs.scheduler
-        if self.kind == "Client":
-            return Client(
-                self.app, backend=over(sqs.sync, scheduler=scheduler.sync, clock=clock)
-            ).schedules
-        client = AsyncClient(self.app, backend=async_over(sqs, scheduler=scheduler, clock=clock))
-        return cast("Schedules", Awaited(client.schedules))
+        jobs = self.jobs
+        return client_of(
+            self.kind, self.app, jobs.sqs, scheduler=jobs.scheduler, clock=clock
+        ).schedules
 
     def deploy(self) -> None:
         """Deploy the type that declares a schedule, as `cdk deploy` does."""
@@ -111,28 +104,28 @@ class Shop:
     def kinds(self) -> list[str]:
         return [kind for kind, _, _ in self.ran]
 
-    def pass_days(self, days: float) -> None:
+    async def pass_days(self, days: float) -> None:
         self.jobs.clock.advance(timedelta(days=days))
-        self.jobs.drain()
+        await self.jobs.adrain()
 
 
-@pytest.fixture(params=["Client", "AsyncClient"])
-def shop(request: pytest.FixtureRequest) -> Shop:
-    return Shop(request.param)
+@pytest.fixture
+def shop(kind: Kind) -> Shop:
+    return Shop(kind)
 
 
-def test_a_schedule_made_at_run_time_submits_its_payload_at_its_times(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
-    shop.pass_days(1)
-    shop.pass_days(1)
-    shop.pass_days(1)
+async def test_a_schedule_made_at_run_time_submits_its_payload_at_its_times(shop: Shop) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
+    await shop.pass_days(1)
+    await shop.pass_days(1)
+    await shop.pass_days(1)
     assert shop.kinds() == ["full"] * 3
     assert len({job_id for _, job_id, _ in shop.ran}) == 3
     assert {at.hour for at in (at for _, at in shop.jobs.scheduler.fired)} == {2}
 
 
-def test_its_jobs_are_as_if_submitted_with_the_same_overrides(shop: Shop) -> None:
-    shop.schedules.create(
+async def test_its_jobs_are_as_if_submitted_with_the_same_overrides(shop: Shop) -> None:
+    await shop.schedules.create(
         "nightly",
         shop.report,
         Report(),
@@ -151,65 +144,67 @@ def test_its_jobs_are_as_if_submitted_with_the_same_overrides(shop: Shop) -> Non
     assert '"options":{"attempts":7,"timeout_s":9.0}' in stored.body
 
 
-def test_one_time_it_fires_once_and_is_gone(shop: Shop) -> None:
+async def test_one_time_it_fires_once_and_is_gone(shop: Shop) -> None:
     due = shop.jobs.clock.now() + timedelta(days=40)
-    shop.schedules.create("inventory", shop.report, Report(), schedule=Schedule.at(due))
-    shop.pass_days(41)
+    await shop.schedules.create("inventory", shop.report, Report(), schedule=Schedule.at(due))
+    await shop.pass_days(41)
     assert [when for _, when in shop.jobs.scheduler.fired] == [due]
     assert shop.kinds() == ["daily"]
-    assert shop.schedules.list() == []
+    assert await shop.schedules.list() == []
 
 
 @pytest.mark.parametrize(
     ("when", "days"),
     [(NIGHTLY, 10.0), (Schedule.rate(timedelta(hours=12)), 10.0), (cron("* * * * ? *"), 0.1)],
 )
-def test_a_limit_ends_it_after_so_many_times(shop: Shop, when: Schedule, days: float) -> None:
-    shop.schedules.create("few", shop.report, Report(), schedule=when, limit=3)
-    shop.pass_days(days)
-    shop.pass_days(days)
+async def test_a_limit_ends_it_after_so_many_times(shop: Shop, when: Schedule, days: float) -> None:
+    await shop.schedules.create("few", shop.report, Report(), schedule=when, limit=3)
+    await shop.pass_days(days)
+    await shop.pass_days(days)
     assert len(shop.ran) == 3
     assert shop.jobs.scheduler.schedules == []
 
 
-def test_a_limit_and_an_end_both_hold(shop: Shop) -> None:
+async def test_a_limit_and_an_end_both_hold(shop: Shop) -> None:
     end = shop.jobs.clock.now() + timedelta(days=2)
     soon = cron("0 2 * * ? *", end=end)
-    shop.schedules.create("few", shop.report, Report(), schedule=soon, limit=9)
-    shop.pass_days(30)
+    await shop.schedules.create("few", shop.report, Report(), schedule=soon, limit=9)
+    await shop.pass_days(30)
     assert len(shop.ran) == 2
 
 
-def test_a_start_holds_it_back(shop: Shop) -> None:
+async def test_a_start_holds_it_back(shop: Shop) -> None:
     start = shop.jobs.clock.now() + timedelta(days=5)
-    shop.schedules.create("later", shop.report, Report(), schedule=cron("0 2 * * ? *", start=start))
-    shop.pass_days(5)
+    await shop.schedules.create(
+        "later", shop.report, Report(), schedule=cron("0 2 * * ? *", start=start)
+    )
+    await shop.pass_days(5)
     assert shop.ran == []
-    shop.pass_days(1)
+    await shop.pass_days(1)
     assert len(shop.ran) == 1
 
 
-def test_a_paused_schedule_misses_its_times_and_a_resumed_one_makes_up_for_none(
+async def test_a_paused_schedule_misses_its_times_and_a_resumed_one_makes_up_for_none(
     shop: Shop,
 ) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
-    shop.schedules.pause("nightly")
-    assert not shop.schedules.get("nightly").enabled
-    shop.pass_days(3)
-    shop.schedules.resume("nightly")
-    assert shop.schedules.get("nightly").enabled
-    shop.jobs.drain()
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+    await shop.schedules.pause("nightly")
+    assert not (await shop.schedules.get("nightly")).enabled
+    await shop.pass_days(3)
+    await shop.schedules.resume("nightly")
+    assert (await shop.schedules.get("nightly")).enabled
+    await shop.jobs.adrain()
     assert shop.ran == []
-    shop.pass_days(1)
+    await shop.pass_days(1)
     assert len(shop.ran) == 1
 
 
-def test_pausing_and_resuming_changes_nothing_else(shop: Shop) -> None:
+async def test_pausing_and_resuming_changes_nothing_else(shop: Shop) -> None:
     when = cron("0 2 * * ? *", timezone="Asia/Tokyo", flexible_window=timedelta(minutes=10))
-    shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=when)
+    await shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=when)
     [before] = shop.jobs.scheduler.schedules
-    shop.schedules.pause("nightly")
-    shop.schedules.resume("nightly")
+    await shop.schedules.pause("nightly")
+    await shop.schedules.resume("nightly")
     [after] = shop.jobs.scheduler.schedules
     assert after == before
 
@@ -224,146 +219,152 @@ def long_since(shop: Shop) -> tuple[Schedule, Schedule]:
     return cron("0 2 * * ? *", start=start), Schedule.rate(timedelta(hours=1), start=start)
 
 
-def test_a_start_that_is_over_is_created_with_the_same_times_from_now_on(shop: Shop) -> None:
+async def test_a_start_that_is_over_is_created_with_the_same_times_from_now_on(shop: Shop) -> None:
     daily, hourly = long_since(shop)
     promised = {
         "daily": list(islice(times_of(daily, shop.jobs.clock.now()), 2)),
         "hourly": list(islice(times_of(hourly, shop.jobs.clock.now()), 30)),
     }
-    shop.schedules.create("daily", shop.report, Report(), schedule=daily)
-    shop.schedules.create("hourly", shop.report, Report(), schedule=hourly)
-    shop.pass_days(2)
+    await shop.schedules.create("daily", shop.report, Report(), schedule=daily)
+    await shop.schedules.create("hourly", shop.report, Report(), schedule=hourly)
+    await shop.pass_days(2)
     for name, times in promised.items():
         fired = [when for of, when in shop.jobs.scheduler.fired if of == f"dynamic.{name}"]
         assert fired[: len(times)] == times
 
 
-def test_a_schedule_can_be_given_times_that_began_long_ago(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+async def test_a_schedule_can_be_given_times_that_began_long_ago(shop: Shop) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     for when in long_since(shop):
         due = list(islice(times_of(when, shop.jobs.clock.now()), 3))
-        shop.schedules.reschedule("nightly", schedule=when)
-        assert shop.schedules.next_times("nightly", 3) == due
+        await shop.schedules.reschedule("nightly", schedule=when)
+        assert await shop.schedules.next_times("nightly", 3) == due
 
 
 @pytest.mark.parametrize("minutes", [2, 6, 600])
-def test_a_rate_keeps_its_times_when_it_is_paused_and_resumed(shop: Shop, minutes: int) -> None:
+async def test_a_rate_keeps_its_times_when_it_is_paused_and_resumed(
+    shop: Shop, minutes: int
+) -> None:
     created = shop.jobs.clock.now()
-    shop.schedules.create(
+    await shop.schedules.create(
         "often", shop.report, Report(), schedule=Schedule.rate(timedelta(hours=7))
     )
     shop.jobs.clock.advance(timedelta(minutes=minutes))
-    shop.schedules.pause("often")
+    await shop.schedules.pause("often")
     shop.jobs.clock.advance(timedelta(minutes=minutes))
-    shop.schedules.resume("often")
-    due = shop.schedules.next_times("often", 3)
+    await shop.schedules.resume("often")
+    due = await shop.schedules.next_times("often", 3)
     shop.jobs.scheduler.fired.clear()
-    shop.pass_days(1)
+    await shop.pass_days(1)
     assert [when for _, when in shop.jobs.scheduler.fired][:3] == list(due)
     assert (due[0] - created) % timedelta(hours=7) == timedelta(0)
 
 
-def test_a_rate_that_is_paused_in_its_last_interval_still_fires_at_its_end(shop: Shop) -> None:
+async def test_a_rate_that_is_paused_in_its_last_interval_still_fires_at_its_end(
+    shop: Shop,
+) -> None:
     end = shop.jobs.clock.now() + timedelta(hours=2)
     hourly = Schedule.rate(timedelta(hours=1), end=end)
-    shop.schedules.create("twice", shop.report, Report(), schedule=hourly)
+    await shop.schedules.create("twice", shop.report, Report(), schedule=hourly)
     shop.jobs.clock.advance(timedelta(minutes=90))
-    shop.schedules.pause("twice")
-    shop.schedules.resume("twice")
-    assert shop.schedules.next_times("twice") == [end]
+    await shop.schedules.pause("twice")
+    await shop.schedules.resume("twice")
+    assert await shop.schedules.next_times("twice") == [end]
     shop.jobs.scheduler.fired.clear()
-    shop.pass_days(1)
+    await shop.pass_days(1)
     assert [when for _, when in shop.jobs.scheduler.fired] == [end]
 
 
-def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -> None:
+async def test_a_rate_of_which_no_time_is_left_does_not_begin_anew(shop: Shop) -> None:
     created = shop.jobs.clock.now()
     rarely = Schedule.rate(timedelta(hours=6), end=created + timedelta(hours=11))
-    shop.schedules.create("twice", shop.report, Report(), schedule=rarely)
+    await shop.schedules.create("twice", shop.report, Report(), schedule=rarely)
     shop.jobs.clock.advance(timedelta(hours=1))
-    shop.schedules.pause("twice")
+    await shop.schedules.pause("twice")
     shop.jobs.clock.advance(timedelta(hours=6))
     with pytest.raises(SettingsInvalid, match="none of its times is left before its end"):
-        shop.schedules.resume("twice")
+        await shop.schedules.resume("twice")
     shop.jobs.clock.advance(timedelta(days=1))
     assert [when for _, when in shop.jobs.scheduler.fired] == [created]
-    shop.schedules.reschedule("twice", schedule=NIGHTLY)
-    shop.schedules.resume("twice")
-    assert len(shop.schedules.next_times("twice")) == 5
+    await shop.schedules.reschedule("twice", schedule=NIGHTLY)
+    await shop.schedules.resume("twice")
+    assert len(await shop.schedules.next_times("twice")) == 5
 
 
-def test_a_client_whose_clock_is_behind_can_change_what_has_begun(shop: Shop) -> None:
+async def test_a_client_whose_clock_is_behind_can_change_what_has_begun(shop: Shop) -> None:
     behind = VirtualClock(shop.jobs.clock.now() - timedelta(minutes=4))
     scheduler = shop.jobs.scheduler
     schedules = shop.schedules_behind(behind)
     hourly = Schedule.rate(timedelta(hours=1), start=behind.now() - timedelta(minutes=3))
-    schedules.create("often", shop.report, Report(), schedule=hourly)
-    changes: list[Callable[[], None]] = [
+    await schedules.create("often", shop.report, Report(), schedule=hourly)
+    changes: list[Callable[[], Awaitable[None]]] = [
         lambda: schedules.pause("often"),
         lambda: schedules.resume("often"),
         lambda: schedules.reschedule("often", schedule=hourly),
     ]
     for change in changes:
-        change()
+        await change()
         [spec] = scheduler.schedules
         assert spec.start is not None
         assert spec.start >= shop.jobs.clock.now()
         assert (spec.start - behind.now()) % timedelta(hours=1) == timedelta(minutes=57)
 
 
-def test_a_rescheduled_schedule_fires_at_its_new_times_with_its_old_payload(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
-    shop.schedules.reschedule("nightly", schedule=cron("30 4 * * ? *"), limit=1)
-    shop.pass_days(5)
+async def test_a_rescheduled_schedule_fires_at_its_new_times_with_its_old_payload(
+    shop: Shop,
+) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
+    await shop.schedules.reschedule("nightly", schedule=cron("30 4 * * ? *"), limit=1)
+    await shop.pass_days(5)
     [(_, fired_at)] = shop.jobs.scheduler.fired
     assert (fired_at.hour, fired_at.minute) == (4, 30)
     assert shop.kinds() == ["full"]
 
 
-def test_a_removed_schedule_fires_no_more(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
-    assert shop.schedules.remove("nightly")
-    assert not shop.schedules.remove("nightly")
-    shop.pass_days(3)
+async def test_a_removed_schedule_fires_no_more(shop: Shop) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+    assert await shop.schedules.remove("nightly")
+    assert not await shop.schedules.remove("nightly")
+    await shop.pass_days(3)
     assert shop.ran == []
 
 
-def test_a_removed_schedule_can_be_made_again(shop: Shop) -> None:
+async def test_a_removed_schedule_can_be_made_again(shop: Shop) -> None:
     for _ in range(2):
-        shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
-        shop.schedules.remove("nightly")
+        await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+        await shop.schedules.remove("nightly")
 
 
-def test_run_now_submits_a_job_of_its_own_beside_the_times(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
-    shop.schedules.pause("nightly")
-    first, second = (shop.schedules.run_now("nightly") for _ in range(2))
-    shop.jobs.drain()
+async def test_run_now_submits_a_job_of_its_own_beside_the_times(shop: Shop) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=NIGHTLY)
+    await shop.schedules.pause("nightly")
+    first, second = [await shop.schedules.run_now("nightly") for _ in range(2)]
+    await shop.jobs.adrain()
     assert [(kind, job_id) for kind, job_id, _ in shop.ran] == [
         ("full", first.id),
         ("full", second.id),
     ]
 
 
-def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+async def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop: Shop) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     without = App("shop", stage="test")
     without.define("other", Report)
     later = Harness(without)
     later.scheduler.put(shop.jobs.scheduler.schedules[0], "kept")
     refusal = "'nightly' submits jobs of the type 'report', which the app 'shop' no longer has"
     with pytest.raises(UnknownJobType, match=refusal):
-        shop.schedules_of(later).run_now("nightly")
+        await shop.schedules_of(later).run_now("nightly")
     assert [later.sqs.messages(queue.name) for queue in later.app.topology.queues] == [[]] * 4
 
 
-def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
-    shop.schedules.create(
+async def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
+    await shop.schedules.create(
         "often", shop.report, Report(), schedule=Schedule.rate(timedelta(hours=7))
     )
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
-    promised = {name: shop.schedules.next_times(name, 4) for name in ("often", "nightly")}
-    shop.pass_days(10)
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+    promised = {name: await shop.schedules.next_times(name, 4) for name in ("often", "nightly")}
+    await shop.pass_days(10)
     for name, times in promised.items():
         fired = [when for of, when in shop.jobs.scheduler.fired if of == f"dynamic.{name}"]
         assert fired[:4] == list(times)
@@ -372,35 +373,37 @@ def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
 # --- declared in the code ------------------------------------------------------------------------
 
 
-def test_a_list_has_what_the_code_declares_and_what_was_made_later_but_no_delayed_jobs(
+async def test_a_list_has_what_the_code_declares_and_what_was_made_later_but_no_delayed_jobs(
     shop: Shop,
 ) -> None:
     shop.deploy()
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     shop.jobs.client.submit(shop.report, Report(), delay=timedelta(days=3))
     listed = {
         each.name: (each.job_type, each.declared)
-        for each in shop.schedules.list()
+        for each in await shop.schedules.list()
         if isinstance(each, ScheduleInfo)
     }
     assert listed == {"nightly": ("report", False), "weekly": ("weekly", True)}
 
 
-def test_a_declared_schedule_can_be_paused_and_run_but_not_changed_or_removed(shop: Shop) -> None:
+async def test_a_declared_schedule_can_be_paused_and_run_but_not_changed_or_removed(
+    shop: Shop,
+) -> None:
     shop.deploy()
-    shop.schedules.pause("weekly")
-    assert not shop.schedules.get("weekly").enabled
-    assert shop.schedules.run_now("weekly").type == "weekly"
+    await shop.schedules.pause("weekly")
+    assert not (await shop.schedules.get("weekly")).enabled
+    assert (await shop.schedules.run_now("weekly")).type == "weekly"
     with pytest.raises(ScheduleDeclared, match="change it in the code"):
-        shop.schedules.reschedule("weekly", schedule=NIGHTLY)
+        await shop.schedules.reschedule("weekly", schedule=NIGHTLY)
     with pytest.raises(ScheduleDeclared, match="change it in the code"):
-        shop.schedules.remove("weekly")
+        await shop.schedules.remove("weekly")
 
 
-def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: Shop) -> None:
-    assert shop.schedules.list() == []
+async def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: Shop) -> None:
+    assert await shop.schedules.list() == []
     with pytest.raises(ScheduleMissing, match="cdk deploy"):
-        shop.schedules.get("weekly")
+        await shop.schedules.get("weekly")
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -446,7 +449,7 @@ def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: 
         ),
     ],
 )
-def test_a_faulty_schedule_is_refused_before_anything_is_made(
+async def test_a_faulty_schedule_is_refused_before_anything_is_made(
     shop: Shop, changes: dict[str, Any], error: type[Exception], fault: str
 ) -> None:
     arguments: dict[str, Any] = {
@@ -456,33 +459,33 @@ def test_a_faulty_schedule_is_refused_before_anything_is_made(
         "schedule": NIGHTLY,
     } | changes
     with pytest.raises(error, match=fault):
-        shop.schedules.create(**arguments)
+        await shop.schedules.create(**arguments)
     assert shop.jobs.scheduler.schedules == []
 
 
-def test_an_option_of_none_is_as_if_left_out_of_a_schedule(shop: Shop) -> None:
+async def test_an_option_of_none_is_as_if_left_out_of_a_schedule(shop: Shop) -> None:
     options: Any = dict.fromkeys(SubmitOptions.__annotations__)
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY, **options)
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY, **options)
     assert len(shop.jobs.scheduler.schedules) == 1
 
 
-def test_a_schedule_submits_jobs_whose_payload_is_a_typed_dict(shop: Shop) -> None:
+async def test_a_schedule_submits_jobs_whose_payload_is_a_typed_dict(shop: Shop) -> None:
     ran: list[Shipment] = []
 
     @shop.app.job("ship")
     def ship(shipment: Shipment) -> None:
         ran.append(shipment)
 
-    shop.schedules.create("shipping", ship, {"number": 7}, schedule=NIGHTLY)
-    shop.schedules.run_now("shipping")
-    shop.jobs.drain()
+    await shop.schedules.create("shipping", ship, {"number": 7}, schedule=NIGHTLY)
+    await shop.schedules.run_now("shipping")
+    await shop.jobs.adrain()
     assert ran == [{"number": 7}]
 
 
-def test_a_schedule_takes_a_job_as_a_value_with_its_options(shop: Shop) -> None:
+async def test_a_schedule_takes_a_job_as_a_value_with_its_options(shop: Shop) -> None:
     full = shop.report.new(Report(kind="full"), tenant="org-1", max_attempts=7)
-    shop.schedules.create("nightly", full, schedule=NIGHTLY)
-    shop.schedules.run_now("nightly")
+    await shop.schedules.create("nightly", full, schedule=NIGHTLY)
+    await shop.schedules.run_now("nightly")
     [sent] = shop.jobs.submitted(shop.report)
     assert (sent.payload, sent.tenant) == (Report(kind="full"), Tenant(org="org-1"))
     [spec] = shop.jobs.scheduler.schedules
@@ -490,29 +493,29 @@ def test_a_schedule_takes_a_job_as_a_value_with_its_options(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("option", [{"delay": timedelta(hours=1)}, {"unique": Unique(within=60)}])
-def test_a_job_as_a_value_is_refused_with_options_that_a_schedule_does_not_take(
+async def test_a_job_as_a_value_is_refused_with_options_that_a_schedule_does_not_take(
     shop: Shop, option: dict[str, Any]
 ) -> None:
     [name] = option
     with pytest.raises(OptionInvalid, match=f"takes no {name}"):
-        shop.schedules.create("n", shop.report.new(Report(), **option), schedule=NIGHTLY)
+        await shop.schedules.create("n", shop.report.new(Report(), **option), schedule=NIGHTLY)
     with pytest.raises(OptionInvalid, match=r"give them to \.new"):
-        shop.schedules.create(
+        await shop.schedules.create(
             "n", cast("Any", shop.report.new(Report())), schedule=NIGHTLY, tenant="org-1"
         )
     assert shop.jobs.scheduler.schedules == []
 
 
-def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
+async def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
     ran: list[str] = []
 
     @shop.app.job("tick", schedule=Schedule.rate(timedelta(hours=1)))
     def tick(ctx: JobContext) -> None:
         ran.append(ctx.type)
 
-    shop.schedules.create("made", tick, schedule=NIGHTLY)
-    shop.schedules.run_now("made")
-    shop.jobs.drain()
+    await shop.schedules.create("made", tick, schedule=NIGHTLY)
+    await shop.schedules.run_now("made")
+    await shop.jobs.adrain()
     firing = schedule_input(shop.app, tick) | {
         "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/tick",
         "scheduled_time": "2026-01-01T00:00:00Z",
@@ -521,16 +524,16 @@ def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
     }
     assert firing["payload"] == {}
     DeployedBridge(shop.jobs.sqs, shop.jobs.table, shop.jobs.clock)(json.dumps(firing))
-    shop.jobs.drain()
+    await shop.jobs.adrain()
     assert ran == ["tick", "tick"]
 
 
-def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+async def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     with pytest.raises(ScheduleExists, match="'nightly'"):
-        shop.schedules.create("nightly", shop.report, Report(kind="other"), schedule=NIGHTLY)
-    shop.schedules.run_now("nightly")
-    shop.jobs.drain()
+        await shop.schedules.create("nightly", shop.report, Report(kind="other"), schedule=NIGHTLY)
+    await shop.schedules.run_now("nightly")
+    await shop.jobs.adrain()
     assert shop.kinds() == ["daily"]
 
 
@@ -546,18 +549,18 @@ def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
     ],
 )
 @pytest.mark.parametrize("name", [5, None, ["nightly"], b"nightly"])
-def test_a_schedule_s_name_that_is_no_text_is_refused(
+async def test_a_schedule_s_name_that_is_no_text_is_refused(
     shop: Shop, call: Callable[[Any, Any], Any], name: object
 ) -> None:
     with pytest.raises(OptionInvalid, match="a schedule's name must be a text, got"):
-        call(shop.schedules, name)
+        await call(shop.schedules, name)
 
 
 @pytest.mark.parametrize("count", [-1, 2.5, "3", None])
-def test_a_number_of_next_times_that_is_none_is_refused(shop: Shop, count: Any) -> None:
-    shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+async def test_a_number_of_next_times_that_is_none_is_refused(shop: Shop, count: Any) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
     with pytest.raises(SettingsInvalid, match="count must be a whole number, 0 or more, got"):
-        shop.schedules.next_times("nightly", count)
+        await shop.schedules.next_times("nightly", count)
 
 
 @pytest.mark.parametrize(
@@ -571,9 +574,11 @@ def test_a_number_of_next_times_that_is_none_is_refused(shop: Shop, count: Any) 
         lambda schedules: schedules.next_times("nope"),
     ],
 )
-def test_a_schedule_that_there_is_not_is_missing(shop: Shop, call: Callable[[Any], Any]) -> None:
+async def test_a_schedule_that_there_is_not_is_missing(
+    shop: Shop, call: Callable[[Any], Any]
+) -> None:
     with pytest.raises(ScheduleMissing, match="'nope'"):
-        call(shop.schedules)
+        await call(shop.schedules)
 
 
 def test_a_foreign_schedule_under_our_prefix_is_called_so_without_its_input() -> None:
@@ -597,12 +602,12 @@ def test_the_async_one_has_the_same_methods_with_the_same_arguments() -> None:
     assert public(Schedules) == public(AsyncSchedules)
 
 
-def test_an_input_of_our_own_has_the_context_attributes_and_no_others(shop: Shop) -> None:
-    shop.schedules.create(
+async def test_an_input_of_our_own_has_the_context_attributes_and_no_others(shop: Shop) -> None:
+    await shop.schedules.create(
         "odd", shop.report, Report(kind="<aws.scheduler.scheduled-time>"), schedule=NIGHTLY
     )
     [spec] = shop.jobs.scheduler.schedules
     assert spec.input.count("<aws.scheduler.") == 4
     assert input_of(read_scheduled(spec.input)) == spec.input
-    shop.pass_days(1)
+    await shop.pass_days(1)
     assert shop.kinds() == ["<aws.scheduler.scheduled-time>"]
