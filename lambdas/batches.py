@@ -24,8 +24,8 @@ from headgate.jobs.core.ports import AsyncScheduler, AsyncTransport
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor, Run
-from headgate.jobs.execution.settlement import Ack
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.settlement import Ack
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.lambdas.source import HELD_BEFORE_S, Line, lines_of
 from headgate.lambdas.spreading import spread

@@ -42,9 +42,9 @@ from headgate.jobs.deployment.groups import FUNCTION_CONCURRENCY
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError, TransportError
-from headgate.jobs.execution.call import Means
-from headgate.jobs.execution.claimed_call import needs_claims
-from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.claimed_call import needs_claims
+from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.records.cancellations import Cancelling

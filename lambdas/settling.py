@@ -17,10 +17,10 @@ from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.events import SettlementFlushed
 from headgate.jobs.core.ports import AsyncScheduler, AsyncTransport, VisibilityChange
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.settler import Settler
+from headgate.jobs.execution.settling.settler import Settler
 
 _log = logging.getLogger("headgate.consume")
 

@@ -12,8 +12,8 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor, Run
-from headgate.jobs.execution.settler import End
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.settler import End
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.lambdas.deleting import Deletes
 from headgate.lambdas.settling import Surplus, settler_of
 

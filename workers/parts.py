@@ -19,11 +19,11 @@ from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
 from headgate.jobs.definitions.policies import keeps_records
-from headgate.jobs.execution.call import Means, OpenSpan
-from headgate.jobs.execution.claimed_call import needs_claims
-from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.calling.call import Means, OpenSpan
+from headgate.jobs.execution.calling.claimed_call import needs_claims
+from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settler import Settler
+from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.submission.prepare import Submission
 from headgate.workers.bookkeeping import Bookkeeping

@@ -32,7 +32,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError, TransportError
-from headgate.jobs.execution.handler_host import Send
+from headgate.jobs.execution.calling.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.submission.mixed import listed

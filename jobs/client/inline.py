@@ -33,13 +33,13 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.errors import InlineFailed
-from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.handler_host import Send
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.handler_host import Send
 from headgate.jobs.execution.outcome import Deferred, Failed
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settlement import Ack, Release, RetryAfter
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.settlement import Ack, Release, RetryAfter
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.values.texts import text_of, type_of
 

@@ -1,4 +1,4 @@
-"""Reading of dead letters: the counterpart of `jobs.execution.dead_letter`.
+"""Reading of dead letters: the counterpart of `jobs.execution.settling.dead_letter`.
 
 A message gets into a dead-letter queue in three ways:
 

@@ -17,7 +17,7 @@ attempt that would be one too many is deferred.
 from __future__ import annotations
 
 from headgate.jobs.execution.outcome import Attempt, Crashed, Deferred, Outcome, Reason, Spent
-from headgate.jobs.execution.settlement import blind_s
+from headgate.jobs.execution.settling.settlement import blind_s
 
 MOST_UNEXPLAINED = 100
 """Most unexplained deliveries of one message. Interrupted polls, and workers killed while they hold

@@ -1,8 +1,8 @@
 """One delivery from message to verdict: read, run, decide. Shared by worker, Lambda and tests.
 
     load      body → Job, or the reason why it is none
-    call      Job → Outcome (the handler, its timeout, its signals; in `jobs.execution.call`)
-    settle    Outcome → Action (pure, in `jobs.execution.settlement`)
+    call      Job → Outcome (the handler, its timeout, its signals; `jobs.execution.calling.call`)
+    settle    Outcome → Action (pure; `jobs.execution.settling.settlement`)
 
 The host carries out the action, and then emits `Verdict.aftermath`, since only the host knows when
 SQS has confirmed the action.
@@ -18,9 +18,9 @@ from typing import Any
 from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.call import HandlerCall, Means
-from headgate.jobs.execution.claimed_call import OnceCall, replaced_by
-from headgate.jobs.execution.delayed_retry import holds_s
+from headgate.jobs.execution.calling.call import HandlerCall, Means
+from headgate.jobs.execution.calling.claimed_call import OnceCall, replaced_by
+from headgate.jobs.execution.calling.payload import deferred, fetched
 from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, Job, legible, load
 from headgate.jobs.execution.earlier_deliveries import History
 from headgate.jobs.execution.foregone import foregone
@@ -40,9 +40,9 @@ from headgate.jobs.execution.outcome import (
     Unrunnable,
     Unstarted,
 )
-from headgate.jobs.execution.payload import deferred, fetched
-from headgate.jobs.execution.settlement import WHOLE_ROOM, Room
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.delayed_retry import holds_s
+from headgate.jobs.execution.settling.settlement import WHOLE_ROOM, Room
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.values.texts import text_of
 
 Backlog = Callable[[str], Awaitable[int]]

@@ -19,12 +19,12 @@ from headgate.jobs.definitions.policies import hooks_of, load_handlers
 from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError, MessageError
-from headgate.jobs.execution.call import Means
-from headgate.jobs.execution.claims import Claims
-from headgate.jobs.execution.delayed_retry import HandOver
+from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.delivery import Delivery, envelope_of
 from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.settling.delayed_retry import HandOver
 from headgate.jobs.messages.envelope import Envelope, new_job_id
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.submission.prepare import prepare

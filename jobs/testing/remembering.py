@@ -14,7 +14,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
 
 _DRAIN_S = 0.5

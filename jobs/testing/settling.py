@@ -8,9 +8,9 @@ from datetime import datetime
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.ports import EntryFailure, VisibilityChange
 from headgate.jobs.definitions.app import App
-from headgate.jobs.execution.delayed_retry import HandOver
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.settlement import (
+from headgate.jobs.execution.settling.delayed_retry import HandOver
+from headgate.jobs.execution.settling.settlement import (
     Ack,
     DeadLetter,
     Quarantine,
@@ -18,7 +18,7 @@ from headgate.jobs.execution.settlement import (
     RetryAfter,
     Way,
 )
-from headgate.jobs.execution.verdict import Verdict, parked
+from headgate.jobs.execution.settling.verdict import Verdict, parked
 from headgate.jobs.testing.memory.sqs import MemorySqs
 
 

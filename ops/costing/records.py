@@ -21,8 +21,8 @@ from datetime import timedelta
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of, keeps_records, records_of
-from headgate.jobs.execution.claimed_call import RENEWALS
-from headgate.jobs.execution.claims import LEASED_OF_VISIBILITY
+from headgate.jobs.execution.calling.claimed_call import RENEWALS
+from headgate.jobs.execution.calling.claims import LEASED_OF_VISIBILITY
 from headgate.jobs.records.cancellations import POLL_S
 from headgate.jobs.records.items import keeps
 from headgate.jobs.records.late_starts import AFTER_S

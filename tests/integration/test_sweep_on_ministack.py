@@ -30,9 +30,9 @@ from headgate.jobs.core.ports import QueueDepth, ReceivedMessage
 from headgate.jobs.core.topology import DEAD_LETTERS, QueueSpec
 from headgate.jobs.deployment.sweep_plan import SweepPlan, plan_input, sweep_plan
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.dead_letter import dead_letter
 from headgate.jobs.execution.outcome import Attempt, Reason
-from headgate.jobs.execution.settlement import DeadLetter
+from headgate.jobs.execution.settling.dead_letter import dead_letter
+from headgate.jobs.execution.settling.settlement import DeadLetter
 from headgate.lambdas.sweep.handler import write_counts
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper

@@ -12,8 +12,8 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.context import JobContext
 from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout
+from headgate.jobs.execution.calling.surroundings import Bounds, surrounded
 from headgate.jobs.execution.delivery import Job
-from headgate.jobs.execution.surroundings import Bounds, surrounded
 from headgate.jobs.retry.signals import JobSignal
 from headgate.jobs.values.texts import text_of
 from headgate.workers.isolation.child_handle import NotStarted

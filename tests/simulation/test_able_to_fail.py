@@ -12,16 +12,16 @@ from unittest import mock
 import pytest
 
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.execution import surroundings
-from headgate.jobs.execution import verdict as verdicts
-from headgate.jobs.execution.claims import Claim
+from headgate.jobs.execution.calling import surroundings
+from headgate.jobs.execution.calling.claims import Claim
 from headgate.jobs.execution.outcome import Failed
 from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.settlement import Ack, settle
-from headgate.jobs.execution.settler import End, Settler
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling import verdict as verdicts
+from headgate.jobs.execution.settling.settlement import Ack, settle
+from headgate.jobs.execution.settling.settler import End, Settler
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.lives import Fate
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from headgate import App, Priority
 from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
 from headgate.jobs.deployment.sweep_plan import ParkingQueue, SweepPlan, sweep_plan
-from headgate.jobs.execution.dead_letter import dead_letter
 from headgate.jobs.execution.outcome import Attempt, Reason
-from headgate.jobs.execution.settlement import DeadLetter, Quarantine
+from headgate.jobs.execution.settling.dead_letter import dead_letter
+from headgate.jobs.execution.settling.settlement import DeadLetter, Quarantine
 from headgate.jobs.messages.envelope import VERSION, Envelope, new_job_id
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock

@@ -11,8 +11,8 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Failed, Outcome
-from headgate.jobs.execution.settlement import RetryAfter
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.settlement import RetryAfter
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.workers.dispatch.fifo_groups import Departure, Groups
 from headgate.workers.dispatch.waiting import Line
 from headgate.workers.held import Hold

@@ -27,7 +27,7 @@ from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.definitions.submit_options import SubmitOptions
-from headgate.jobs.execution.surroundings import Bounds, surrounded, surrounded_in_thread
+from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
 from headgate.jobs.submission.prepare import Origin, PendingJob, prepare

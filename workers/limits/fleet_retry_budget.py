@@ -26,7 +26,7 @@ from datetime import UTC, datetime, timedelta
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted
+from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted
 from headgate.workers.limits.retry_budget import Book
 
 PATIENCE_S = 10.0

@@ -23,7 +23,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import types_from
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Outcome
-from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
+from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted, Granted
 from headgate.workers.limits.circuit_breaker import Circuit
 from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.fleet_retry_budget import FleetBudget

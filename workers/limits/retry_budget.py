@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
+from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted, Granted
 
 _NONE: Mapping[int, int] = {}
 

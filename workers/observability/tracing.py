@@ -35,7 +35,9 @@ _NO_FAULT = (RetryLater, Discard)
 
 
 class Tracing:
-    """Opens a span around each call of a handler; pass `open_span` to `jobs.execution.call.Means`.
+    """Opens a span around each call of a handler.
+
+    Pass `open_span` to `jobs.execution.calling.call.Means`.
 
     Args:
         provider: the provider of the tracer; None takes the process's own.

@@ -15,8 +15,14 @@ from headgate.jobs.execution.outcome import (
     Unstarted,
 )
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.settlement import Action, DeadLetter, Quarantine, Release, RetryAfter
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.settlement import (
+    Action,
+    DeadLetter,
+    Quarantine,
+    Release,
+    RetryAfter,
+)
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.items import Mark
 from headgate.jobs.values.texts import text_of, type_of
 

@@ -9,7 +9,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.claims import CLAIM
+from headgate.jobs.execution.calling.claims import CLAIM
 from headgate.jobs.execution.earlier_deliveries import Past, UnendedStart
 from headgate.jobs.execution.outcome import Crashed
 from headgate.jobs.execution.recording.writer import RecordWriter

@@ -32,8 +32,8 @@ from headgate.jobs.execution.recording.marks import details, mark_of, seen
 from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.writer import RecordWriter
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.settlement import Ack, DeadLetter, Quarantine
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.settlement import Ack, DeadLetter, Quarantine
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.items import Mark, Scribe, keeps
 from headgate.jobs.records.large_results import LargeResults
 from headgate.jobs.records.late_starts import LateStarts

@@ -18,10 +18,10 @@ from headgate.jobs.core.events import Event, Events, JobCompleted
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
-from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settlement import Ack
+from headgate.jobs.execution.settling.settlement import Ack
 from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import Firing, schedule_input, schedule_name

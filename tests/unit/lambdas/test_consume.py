@@ -58,7 +58,7 @@ from headgate.jobs.core.ports import (
 )
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
-from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
 from headgate.jobs.messages.envelope import parse

@@ -31,7 +31,7 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.core.ports import Item, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
-from headgate.jobs.execution.claims import GRACE_S, Claims
+from headgate.jobs.execution.calling.claims import GRACE_S, Claims
 from headgate.jobs.execution.outcome import Done
 from headgate.jobs.records.items import partition
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable

@@ -17,9 +17,9 @@ from headgate.jobs.dead_letters.reading import (
     read_parked,
     read_unsubmitted,
 )
-from headgate.jobs.execution.dead_letter import dead_letter
 from headgate.jobs.execution.outcome import Attempt, Reason
-from headgate.jobs.execution.settlement import DeadLetter, Quarantine
+from headgate.jobs.execution.settling.dead_letter import dead_letter
+from headgate.jobs.execution.settling.settlement import DeadLetter, Quarantine
 from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, new_job_id
 from headgate.jobs.messages.outgoing import message_of
 

@@ -16,12 +16,12 @@ from pydantic import BaseModel
 from headgate import Accepts, App, Backoff, Priority, Retry, RetryLater
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
-from headgate.jobs.execution.call import Means
-from headgate.jobs.execution.delayed_retry import HandOver
+from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Unrunnable
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settlement import (
+from headgate.jobs.execution.settling.delayed_retry import HandOver
+from headgate.jobs.execution.settling.settlement import (
     Ack,
     DeadLetter,
     Quarantine,
@@ -29,7 +29,7 @@ from headgate.jobs.execution.settlement import (
     RetryAfter,
     Way,
 )
-from headgate.jobs.execution.verdict import Verdict, parked
+from headgate.jobs.execution.settling.verdict import Verdict, parked
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, VirtualClock
 from headgate.jobs.testing.memory.sqs_limits import check_message
 

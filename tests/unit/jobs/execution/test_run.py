@@ -34,12 +34,12 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.definitions.app import DEFAULT_PARKING
-from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Cancelled, Done
 from headgate.jobs.execution.run import Executor, Run
-from headgate.jobs.execution.settlement import Ack, DeadLetter, Release, RetryAfter
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.settlement import Ack, DeadLetter, Release, RetryAfter
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
 from headgate.jobs.testing import LoopClock
 

@@ -22,7 +22,7 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.core.limits import OnExhausted
 from headgate.jobs.errors import ServiceUnavailable
-from headgate.jobs.execution.settlement import BudgetAnswer, Exhausted, Granted
+from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted, Granted
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.testing import LoopClock, MemoryTable
 from headgate.workers.configuration import WorkerSettings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from headgate.jobs.core.limits import Breaker
-from headgate.jobs.execution.settlement import Exhausted, Granted
+from headgate.jobs.execution.settling.settlement import Exhausted, Granted
 from headgate.jobs.testing import VirtualClock
 from headgate.workers.limits.circuit_breaker import Circuit, Ending, Pass
 from headgate.workers.limits.retry_budget import WorkerBudget

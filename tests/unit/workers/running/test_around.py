@@ -25,7 +25,7 @@ from headgate.events import (
 from headgate.jobs.core.context import request_stop
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.execution.surroundings import CLOSING_S
+from headgate.jobs.execution.calling.surroundings import CLOSING_S
 from headgate.testing import Done, Failed, Harness
 from tests.unit.workers.rig import MAIL, Note, Rig, one_lane
 from tests.unit.workers.running.hosts import HOSTS, Host

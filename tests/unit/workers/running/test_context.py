@@ -160,7 +160,7 @@ async def test_progress_beyond_a_hundred_per_cent_is_the_handlers_fault() -> Non
 
 async def test_a_host_without_a_sender_says_so() -> None:
     from headgate.jobs.core.events import Events
-    from headgate.jobs.execution.call import Means
+    from headgate.jobs.execution.calling.call import Means
     from headgate.jobs.execution.delivery import Delivery
     from headgate.jobs.execution.outcome import Failed
     from headgate.jobs.execution.run import Executor

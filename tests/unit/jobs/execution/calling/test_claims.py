@@ -23,7 +23,15 @@ from headgate import App, Priority
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import Item
 from headgate.jobs.errors import ServiceUnavailable, TransportError
-from headgate.jobs.execution.claims import GRACE_S, Claim, Claims, Ended, Held, ended, standing_of
+from headgate.jobs.execution.calling.claims import (
+    GRACE_S,
+    Claim,
+    Claims,
+    Ended,
+    Held,
+    ended,
+    standing_of,
+)
 from headgate.jobs.execution.outcome import Discarded, Done
 from headgate.jobs.records.items import partition
 from headgate.jobs.records.results import MAX_RESULT_BYTES

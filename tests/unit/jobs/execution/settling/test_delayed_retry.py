@@ -14,11 +14,11 @@ from headgate import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLa
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Events, JobDeadLettered, JobRetryScheduled, JobStarted
 from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
-from headgate.jobs.execution.call import Means
+from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settlement import Release, Way
+from headgate.jobs.execution.settling.settlement import Release, Way
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.delayed_job import DelayedJob, delayed, retry_name, schedule_of
 from headgate.jobs.testing import Harness

@@ -10,9 +10,9 @@ if no other runner has claimed the job since.
 
 While the table is unreachable no job is claimed, and a job that has ended is held until its claim
 can record that. This works for an outage of any length, if the runner lives and reaches the table
-about as soon as others do (`jobs.execution.claims`). A job that has ended runs again in two cases:
-its process died before the claim recorded the end; or the process had to stop before that, the
-message was deleted, and a second message of the job arrives.
+about as soon as others do (`jobs.execution.calling.claims`). A job that has ended runs again in two
+cases: its process died before the claim recorded the end; or the process had to stop before that,
+the message was deleted, and a second message of the job arrives.
 
 `replaced_by` looks up, in the same table and just before a job would start, the later job that has
 replaced it.
@@ -33,8 +33,8 @@ from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.call import HandlerCall, Means
-from headgate.jobs.execution.claims import Claim, Ended, Held, answered
+from headgate.jobs.execution.calling.call import HandlerCall, Means
+from headgate.jobs.execution.calling.claims import Claim, Ended, Held, answered
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Interrupted, Outcome
 from headgate.jobs.retry.backoff import Backoff, job_rng
@@ -52,8 +52,8 @@ _LONGEST_S = 3600.0
 
 _ROUNDS = Backoff.exponential(base=0.25, factor=2, cap=1, jitter="equal")
 """Pauses between attempts to record that a job is done: short enough for
-`jobs.execution.claims.GRACE_S`, so that once the table is back the end is recorded before another
-runner can claim the job."""
+`jobs.execution.calling.claims.GRACE_S`, so that once the table is back the end is recorded before
+another runner can claim the job."""
 
 _PATIENCE_S = 1.0
 """Seconds for which an interrupted call still tries to settle its claim."""
@@ -104,7 +104,7 @@ async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
 
 class OnceCall:
     """One call of a job's handler, made only if the job can be claimed. Same interface as
-    `jobs.execution.call.HandlerCall`."""
+    `jobs.execution.calling.call.HandlerCall`."""
 
     def __init__(
         self,
@@ -158,7 +158,10 @@ class OnceCall:
             self._asking.reschedule(asyncio.get_running_loop().time() + _PATIENCE_S)
 
     def given_up(self) -> Failed:
-        """See `jobs.execution.call.HandlerCall.given_up`; the claim stands until its lease ends."""
+        """See `jobs.execution.calling.call.HandlerCall.given_up`.
+
+        The claim stands until its lease ends.
+        """
         return self._call.given_up()
 
     async def outcome(self) -> Outcome:
@@ -248,7 +251,7 @@ class OnceCall:
 
         The host keeps the message hidden meanwhile, and interrupts this when it no longer can.
         However long the table was unreachable, a runner that finds the lease expired leaves
-        `jobs.execution.claims.GRACE_S` for this write.
+        `jobs.execution.calling.claims.GRACE_S` for this write.
         """
         rounds = 0
         while True:

@@ -29,10 +29,10 @@ from headgate.jobs.core.ports import (
 )
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.dead_letter import bare
-from headgate.jobs.execution.delayed_retry import HandOver
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.settlement import (
+from headgate.jobs.execution.settling.dead_letter import bare
+from headgate.jobs.execution.settling.delayed_retry import HandOver
+from headgate.jobs.execution.settling.settlement import (
     Ack,
     DeadLetter,
     Quarantine,
@@ -40,7 +40,7 @@ from headgate.jobs.execution.settlement import (
     RetryAfter,
     Way,
 )
-from headgate.jobs.execution.verdict import Verdict, parked
+from headgate.jobs.execution.settling.verdict import Verdict, parked
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from headgate.jobs.execution.outcome import (
     Unrunnable,
     Unstarted,
 )
-from headgate.jobs.execution.settlement import (
+from headgate.jobs.execution.settling.settlement import (
     Ack,
     Action,
     BudgetAnswer,
@@ -46,7 +46,7 @@ from headgate.jobs.execution.settlement import (
     Way,
     settle,
 )
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.retry.backoff import job_rng
 from headgate.jobs.retry.signals import Discard, DoNotRetry, RetryLater
 from headgate.jobs.values.texts import text_of

@@ -7,7 +7,7 @@ from typing import cast
 
 from headgate.jobs.core.ports import AsyncObjectStore
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.call import CallBlocking
+from headgate.jobs.execution.calling.call import CallBlocking
 from headgate.jobs.execution.delivery import Job, validated, with_payload
 from headgate.jobs.execution.outcome import Deferred
 from headgate.jobs.messages.envelope import PayloadRef

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from headgate.jobs.core.events import Event
 from headgate.jobs.core.ports import OutgoingMessage
-from headgate.jobs.execution.dead_letter import dead_letter
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Attempt, Outcome
-from headgate.jobs.execution.settlement import (
+from headgate.jobs.execution.settling.dead_letter import dead_letter
+from headgate.jobs.execution.settling.settlement import (
     WHOLE_ROOM,
     Action,
     BudgetAnswer,

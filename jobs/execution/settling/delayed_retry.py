@@ -1,10 +1,10 @@
 """Delayed retries: a job whose message can't wait for the next attempt goes on in another message.
 
-`jobs.execution.settlement` decides where a job waits; this module makes its one-time schedule, or
-its new message. The schedule is created, or the message sent, before the old message is deleted: so
-the job is never lost; at worst it exists twice, under one id. The new message states the number of
-attempts made, and the time from which the job may run (``not_before``). So no limit of SQS ends a
-job: neither a queue's retention, nor the number of receives.
+`jobs.execution.settling.settlement` decides where a job waits; this module makes its one-time
+schedule, or its new message. The schedule is created, or the message sent, before the old message
+is deleted: so the job is never lost; at worst it exists twice, under one id. The new message states
+the number of attempts made, and the time from which the job may run (``not_before``). So no limit
+of SQS ends a job: neither a queue's retention, nor the number of receives.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import PayloadTooLarge, TransportError
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
-from headgate.jobs.execution.settlement import Release, RetryAfter, Way
-from headgate.jobs.execution.verdict import Verdict
+from headgate.jobs.execution.settling.settlement import Release, RetryAfter, Way
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import MOST_ATTEMPTS_USED, parse
 from headgate.jobs.messages.outgoing import sendable
 from headgate.jobs.schedules.delayed_job import delayed

@@ -20,9 +20,10 @@ from headgate.jobs.definitions.injection import Shared
 from headgate.jobs.definitions.resources import NO_LAYERS, Layers, OpenResources
 from headgate.jobs.errors import ChildDied, JobTimeout, Stopped
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.claims import Claims
+from headgate.jobs.execution.calling.claims import Claims
+from headgate.jobs.execution.calling.handler_host import Desk, Send
+from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.execution.delivery import Delivery, Job
-from headgate.jobs.execution.handler_host import Desk, Send
 from headgate.jobs.execution.outcome import (
     Crashed,
     Deferred,
@@ -32,7 +33,6 @@ from headgate.jobs.execution.outcome import (
     Interrupted,
     Outcome,
 )
-from headgate.jobs.execution.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.texts import legible, text_of
 

@@ -1,0 +1,1 @@
+"""The call of a handler: claimed, within its surroundings, with one outcome."""

@@ -1,0 +1,1 @@
+"""What becomes of a message: decided from its outcome, and carried out."""
