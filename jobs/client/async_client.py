@@ -12,17 +12,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.concurrency import Tasks
-from headgate.jobs.client.delaying import hold_all
-from headgate.jobs.client.engine import SubmissionEngine
 from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
-from headgate.jobs.client.large_payloads import Storing, check_sizes
-from headgate.jobs.client.preparing import Preparing
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.shared_requests import SharedRequests
 from headgate.jobs.client.spool.policy import Spool, StrPath
-from headgate.jobs.client.submission_records import AsyncRegister
-from headgate.jobs.client.turns import Turns
+from headgate.jobs.client.submitting.delaying import hold_all
+from headgate.jobs.client.submitting.engine import SubmissionEngine
+from headgate.jobs.client.submitting.large_payloads import Storing, check_sizes
+from headgate.jobs.client.submitting.preparing import Preparing
+from headgate.jobs.client.submitting.submission_records import AsyncRegister
+from headgate.jobs.client.submitting.turns import Turns
 from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.concurrency import Threads
-from headgate.jobs.client.engine import SubmissionEngine
 from headgate.jobs.client.fallback import (
     Fallback,
     FallbackName,
@@ -16,10 +15,11 @@ from headgate.jobs.client.fallback import (
     check_choice,
 )
 from headgate.jobs.client.handle import JobHandle, Lookup
-from headgate.jobs.client.large_payloads import Storing, check_sizes
-from headgate.jobs.client.sending import Sending
 from headgate.jobs.client.spool.policy import Spool, StrPath
-from headgate.jobs.client.submission_records import Register
+from headgate.jobs.client.submitting.engine import SubmissionEngine
+from headgate.jobs.client.submitting.large_payloads import Storing, check_sizes
+from headgate.jobs.client.submitting.sending import Sending
+from headgate.jobs.client.submitting.submission_records import Register
 from headgate.jobs.core.backend import Backend, check_alone
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
@@ -286,7 +286,7 @@ class Client:
         return drive(self._engine.deliver(submissions))
 
     async def _hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
-        from headgate.jobs.client.delaying import hold_in_turn
+        from headgate.jobs.client.submitting.delaying import hold_in_turn
 
         return await hold_in_turn(self._delayed, submissions)
 

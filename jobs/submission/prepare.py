@@ -89,7 +89,7 @@ class Submission:
     """A checked message and its queue.
 
     The message has the whole payload; one that is too large is moved to the object store later
-    (`jobs.client.large_payloads`).
+    (`jobs.client.submitting.large_payloads`).
     """
 
     queue: QueueSpec

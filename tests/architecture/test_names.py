@@ -24,7 +24,9 @@ TWICE: dict[str, str] = {
 """Names that stand for two classes, with the reason. Private names are read in one module only."""
 
 
-OTHER_SPELLING = re.compile(r"_*(?:(?:Sync|Blocking|Aio)[A-Z]|Blocking$|(?:sync|blocking|aio)_|blocking$)")
+OTHER_SPELLING = re.compile(
+    r"_*(?:(?:Sync|Blocking|Aio)[A-Z]|Blocking$|(?:sync|blocking|aio)_|blocking$)"
+)
 """Names that tell a synchronous thing from an asynchronous one in another way."""
 
 

@@ -108,7 +108,7 @@ class SpooledJob:
 
 Sent: TypeAlias = Callable[[Sequence[SpooledJob]], None]
 """Records the jobs that SQS has taken from the file, as
-`jobs.client.submission_records.Register.enter` does."""
+`jobs.client.submitting.submission_records.Register.enter` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,10 +74,11 @@ def _is_claimed(job: JobType[Any, Any]) -> bool:
 
 
 async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
-    """Return the id of the job that has replaced this one, if any; see `jobs.client.unique`.
+    """Return the id of the job that has replaced this one, if any.
 
-    This costs a read for every job that can be replaced. If the table doesn't answer the job runs:
-    it may have been replaced, but it must not be lost.
+    `jobs.client.submitting.unique` replaces jobs. This costs a read for every job that can be
+    replaced. If the table doesn't answer the job runs: it may have been replaced, but it must not
+    be lost.
     """
     by = job.envelope.options.unique if job.envelope.options else None
     if by is None or by.mode != "replace" or means.claims is None:

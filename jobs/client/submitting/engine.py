@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.client.fallback import AsyncFallback
-from headgate.jobs.client.large_payloads import check_sizes, refuse_if
-from headgate.jobs.client.unique import UniqueSubmitter
+from headgate.jobs.client.submitting.large_payloads import check_sizes, refuse_if
+from headgate.jobs.client.submitting.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import AsyncTable

@@ -153,7 +153,7 @@ async def test_the_object_is_there_before_the_message(kind: Kind, app: App) -> N
 async def test_a_payload_too_large_to_be_kept_is_refused_before_anything_is_sent(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headgate.jobs.client.large_payloads.LARGEST", 500_000)
+    monkeypatch.setattr("headgate.jobs.client.submitting.large_payloads.LARGEST", 500_000)
     with pytest.raises(PayloadTooLarge, match=r"'note' .* at most 500,000 are kept"):
         await bench.submit(Note(text="y" * 600_000))
     assert bench.payloads() == []

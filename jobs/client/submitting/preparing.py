@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from headgate.jobs.client.turns import Turns
+from headgate.jobs.client.submitting.turns import Turns
 from headgate.jobs.definitions.app import App
 from headgate.jobs.records.results import is_large
 from headgate.jobs.submission.prepare import Submission

@@ -26,7 +26,7 @@ from headgate import (
     Unique,
 )
 from headgate.errors import JobDropped as JobWasDropped
-from headgate.jobs.client.unique import PENDING_S
+from headgate.jobs.client.submitting.unique import PENDING_S
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import (
     ClaimFailed,
@@ -385,7 +385,7 @@ def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
     hung: Any = Hung()
     told: Any = Told()
     with (
-        mock.patch("headgate.jobs.client.unique.RENEWED_S", 0.001),
+        mock.patch("headgate.jobs.client.submitting.unique.RENEWED_S", 0.001),
         Client(bench.app, backend=over(hung, table=told, clock=bench.clock)) as client,
     ):
         handle = client.submit(bench.job, Sync())

@@ -1,4 +1,4 @@
-"""`jobs.client.turns`: overlapping calls of a lane run one after the other, in order of arrival."""
+"""`jobs.client.submitting.turns`: overlapping calls of a lane run one after the other, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.client.turns import Turns
+from headgate.jobs.client.submitting.turns import Turns
 
 pytestmark = pytest.mark.looptime
 

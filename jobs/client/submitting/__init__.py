@@ -1,0 +1,1 @@
+"""The way of checked submissions through a client: held or unique, stored, sent, recorded."""
