@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.handled_job import HandledJob as HandledJob
     from headgate.jobs.definitions.job_type import JobType as JobType
     from headgate.jobs.definitions.job_type import NewJob as NewJob
-    from headgate.jobs.definitions.options import JobOptions as JobOptions
+    from headgate.jobs.definitions.options.job_options import JobOptions as JobOptions
+    from headgate.jobs.definitions.options.submit_options import SubmitOptions as SubmitOptions
+    from headgate.jobs.definitions.options.uniqueness import Unique as Unique
     from headgate.jobs.definitions.queue import Queue as Queue
     from headgate.jobs.definitions.router import Router as Router
-    from headgate.jobs.definitions.schedule import Schedule as Schedule
-    from headgate.jobs.definitions.schedule import cron as cron
-    from headgate.jobs.definitions.submit_options import SubmitOptions as SubmitOptions
-    from headgate.jobs.definitions.uniqueness import Unique as Unique
+    from headgate.jobs.definitions.schedules.schedule import Schedule as Schedule
+    from headgate.jobs.definitions.schedules.schedule import cron as cron
     from headgate.jobs.errors import HeadgateError as HeadgateError
     from headgate.jobs.messages.foreign_formats import Accepts as Accepts
     from headgate.jobs.messages.foreign_formats import S3Object as S3Object
@@ -116,7 +116,7 @@ _HOMES = {
     "HeadgateError": "errors",
     "JobContext": "core.context",
     "JobHandle": "client.handle",
-    "JobOptions": "definitions.options",
+    "JobOptions": "definitions.options.job_options",
     "JobState": "records.state",
     "JobType": "definitions.job_type",
     "Keep": "core.retention",
@@ -130,14 +130,14 @@ _HOMES = {
     "RetryLater": "retry.signals",
     "Router": "definitions.router",
     "S3Object": "messages.foreign_formats",
-    "Schedule": "definitions.schedule",
+    "Schedule": "definitions.schedules.schedule",
     "ScheduleInfo": "schedules.registry",
     "Spool": "client.spool.policy",
-    "SubmitOptions": "definitions.submit_options",
+    "SubmitOptions": "definitions.options.submit_options",
     "Tenant": "core.context",
-    "Unique": "definitions.uniqueness",
+    "Unique": "definitions.options.uniqueness",
     "UnreadableSchedule": "schedules.registry",
-    "cron": "definitions.schedule",
+    "cron": "definitions.schedules.schedule",
     "load_app": "definitions.app_path",
     "log_event": "core.event_log",
 }

@@ -2,9 +2,10 @@
 
 It contains none of the user's code: all it needs is in the schedule's input
 (`jobs.schedules.firing`, `jobs.schedules.delayed_job`), or in the input that the event's rule
-produces (`jobs.definitions.event_rule`). EventBridge invokes it asynchronously, so when it raises,
-Lambda invokes it twice more, and then keeps the input in the dead-letter queue of schedules and
-events. A job that one invocation has sent is not sent again by another (`jobs.schedules.bridging`).
+produces (`jobs.definitions.event_rules.event_rule`). EventBridge invokes it asynchronously, so when
+it raises, Lambda invokes it twice more, and then keeps the input in the dead-letter queue of
+schedules and events. A job that one invocation has sent is not sent again by another
+(`jobs.schedules.bridging`).
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 """
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from aws_lambda_powertools import Logger
 
-from headgate.jobs.definitions.event_rule import Occurrence
+from headgate.jobs.definitions.event_rules.event_rule import Occurrence
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from headgate.infra.data.encryption import let_events_use
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.event_rule import EventRule, event_input, rule_name
+from headgate.jobs.definitions.event_rules.event_rule import EventRule, event_input, rule_name
 
 # With a day, EventBridge's maximum.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_RetryPolicy.html

@@ -19,7 +19,7 @@ from headgate.infra.data.schedule_access import ScheduleAccess
 from headgate.jobs.core.topology import role_in
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.triggers import scheduled_types
 from headgate.jobs.schedules.declared_starts import deployed
 from headgate.jobs.schedules.firing import schedule_input, schedule_name

@@ -30,7 +30,7 @@ from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.calling.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of

@@ -35,7 +35,7 @@ from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import TransportError
 from headgate.jobs.submission.mixed import listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many

@@ -30,8 +30,8 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, JobInline
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.definitions.resources import OpenResources
 from headgate.jobs.errors import InlineFailed
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.calling.handler_host import Send

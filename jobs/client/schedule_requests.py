@@ -12,8 +12,8 @@ from uuid import uuid4
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import NewJob
-from headgate.jobs.definitions.occurrences import is_one_time, occurrences
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
 from headgate.jobs.messages.envelope import Options, new_job_id
 from headgate.jobs.messages.outgoing import message_of

@@ -21,8 +21,8 @@ from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import AsyncScheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-from headgate.jobs.definitions.schedule import Schedule
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable, Throttled
 from headgate.jobs.schedules import registry
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs

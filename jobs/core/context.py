@@ -15,7 +15,7 @@ from headgate.jobs.errors import Stopped
 
 if TYPE_CHECKING:  # upward: `JobContext.submit` has the types of a client's `submit`
     from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-    from headgate.jobs.definitions.submit_options import SubmitOptions
+    from headgate.jobs.definitions.options.submit_options import SubmitOptions
     from headgate.jobs.submission.prepare import PendingJob
 
 P = TypeVar("P")
@@ -157,7 +157,7 @@ class JobContext:
         Args:
             job: a job type of the same app, or a new job of one.
             payload: its payload; left out for a type without one.
-            overrides: see `jobs.definitions.submit_options.SubmitOptions`.
+            overrides: see `jobs.definitions.options.submit_options.SubmitOptions`.
 
         Raises:
             SubmissionError: the payload or an option doesn't fit.

@@ -19,10 +19,10 @@ from headgate.jobs.core.topology import (
     physical_name,
 )
 from headgate.jobs.definitions.declares import Declares
-from headgate.jobs.definitions.event_rule import EventRule, event_rule
-from headgate.jobs.definitions.hooks import Hooks
+from headgate.jobs.definitions.event_rules.event_rule import EventRule, event_rule
+from headgate.jobs.definitions.handlers.hooks import Hooks
+from headgate.jobs.definitions.handlers.provides import Provides
 from headgate.jobs.definitions.job_type import JobType, check_timeout
-from headgate.jobs.definitions.provides import Provides
 from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue
 from headgate.jobs.definitions.router import Router
 from headgate.jobs.errors import (

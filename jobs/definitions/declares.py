@@ -9,9 +9,9 @@ from typing import Any, TypeVar, Unpack, overload
 
 from headgate.jobs.core.topology import check_name
 from headgate.jobs.definitions.handled_job import Declare, HandledJob
-from headgate.jobs.definitions.handler import payload_type
+from headgate.jobs.definitions.handlers.handler import payload_type
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.options import JobOptions
+from headgate.jobs.definitions.options.job_options import JobOptions
 from headgate.jobs.errors import ConfigurationError, PayloadInvalid
 
 P = TypeVar("P")
@@ -40,7 +40,7 @@ class Declares(ABC):
 
         Args:
             name: the type's name in messages; lower-case words joined by hyphens.
-            options: see `jobs.definitions.options.JobOptions`.
+            options: see `jobs.definitions.options.job_options.JobOptions`.
 
         Raises:
             DuplicateJobType: the app, queue or router has a type of that name.

@@ -34,11 +34,11 @@ from headgate.jobs.core.context import JobContext
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.retention import check_keep, check_level
 from headgate.jobs.core.topology import MAX_VISIBILITY, Priority
-from headgate.jobs.definitions.handler import Handler
-from headgate.jobs.definitions.hooks import Hooks
-from headgate.jobs.definitions.options import Isolation, JobOptions, check_options
-from headgate.jobs.definitions.place import Place
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.handlers.handler import Handler
+from headgate.jobs.definitions.handlers.hooks import Hooks
+from headgate.jobs.definitions.options.job_options import Isolation, JobOptions, check_options
+from headgate.jobs.definitions.options.place import Place
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
@@ -191,7 +191,7 @@ class JobType(Hooks, Generic[P, R]):
         Args:
             payload: the job's payload; left out for a job that has none. It is checked when the job
                 is submitted.
-            overrides: see `jobs.definitions.submit_options.SubmitOptions`.
+            overrides: see `jobs.definitions.options.submit_options.SubmitOptions`.
         """
         return NewJob(type=self, payload=payload, overrides=overrides)
 

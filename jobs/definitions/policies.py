@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.hooks import Hook, hooks_for
+from headgate.jobs.definitions.handlers.hooks import Hook, hooks_for
 from headgate.jobs.definitions.importing import imported
 from headgate.jobs.definitions.job_type import JobType
 

@@ -16,7 +16,7 @@ from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
-from headgate.jobs.definitions.handler import Handler
+from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
 from headgate.jobs.definitions.policies import timeout_of, types_from
 from headgate.jobs.errors import (

@@ -19,8 +19,8 @@ from math import gcd
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from headgate.jobs.definitions.occurrences import period_of
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.occurrences import period_of
+from headgate.jobs.definitions.schedules.schedule import Schedule
 
 _MINUTE = timedelta(minutes=1)
 _HOUR, _DAY = 60, 24  # in minutes, in hours

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import AsyncScheduler, ScheduleSpec
 from headgate.jobs.core.topology import Topology
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.schedules.delayed_job import (
     DelayedJob,

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Discriminator, Tag, TypeAdapter, ValidationError
 
-from headgate.jobs.definitions.event_rule import Occurrence
+from headgate.jobs.definitions.event_rules.event_rule import Occurrence
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing

@@ -16,8 +16,8 @@ from itertools import islice
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.occurrences import occurrences
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.occurrences import occurrences
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import (
     HeadgateError,
     MessageUnreadable,

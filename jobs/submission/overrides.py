@@ -13,8 +13,8 @@ from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, QueueSpec, Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
-from headgate.jobs.definitions.submit_options import SubmitOptions
-from headgate.jobs.definitions.uniqueness import Unique, unique_by
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.uniqueness import Unique, unique_by
 from headgate.jobs.errors import DelayInvalid, OptionInvalid, UnknownQueue, did_you_mean
 from headgate.jobs.messages.envelope import Options, UniqueBy
 from headgate.jobs.messages.outgoing import is_group_id

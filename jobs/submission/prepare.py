@@ -20,7 +20,7 @@ from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType, NewJob
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import OptionInvalid, UnknownJobType
 from headgate.jobs.messages.envelope import VERSION, Envelope, UniqueBy, new_job_id
 from headgate.jobs.messages.outgoing import message_of

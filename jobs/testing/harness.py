@@ -13,11 +13,11 @@ from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLetter
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.injection import NOTHING, Shared
+from headgate.jobs.definitions.handlers.injection import NOTHING, Shared
+from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import hooks_of, load_handlers
-from headgate.jobs.definitions.resources import OpenResources
-from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError, MessageError
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.calling.claims import Claims

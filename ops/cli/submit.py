@@ -94,8 +94,8 @@ def submit(
     """
     from headgate.jobs.client.client import Client
     from headgate.jobs.client.waiting import keeps_outcomes
-    from headgate.jobs.definitions.submit_options import SubmitOptions
-    from headgate.jobs.definitions.uniqueness import Unique
+    from headgate.jobs.definitions.options.submit_options import SubmitOptions
+    from headgate.jobs.definitions.options.uniqueness import Unique
     from headgate.ops.views.job import show_end
 
     app = app_of(context)

@@ -11,8 +11,8 @@ from typing import Any
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.occurrences import is_one_time, occurrences, period_of
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences, period_of
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import SettingsInvalid
 from headgate.ops.prices import MONTH_S

@@ -14,7 +14,7 @@ from examples.shop import contracts
 from examples.shop.contracts import app
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.execution.outcome import Reason
 
 

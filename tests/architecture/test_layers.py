@@ -78,7 +78,7 @@ UPWARD_FOR_TYPES = {
     # A handler submits as a client does, by the same types, and takes a context itself.
     "jobs.core.context": {
         "jobs.definitions.job_type",
-        "jobs.definitions.submit_options",
+        "jobs.definitions.options.submit_options",
         "jobs.submission.prepare",
     },
 }

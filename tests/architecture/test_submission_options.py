@@ -20,7 +20,7 @@ import typer
 from headgate import App, Client, Priority, Schedule, Unique
 from headgate.errors import OptionInvalid
 from headgate.jobs.core.retention import Keep
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import submitted_item

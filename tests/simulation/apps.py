@@ -16,7 +16,7 @@ from headgate.jobs.core.retention import Keep
 from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from tests.simulation import surroundings
 from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
 from tests.simulation.surroundings import Session

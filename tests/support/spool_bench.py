@@ -13,7 +13,7 @@ from headgate import App, Events, JobType, Priority, Spool
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.sending import SpoolSending
 from headgate.jobs.core.events import Event
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.submission.prepare import Submission, prepare

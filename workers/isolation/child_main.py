@@ -22,11 +22,11 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.context import JobContext, request_stop
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
-from headgate.jobs.definitions.injection import Shared
+from headgate.jobs.definitions.handlers.injection import Shared
+from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import JobType, NewJob
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.definitions.resources import OpenResources
-from headgate.jobs.definitions.submit_options import SubmitOptions
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY

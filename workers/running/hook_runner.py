@@ -21,7 +21,7 @@ from typing import Any
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, HookFailed
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.hooks import Hook, is_async, name_of
+from headgate.jobs.definitions.handlers.hooks import Hook, is_async, name_of
 from headgate.jobs.definitions.policies import hooks_of
 from headgate.jobs.values.texts import text_of, type_of
 

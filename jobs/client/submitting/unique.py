@@ -27,7 +27,7 @@ from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import ClaimFailed, Event
 from headgate.jobs.core.ports import AsyncTable, Item
-from headgate.jobs.definitions.uniqueness import place
+from headgate.jobs.definitions.options.uniqueness import place
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission

@@ -8,8 +8,13 @@ from typing import Any
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.occurrences import FIRST_MOMENT, is_one_time, occurrences, period_of
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.occurrences import (
+    FIRST_MOMENT,
+    is_one_time,
+    occurrences,
+    period_of,
+)
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.checks.places import place_of
 from headgate.jobs.errors import Fault
 

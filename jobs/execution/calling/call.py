@@ -16,8 +16,8 @@ from headgate.jobs.core.context import JobContext, current_job, request_stop
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import AsyncObjectStore
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.injection import Shared
-from headgate.jobs.definitions.resources import NO_LAYERS, Layers, OpenResources
+from headgate.jobs.definitions.handlers.injection import Shared
+from headgate.jobs.definitions.handlers.resources import NO_LAYERS, Layers, OpenResources
 from headgate.jobs.errors import ChildDied, JobTimeout, Stopped
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.claims import Claims

@@ -29,8 +29,8 @@ from typing import Any, Literal, TypeVar
 from headgate.jobs.core.events import ClaimFailed
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options.uniqueness import place
 from headgate.jobs.definitions.policies import keep_of
-from headgate.jobs.definitions.uniqueness import place
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.call import HandlerCall, Means

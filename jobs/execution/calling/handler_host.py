@@ -12,7 +12,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType, NewJob
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Job

@@ -12,9 +12,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, a
 from typing import Any
 
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.definitions.handler import Handler
-from headgate.jobs.definitions.injection import Shared
-from headgate.jobs.definitions.resources import Layers, Opener
+from headgate.jobs.definitions.handlers.handler import Handler
+from headgate.jobs.definitions.handlers.injection import Shared
+from headgate.jobs.definitions.handlers.resources import Layers, Opener
 from headgate.jobs.errors import JobTimeout, Stopped
 
 CLOSING_S = 30.0

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import Scheduler, ScheduleSpec
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
-from headgate.jobs.definitions.occurrences import is_one_time, occurrences
+from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.testing.clock import VirtualClock

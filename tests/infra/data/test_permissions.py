@@ -13,7 +13,7 @@ from aws_cdk import aws_kms as kms
 from headgate import App
 from headgate.infra.job_system import JobSystem
 from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
-from headgate.jobs.definitions.event_rule import rule_name
+from headgate.jobs.definitions.event_rules.event_rule import rule_name
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import listed, template_of

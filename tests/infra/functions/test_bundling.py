@@ -21,7 +21,7 @@ from headgate.infra.functions import bundling, pip_install
 from headgate.infra.functions.pip_install import Platform
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
-from headgate.jobs.definitions.event_rule import event_input
+from headgate.jobs.definitions.event_rules.event_rule import event_input
 from headgate.jobs.deployment.sweep_plan import plan_input, sweep_plan
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.envelope import parse

@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App, Priority
 from headgate.jobs.core.topology import physical_name
-from headgate.jobs.definitions.event_rule import Occurrence
+from headgate.jobs.definitions.event_rules.event_rule import Occurrence
 from tests.infra.conftest import Params
 from tests.infra.templates import (
     Properties,

@@ -26,7 +26,7 @@ from headgate.jobs.core.events import (
     JobRetryScheduled,
     MessageUnrunnable,
 )
-from headgate.jobs.definitions.event_rule import event_input
+from headgate.jobs.definitions.event_rules.event_rule import event_input
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import schedule_input

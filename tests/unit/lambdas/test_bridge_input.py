@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate import App, cron
-from headgate.jobs.definitions.event_rule import event_input
+from headgate.jobs.definitions.event_rules.event_rule import event_input
 from headgate.jobs.errors import MessageUnreadable, TransportError
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.definitions.occurrences import occurrences
+from headgate.jobs.definitions.schedules.occurrences import occurrences
 from headgate.ops import local_schedules
 from headgate.ops.local_schedules import MiniStackChanged, next_time, with_context
 

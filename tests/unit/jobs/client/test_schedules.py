@@ -17,8 +17,8 @@ from headgate import App, AsyncJobHandle, JobContext, Priority, Tenant, Unique, 
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.ports import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.schedule import Schedule
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import (
     MessageUnreadable,
     OptionInvalid,

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from examples.shop.contracts import app as shop
 from headgate import Accepts, App, Backoff, Priority, RateLimit, Retry, cron
-from headgate.jobs.definitions.schedule import Schedule
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.checks.check import DEPLOYMENT_RULES, RULES, check
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from headgate import App, Schedule, cron
 from headgate.jobs.core.ports import ScheduleSpec
-from headgate.jobs.definitions.occurrences import occurrences
+from headgate.jobs.definitions.schedules.occurrences import occurrences
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.schedules.declared_starts import Start, deployed
 from headgate.jobs.schedules.firing import read_scheduled, schedule_input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.jobs.definitions.event_rule import Occurrence
+from headgate.jobs.definitions.event_rules.event_rule import Occurrence
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing

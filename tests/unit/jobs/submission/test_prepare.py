@@ -17,7 +17,7 @@ from headgate.jobs.core.batching import EntryRejected, in_batches
 from headgate.jobs.core.context import Tenant as ContextTenant
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
-from headgate.jobs.definitions.submit_options import SubmitOptions
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import (
     AccessDenied,
     DelayInvalid,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headgate import App, JobType, Priority, Tenant, Unique, cron
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
-from headgate.jobs.definitions.uniqueness import LONGEST_UNIQUE
+from headgate.jobs.definitions.options.uniqueness import LONGEST_UNIQUE
 from headgate.jobs.errors import OptionInvalid, PayloadInvalid, SubmissionError
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.submission.prepare import Submission, prepare

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from headgate import App, JobContext, Retry, RetryLater
-from headgate.jobs.definitions.resources import OpenResources
+from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import Harness

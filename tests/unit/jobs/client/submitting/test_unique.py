@@ -38,7 +38,7 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.core.ports import Item, OutgoingMessage
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.uniqueness import place, unique_by
+from headgate.jobs.definitions.options.uniqueness import place, unique_by
 from headgate.jobs.errors import (
     ConfigurationError,
     OptionInvalid,

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Priority
-from headgate.jobs.definitions.event_rule import Occurrence, event_input, rule_name
+from headgate.jobs.definitions.event_rules.event_rule import Occurrence, event_input, rule_name
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
 from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge

@@ -11,7 +11,7 @@ from dateutil import rrule  # type: ignore[import-untyped]  # it has no types of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.definitions.occurrences import occurrences, period_of
+from headgate.jobs.definitions.schedules.occurrences import occurrences, period_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

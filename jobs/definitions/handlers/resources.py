@@ -32,8 +32,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.definitions.handler import Handler
-from headgate.jobs.definitions.injection import (
+from headgate.jobs.definitions.handlers.handler import Handler
+from headgate.jobs.definitions.handlers.injection import (
     NOTHING,
     Shared,
     checked_kind,

@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from headgate.jobs.core.context import JobContext
-from headgate.jobs.definitions.injection import NOTHING, Shared, hints_of, injected, names_context
+from headgate.jobs.definitions.handlers.injection import (
+    NOTHING,
+    Shared,
+    hints_of,
+    injected,
+    names_context,
+)
 from headgate.jobs.errors import ConfigurationError
 
 

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from headgate.jobs.definitions.occurrences import occurrences
+from headgate.jobs.definitions.schedules.occurrences import occurrences
 
 ZONES = (
     "Africa/Cairo",

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import Priority, Topology, check_name
-from headgate.jobs.definitions.event_patterns import checked_pattern
+from headgate.jobs.definitions.event_rules.event_patterns import checked_pattern
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.messages.envelope import VERSION, Envelope, Moment, Name, derived_job_id

@@ -9,7 +9,7 @@ import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headgate.jobs.definitions.occurrences import (
+from headgate.jobs.definitions.schedules.occurrences import (
     FIRST_MOMENT,
     FIRST_YEAR,
     LAST_YEAR,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.definitions.event_patterns import LONGEST_PATTERN, checked_pattern
+from headgate.jobs.definitions.event_rules.event_patterns import LONGEST_PATTERN, checked_pattern
 from headgate.jobs.errors import ConfigurationError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, overload
 
-from headgate.jobs.definitions.resources import F, Resources, Scope
+from headgate.jobs.definitions.handlers.resources import F, Resources, Scope
 
 
 class Provides:

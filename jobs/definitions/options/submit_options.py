@@ -7,7 +7,7 @@ from typing import Literal, TypedDict
 
 from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.topology import Priority, PriorityName
-from headgate.jobs.definitions.uniqueness import Unique
+from headgate.jobs.definitions.options.uniqueness import Unique
 from headgate.jobs.values.durations import Duration
 
 

@@ -12,8 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headgate import Schedule, cron
-from headgate.jobs.definitions import schedule as schedules
-from headgate.jobs.definitions.occurrences import LONGEST_EXPRESSION, check_expression, occurrences
+from headgate.jobs.definitions.schedules import schedule as schedules
+from headgate.jobs.definitions.schedules.occurrences import (
+    LONGEST_EXPRESSION,
+    check_expression,
+    occurrences,
+)
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.schedules.registry import ScheduleInfo
 from headgate.jobs.values.durations import duration

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypedDict, get_args
 from headgate.jobs.core.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import Priority, PriorityName, check_name
-from headgate.jobs.definitions.schedule import Schedule
-from headgate.jobs.definitions.uniqueness import Unique
+from headgate.jobs.definitions.options.uniqueness import Unique
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.messages.foreign_formats import Accepts
 from headgate.jobs.messages.schema_upgrades import Upgrade, check_upgrades

@@ -1,0 +1,1 @@
+"""Event rules, which submit jobs for EventBridge events, and the patterns that these match."""

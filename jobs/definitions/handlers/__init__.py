@@ -1,0 +1,1 @@
+"""What users write to run jobs: handlers, what is injected into them, code around them, hooks."""

@@ -1,0 +1,1 @@
+"""The options of job types and of single submissions."""

@@ -1,0 +1,1 @@
+"""Schedules as types declare them: their expressions, and the times they stand for."""
