@@ -9,19 +9,24 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
-from headgate import App, Events, JobType, Priority, Spool
+from headgate import App, AsyncClient, Events, JobType, Priority, Spool
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.sending import SpoolSending
+from headgate.jobs.core.batcher import Pacing
+from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.submission.prepare import Submission, prepare
 from headgate.jobs.testing import MemoryBackend, VirtualClock
+from tests.support.clients import Kind, client_of
 
 NORMAL = "shop-test-jobs-normal"
 CRITICAL = "shop-test-jobs-critical"
 FIFO = "shop-test-orders-normal.fifo"
+
+ONE_TRY = Pacing(tries=1)
 
 FOR_EVER = 1_000_000
 """Number of times for a fault that lasts until it is cleared."""
@@ -42,9 +47,11 @@ class Bench:
 
     Args:
         directory: where the file is to be.
+        kind: the kind of `client`.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: Kind = "Client") -> None:
+        self._kind = kind
         self.app = App("shop", stage="test")
         self.email: JobType[Email, Any] = self.app.define("send-email", Email)
         self.noted: JobType[Email, Any] = self.app.define("noted", Email, records="full")
@@ -60,6 +67,23 @@ class Bench:
         self.spool = Spool(directory / f"{uuid4().hex}.spool")
         self.events: list[Event] = []
         self.hub = Events(self.events.append)
+
+    def client(
+        self, clock: Clock | None = None, pacing: Pacing = ONE_TRY, **options: Any
+    ) -> AsyncClient:
+        """Return a client with the spool; a synchronous one is called in threads."""
+        given: dict[str, Any] = {"spool": self.spool, "events": self.hub}
+        return client_of(
+            self._kind,
+            self.app,
+            self.sqs,
+            table=self.table,
+            store=self.store,
+            clock=clock or self.clock,
+            pacing=pacing,
+            in_thread=True,
+            **given | options,
+        )
 
     def cut(self, error: TransportError | None = None, *, applied: bool = False) -> None:
         """Fail every send from now on; with ``applied`` only the answer is lost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +19,6 @@ from headgate import (
     DoNotRetry,
     Events,
     JobContext,
-    JobHandle,
     Retry,
     RetryLater,
     Unique,
@@ -46,7 +45,8 @@ from headgate.jobs.errors import (
     ServiceUnavailable,
 )
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
-from tests.support.backends import async_over, over
+from tests.support.backends import over
+from tests.support.clients import Kind, client_of
 from tests.support.spool_bench import EMAIL, FOR_EVER, NORMAL, Email
 
 OUTAGE = ServiceUnavailable("no connection")
@@ -69,7 +69,8 @@ class Database:
 class Rig:
     """An app whose handlers record what they do, on an unreachable SQS."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
         self.app = App("shop", stage="test")
         self.did: list[Any] = []
         self.errors: list[BaseException] = []
@@ -115,10 +116,20 @@ class Rig:
         self.sqs.provision(self.app.topology)
         self.sqs.faults.raise_on("send", OUTAGE, times=FOR_EVER)
         self.clients_clock: Clock = SystemClock()
-        self.options: dict[str, Any] = {
-            "events": Events(self.events.append),
-            "fallback": "inline",
-        }
+
+    def client(self) -> AsyncClient:
+        """Return a client that falls back; a synchronous one runs jobs in a thread."""
+        return client_of(
+            self.kind,
+            self.app,
+            self.sqs,
+            table=self.table,
+            clock=self.clients_clock,
+            pacing=Pacing(tries=1),
+            in_thread=True,
+            events=Events(self.events.append),
+            fallback="inline",
+        )
 
     def told(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -130,44 +141,12 @@ class Rig:
 
 
 @pytest.fixture
-def rig() -> Rig:
-    return Rig()
+def rig(kind: Kind) -> Rig:
+    return Rig(kind)
 
 
-class InThreads:
-    """A synchronous client, called in a thread so that the tests can be written for both."""
-
-    def __init__(self, rig: Rig) -> None:
-        self.plain = Client(
-            rig.app,
-            backend=over(rig.sqs.sync, table=rig.table.sync, clock=rig.clients_clock),
-            **rig.options,
-        )
-
-    async def submit(self, *args: Any, **overrides: Any) -> JobHandle[Any]:
-        return await asyncio.to_thread(self.plain.submit, *args, **overrides)
-
-    async def submit_many(self, *args: Any, **overrides: Any) -> list[JobHandle[Any]]:
-        return await asyncio.to_thread(self.plain.submit_many, *args, **overrides)
-
-
-def make_async(rig: Rig) -> AsyncClient:
-    return AsyncClient(
-        rig.app,
-        backend=async_over(
-            rig.sqs, table=rig.table, clock=rig.clients_clock, pacing=Pacing(tries=1)
-        ),
-        **rig.options,
-    )
-
-
-both = pytest.mark.parametrize("make", [InThreads, make_async], ids=["plain", "async"])
-Make = Callable[[Rig], Any]
-
-
-@both
-async def test_when_submit_returns_the_job_has_run_with_its_resources(rig: Rig, make: Make) -> None:
-    handle = await make(rig).submit(rig.email, EMAIL)
+async def test_when_submit_returns_the_job_has_run_with_its_resources(rig: Rig) -> None:
+    handle = await rig.client().submit(rig.email, EMAIL)
     assert rig.did == ["ada@example.com #1 pool 1"]
     assert Pool.open == 0
     [inline] = rig.told(JobInline)
@@ -175,88 +154,72 @@ async def test_when_submit_returns_the_job_has_run_with_its_resources(rig: Rig, 
     assert [type(event) for event in rig.events] == [JobInline, JobStarted, JobCompleted]
 
 
-@both
-async def test_a_plain_function_runs_in_place_too(rig: Rig, make: Make) -> None:
-    await make(rig).submit(rig.plain, EMAIL)
+async def test_a_plain_function_runs_in_place_too(rig: Rig) -> None:
+    await rig.client().submit(rig.plain, EMAIL)
     assert rig.did == ["ada@example.com #1"]
 
 
-@both
-async def test_many_run_in_the_order_of_their_submission(rig: Rig, make: Make) -> None:
-    await make(rig).submit_many(rig.plain, [Email(to=str(number)) for number in range(12)])
+async def test_many_run_in_the_order_of_their_submission(rig: Rig) -> None:
+    await rig.client().submit_many(rig.plain, [Email(to=str(number)) for number in range(12)])
     assert rig.did == [f"{number} #1" for number in range(12)]
 
 
-@both
-async def test_a_failure_is_tried_again_by_the_policy_of_its_type(rig: Rig, make: Make) -> None:
+async def test_a_failure_is_tried_again_by_the_policy_of_its_type(rig: Rig) -> None:
     rig.errors = [ConnectionError("reset"), ConnectionError("reset")]
-    await make(rig).submit(rig.plain, EMAIL)
+    await rig.client().submit(rig.plain, EMAIL)
     assert [what[-2:] for what in rig.did] == ["#1", "#2", "#3"]
     assert len(rig.told(JobFailed)) == len(rig.told(JobRetryScheduled)) == 2
 
 
-@both
-async def test_a_job_that_is_given_up_raises_with_its_own_error_as_the_cause(
-    rig: Rig, make: Make
-) -> None:
+async def test_a_job_that_is_given_up_raises_with_its_own_error_as_the_cause(rig: Rig) -> None:
     last = ConnectionError("the third")
     rig.errors = [ConnectionError("the first"), ConnectionError("the second"), last]
     with pytest.raises(InlineFailed, match=r"'plain' .* after 3 attempt.*the third") as raised:
-        await make(rig).submit(rig.plain, EMAIL)
+        await rig.client().submit(rig.plain, EMAIL)
     assert raised.value.__cause__ is last
     assert raised.value.attempts == 3
     assert raised.value.job_type == "plain"
     assert rig.told(JobDeadLettered) == []  # there is none
 
 
-@both
-async def test_an_error_that_is_not_worth_another_attempt_is_raised_at_once(
-    rig: Rig, make: Make
-) -> None:
+async def test_an_error_that_is_not_worth_another_attempt_is_raised_at_once(rig: Rig) -> None:
     rig.errors = [DoNotRetry("the address is gone")]
     with pytest.raises(InlineFailed, match="after 1 attempt"):
-        await make(rig).submit(rig.plain, EMAIL)
+        await rig.client().submit(rig.plain, EMAIL)
 
 
-@both
-async def test_a_retry_beyond_the_submitters_patience_is_given_up(rig: Rig, make: Make) -> None:
+async def test_a_retry_beyond_the_submitters_patience_is_given_up(rig: Rig) -> None:
     rig.errors = [ConnectionError("reset")]
     with pytest.raises(InlineFailed) as raised:
-        await make(rig).submit(rig.slow_to_retry, EMAIL)
+        await rig.client().submit(rig.slow_to_retry, EMAIL)
     assert isinstance(raised.value.__cause__, ConnectionError)
     assert len(rig.did) == 1
 
 
-@both
-async def test_a_job_that_asks_for_a_later_run_is_given_up_and_says_so(
-    rig: Rig, make: Make
-) -> None:
+async def test_a_job_that_asks_for_a_later_run_is_given_up_and_says_so(rig: Rig) -> None:
     rig.errors = [RetryLater(timedelta(minutes=1), "the shop is closed")]
     with pytest.raises(InlineFailed, match="the shop is closed"):
-        await make(rig).submit(rig.plain, EMAIL)
+        await rig.client().submit(rig.plain, EMAIL)
 
 
-@both
-async def test_a_job_that_discards_itself_is_done(rig: Rig, make: Make) -> None:
+async def test_a_job_that_discards_itself_is_done(rig: Rig) -> None:
     rig.errors = [Discard("not needed")]
-    await make(rig).submit(rig.plain, EMAIL)
+    await rig.client().submit(rig.plain, EMAIL)
 
 
-@both
-async def test_of_many_each_failure_is_listed_and_the_others_have_run(rig: Rig, make: Make) -> None:
+async def test_of_many_each_failure_is_listed_and_the_others_have_run(rig: Rig) -> None:
     rig.errors = [DoNotRetry("the address is gone")]
     with pytest.raises(PartlySubmitted) as raised:
-        await make(rig).submit_many(rig.plain, [EMAIL] * 3)
+        await rig.client().submit_many(rig.plain, [EMAIL] * 3)
     [refusal] = raised.value.refusals
     assert (refusal.index, refusal.code) == (0, "InlineFailed")
     assert len(rig.did) == 3
 
 
-@both
 async def test_a_job_that_is_not_due_or_would_be_isolated_is_refused_as_without_a_fallback(
-    rig: Rig, make: Make
+    rig: Rig,
 ) -> None:
-    client = make(rig)
+    client = rig.client()
     with pytest.raises(ServiceUnavailable):
         await client.submit(rig.plain, EMAIL, delay=timedelta(seconds=1))
     with pytest.raises(ServiceUnavailable):
@@ -264,68 +227,59 @@ async def test_a_job_that_is_not_due_or_would_be_isolated_is_refused_as_without_
     assert rig.did == []
 
 
-@both
-async def test_a_job_that_has_to_be_claimed_does_not_run_in_place(rig: Rig, make: Make) -> None:
-    client = make(rig)
+async def test_a_job_that_has_to_be_claimed_does_not_run_in_place(rig: Rig) -> None:
+    client = rig.client()
     with pytest.raises(ServiceUnavailable):
         await client.submit(rig.charge, EMAIL)
     assert rig.did == []
 
 
-@both
-async def test_what_a_job_submits_while_it_runs_in_place_runs_in_place_as_well(
-    rig: Rig, make: Make
-) -> None:
-    client = make(rig)
+async def test_what_a_job_submits_while_it_runs_in_place_runs_in_place_as_well(rig: Rig) -> None:
+    client = rig.client()
     await client.submit(rig.parent, EMAIL)
     await client.submit(rig.parent, EMAIL)
     assert rig.did == ["parent", "ada@example.com #1", "parent"], "the child is unique"
 
 
-@both
-async def test_when_sqs_takes_the_job_nothing_runs_here(rig: Rig, make: Make) -> None:
+async def test_when_sqs_takes_the_job_nothing_runs_here(rig: Rig) -> None:
     rig.sqs.faults.clear()
-    await make(rig).submit(rig.plain, EMAIL)
+    await rig.client().submit(rig.plain, EMAIL)
     assert rig.did == []
     assert len(rig.sqs.messages(NORMAL)) == len(rig.told(JobSubmitted)) == 1
 
 
-@both
-async def test_an_error_that_is_no_outage_is_raised_and_nothing_runs(rig: Rig, make: Make) -> None:
+async def test_an_error_that_is_no_outage_is_raised_and_nothing_runs(rig: Rig) -> None:
     rig.sqs.faults.clear()
     rig.sqs.faults.raise_on("send", AccessDenied("no"))
     with pytest.raises(AccessDenied):
-        await make(rig).submit(rig.plain, EMAIL)
+        await rig.client().submit(rig.plain, EMAIL)
     assert rig.did == []
 
 
-@both
-async def test_a_resource_that_cannot_be_opened_is_the_cause_of_the_failure(
-    rig: Rig, make: Make
-) -> None:
+async def test_a_resource_that_cannot_be_opened_is_the_cause_of_the_failure(rig: Rig) -> None:
     @rig.app.resource
     async def database() -> AsyncIterator[Database]:
         yield Database()
 
     with pytest.raises(InlineFailed, match="no database") as raised:
-        await make(rig).submit(rig.plain, EMAIL)
+        await rig.client().submit(rig.plain, EMAIL)
     assert isinstance(raised.value.__cause__, ConnectionRefusedError)
 
 
-async def test_a_plain_client_runs_a_job_in_place_also_where_an_event_loop_runs(rig: Rig) -> None:
-    client = InThreads(rig).plain
+async def test_a_synchronous_client_runs_a_job_in_place_also_where_an_event_loop_runs() -> None:
+    rig = Rig("Client")
+    client = Client(rig.app, fallback="inline", backend=over(rig.sqs.sync))
     client.submit(rig.email, EMAIL)  # in the loop's own thread, which it blocks
     assert len(rig.did) == 1
 
 
-@both
 async def test_a_missing_handler_is_an_error_of_the_first_submission_and_not_of_the_outage(
-    rig: Rig, make: Make
+    rig: Rig,
 ) -> None:
     rig.app.define("no-handler", Email)
     rig.sqs.faults.clear()
     with pytest.raises(HandlerMissing, match="no-handler"):
-        await make(rig).submit(rig.plain, EMAIL)
+        await rig.client().submit(rig.plain, EMAIL)
     assert rig.sqs.calls == []
 
 
@@ -336,9 +290,8 @@ def test_handlers_are_imported_when_the_client_is_entered() -> None:
         pass
 
 
-async def test_an_async_submission_that_is_cancelled_ends_the_job_that_runs_for_it(
-    rig: Rig,
-) -> None:
+async def test_an_async_submission_that_is_cancelled_ends_the_job_that_runs_for_it() -> None:
+    rig = Rig("AsyncClient")
     began = asyncio.Event()
     ended: list[str] = []
 
@@ -350,7 +303,7 @@ async def test_an_async_submission_that_is_cancelled_ends_the_job_that_runs_for_
         finally:
             ended.append("long")
 
-    submitting = asyncio.create_task(make_async(rig).submit(long, EMAIL))
+    submitting = asyncio.create_task(rig.client().submit(long, EMAIL))
     await began.wait()
     submitting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -361,10 +314,9 @@ async def test_an_async_submission_that_is_cancelled_ends_the_job_that_runs_for_
 # --- chains and long lists -----------------------------------------------------------------------
 
 
-@both
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_chain_of_jobs_nests_no_thread_and_no_call_per_level(
-    rig: Rig, make: Make, is_async: bool
+    rig: Rig, is_async: bool
 ) -> None:
     threads: set[int] = set()
 
@@ -381,7 +333,7 @@ async def test_a_chain_of_jobs_nests_no_thread_and_no_call_per_level(
             rig.did.append(left)
 
     chain = rig.app.job("chain", retry=AT_ONCE)(links if is_async else links_synchronously)
-    await make(rig).submit(chain, Email(to="40"))
+    await rig.client().submit(chain, Email(to="40"))
     assert rig.did == list(range(40, 0, -1))
     assert len(rig.told(JobCompleted)) == 41
     # Pools add a few threads of their own, and tests before this one may leave some that are
@@ -389,8 +341,7 @@ async def test_a_chain_of_jobs_nests_no_thread_and_no_call_per_level(
     assert max(threads) - min(threads) < 20
 
 
-@both
-async def test_a_chain_without_an_end_is_ended_after_a_minute(rig: Rig, make: Make) -> None:
+async def test_a_chain_without_an_end_is_ended_after_a_minute(rig: Rig) -> None:
     clock = rig.clients_clock = VirtualClock()
 
     @rig.app.job("chain", retry=AT_ONCE)
@@ -400,15 +351,12 @@ async def test_a_chain_without_an_end_is_ended_after_a_minute(rig: Rig, make: Ma
         await ctx.submit(chain, email)
 
     with pytest.raises(InlineFailed) as raised:
-        await make(rig).submit(chain, EMAIL)
+        await rig.client().submit(chain, EMAIL)
     assert len(rig.did) == LONGEST_S
     assert isinstance(raised.value.__cause__, ServiceUnavailable), "as without a fallback"
 
 
-@both
-async def test_what_a_job_submitted_and_a_minute_had_no_room_for_is_told(
-    rig: Rig, make: Make
-) -> None:
+async def test_what_a_job_submitted_and_a_minute_had_no_room_for_is_told(rig: Rig) -> None:
     clock = rig.clients_clock = VirtualClock()
 
     @rig.app.job("slow")
@@ -422,14 +370,13 @@ async def test_what_a_job_submitted_and_a_minute_had_no_room_for_is_told(
             await ctx.submit(slow, email)
 
     with pytest.raises(InlineFailed, match="not begun within 60 s of the call") as raised:
-        await make(rig).submit(spreads, EMAIL)
+        await rig.client().submit(spreads, EMAIL)
     assert raised.value.attempts == 0
     assert rig.did == ["slow", "slow"]
 
 
-@both
 async def test_of_a_long_list_what_a_minute_has_no_room_for_is_refused_as_without_a_fallback(
-    rig: Rig, make: Make
+    rig: Rig,
 ) -> None:
     clock = rig.clients_clock = VirtualClock()
 
@@ -439,15 +386,14 @@ async def test_of_a_long_list_what_a_minute_has_no_room_for_is_refused_as_withou
         rig.did.append("slow")
 
     with pytest.raises(PartlySubmitted) as raised:
-        await make(rig).submit_many(slow, [EMAIL] * 8)
+        await rig.client().submit_many(slow, [EMAIL] * 8)
     assert len(rig.did) == 3
     assert [refusal.index for refusal in raised.value.refusals] == [3, 4, 5, 6, 7]
     assert {refusal.code for refusal in raised.value.refusals} == {"ServiceUnavailable"}
 
 
-@both
 async def test_the_waits_of_a_long_list_are_bounded_together(
-    rig: Rig, make: Make, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headgate.jobs.client.inline.PATIENCE_S", 1.5)
     slow_to_retry = Retry(max_attempts=2, backoff=Backoff.fixed(1))
@@ -458,14 +404,13 @@ async def test_the_waits_of_a_long_list_are_bounded_together(
         raise ConnectionError("reset")
 
     with pytest.raises(PartlySubmitted) as raised:
-        await make(rig).submit_many(flaky, [EMAIL] * 3)
+        await rig.client().submit_many(flaky, [EMAIL] * 3)
     assert len(raised.value.refusals) == 3
     assert len(rig.did) == 4, "the first is tried again, and there is no time for the others"
 
 
-@both
 async def test_a_job_that_another_submitted_in_place_tells_the_submitter_of_its_failure(
-    rig: Rig, make: Make
+    rig: Rig,
 ) -> None:
     @rig.app.job("fails", retry=AT_ONCE)
     async def fails(_email: Email) -> None:
@@ -477,13 +422,14 @@ async def test_a_job_that_another_submitted_in_place_tells_the_submitter_of_its_
         rig.did.append("started it")
 
     with pytest.raises(InlineFailed, match="the address is gone") as raised:
-        await make(rig).submit(starts_it, EMAIL)
+        await rig.client().submit(starts_it, EMAIL)
     assert raised.value.job_type == "fails"
     assert rig.did == ["started it"], "which has not failed, and is not tried again"
 
 
-async def test_what_a_job_has_left_behind_submits_in_a_call_of_its_own(rig: Rig) -> None:
-    client = make_async(rig)
+async def test_what_a_job_has_left_behind_submits_in_a_call_of_its_own() -> None:
+    rig = Rig("AsyncClient")
+    client = rig.client()
     over, left = asyncio.Event(), list[asyncio.Task[Any]]()
 
     async def later() -> None:

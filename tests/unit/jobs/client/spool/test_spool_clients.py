@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from headgate import AsyncClient, Client, JobHandle, Priority, Spool, Unique
+from headgate import Client, Priority, Spool, Unique
 from headgate.jobs.core.batcher import Pacing
-from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import JobSpooled, JobSubmitted
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import (
@@ -33,62 +33,18 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.items import partition
-from tests.support.backends import async_over, over
+from tests.support.backends import over
+from tests.support.clients import Kind
 from tests.support.journal import until
 from tests.support.spool_bench import CRITICAL, EMAIL, NORMAL, Bench, Email
 
 OUTAGES = [ServiceUnavailable("no connection"), Throttled("slow down")]
-ONE_TRY = Pacing(tries=1)
 OTHERS = [AccessDenied("no"), CredentialsMissing("none"), QueueMissing(NORMAL)]
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-def client_on(bench: Bench, clock: Clock | None = None, **options: Any) -> Client:
-    given: dict[str, Any] = {"spool": bench.spool, "events": bench.hub}
-    backend = over(
-        bench.sqs.sync,
-        table=bench.table.sync,
-        store=bench.store.sync,
-        clock=clock or bench.clock,
-        sleep=lambda _seconds: None,
-    )
-    return Client(bench.app, backend=backend, **given | options)
-
-
-def async_client_on(
-    bench: Bench, clock: Clock | None = None, pacing: Pacing = ONE_TRY, **options: Any
-) -> AsyncClient:
-    given: dict[str, Any] = {"spool": bench.spool, "events": bench.hub}
-    backend = async_over(
-        bench.sqs, table=bench.table, store=bench.store, clock=clock or bench.clock, pacing=pacing
-    )
-    return AsyncClient(bench.app, backend=backend, **given | options)
-
-
-class InThreads:
-    """An async client's methods for tests written for both clients; each call is awaited."""
-
-    def __init__(self, bench: Bench, **options: Any) -> None:
-        self._client = client_on(bench, **options)
-
-    async def submit(self, *args: Any, **overrides: Any) -> JobHandle[Any]:
-        return await asyncio.to_thread(self._client.submit, *args, **overrides)
-
-    async def submit_many(self, *args: Any, **overrides: Any) -> list[JobHandle[Any]]:
-        return await asyncio.to_thread(self._client.submit_many, *args, **overrides)
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._client.close)
-
-
-AnyClient = InThreads | AsyncClient
-Make = Callable[..., AnyClient]
-
-both = pytest.mark.parametrize("make", [InThreads, async_client_on], ids=["plain", "async"])
+def bench(kind: Kind, tmp_path: Path) -> Bench:
+    return Bench(tmp_path, kind)
 
 
 async def looked_at(bench: Bench, look: Callable[[Any], Any]) -> Any:
@@ -102,13 +58,12 @@ async def looked_at(bench: Bench, look: Callable[[Any], Any]) -> Any:
 # --- during an outage ----------------------------------------------------------------------------
 
 
-@both
 @pytest.mark.parametrize("error", OUTAGES, ids=lambda error: type(error).__name__)
 async def test_a_job_that_sqs_cannot_be_asked_to_take_is_in_the_file_when_submit_returns(
-    bench: Bench, make: Make, error: TransportError
+    bench: Bench, error: TransportError
 ) -> None:
     bench.cut(error)
-    client = make(bench)
+    client = bench.client()
     handle = await client.submit(bench.email, EMAIL)
     assert handle.type == "send-email"
     assert await looked_at(bench, lambda file: (file.waits(NORMAL), file.totals()[0])) == (True, 1)
@@ -121,24 +76,22 @@ async def test_a_job_that_sqs_cannot_be_asked_to_take_is_in_the_file_when_submit
     assert [told.job_id for told in bench.told(JobSubmitted)] == [handle.id]
 
 
-@both
 @pytest.mark.parametrize("error", OTHERS, ids=lambda error: type(error).__name__)
 async def test_an_error_that_no_waiting_mends_is_raised_and_nothing_is_kept(
-    bench: Bench, make: Make, error: TransportError
+    bench: Bench, error: TransportError
 ) -> None:
     bench.cut(error)
-    client = make(bench)
+    client = bench.client()
     with pytest.raises(type(error)):
         await client.submit(bench.email, EMAIL)
     await client.close()
     assert await looked_at(bench, lambda file: file.totals()) == (0, 0)
 
 
-@both
 async def test_an_entry_that_sqs_fails_on_its_side_is_kept_and_one_at_fault_is_refused(
-    bench: Bench, make: Make
+    bench: Bench,
 ) -> None:
-    client = make(bench)
+    client = bench.client()
     bench.sqs.faults.fail_entries("send", indexes=[0], times=4)
     kept = await client.submit(bench.email, EMAIL)
     assert [event.job_id for event in bench.told(JobSpooled)] == [kept.id]
@@ -151,11 +104,10 @@ async def test_an_entry_that_sqs_fails_on_its_side_is_kept_and_one_at_fault_is_r
     await client.close()
 
 
-@both
 async def test_while_jobs_wait_new_ones_of_their_queue_go_behind_them_and_others_go_on(
-    bench: Bench, make: Make
+    bench: Bench,
 ) -> None:
-    client = make(bench)
+    client = bench.client()
     bench.sqs.faults.raise_on("send", OUTAGES[0], queue=NORMAL, times=1_000_000)
     first = await client.submit(bench.email, EMAIL)
     asked = sum(call.queue == NORMAL for call in bench.sqs.calls)
@@ -168,10 +120,7 @@ async def test_while_jobs_wait_new_ones_of_their_queue_go_behind_them_and_others
     assert bench.sent() == [first.id, *(handle.id for handle in later)]
 
 
-@both
-async def test_what_sqs_took_of_many_is_told_and_the_rest_is_kept_in_order(
-    bench: Bench, make: Make
-) -> None:
+async def test_what_sqs_took_of_many_is_told_and_the_rest_is_kept_in_order(bench: Bench) -> None:
     send, sends = bench.sqs.send_now, iter(range(1_000))
 
     def first_only(queue: str, messages: Any) -> Any:
@@ -181,23 +130,22 @@ async def test_what_sqs_took_of_many_is_told_and_the_rest_is_kept_in_order(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench.sqs, "send_now", first_only)
-        client = make(bench)
+        client = bench.client()
         handles = await client.submit_many(bench.email, [EMAIL] * 23)
         assert len(bench.told(JobSpooled)) == 13
         await client.close()
-    closer = make(bench)
+    closer = bench.client()
     await closer.submit_many(bench.email, [EMAIL])
     await closer.close()
     assert bench.sent()[:23] == [handle.id for handle in handles]
 
 
-@both
 async def test_a_full_file_is_an_error_that_says_why_sqs_did_not_take_the_job(
-    bench: Bench, make: Make
+    bench: Bench,
 ) -> None:
     bench.spool = Spool(bench.spool.path, max_jobs=1)
     bench.cut(OUTAGES[0])
-    client = make(bench)
+    client = bench.client()
     with pytest.raises(SpoolFull, match="may hold 1") as raised:
         await client.submit_many(bench.email, [EMAIL] * 2)
     assert raised.value.__cause__ is OUTAGES[0]
@@ -210,12 +158,9 @@ async def test_a_full_file_is_an_error_that_says_why_sqs_did_not_take_the_job(
     assert len(bench.sent()) == 1
 
 
-@both
-async def test_a_file_that_cannot_keep_a_job_is_an_error_with_both_reasons(
-    bench: Bench, make: Make
-) -> None:
+async def test_a_file_that_cannot_keep_a_job_is_an_error_with_both_reasons(bench: Bench) -> None:
     bench.cut(OUTAGES[0])
-    client = make(bench)
+    client = bench.client()
     full = SpoolError(str(bench.spool.path), "can't be used: disk is full")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headgate.jobs.client.spool.file.SpoolFile.put", Mock(side_effect=full))
@@ -234,10 +179,9 @@ def damage(bench: Bench) -> None:
     Path(bench.spool.path).write_bytes(b"x" * 4096)
 
 
-@both
-async def test_a_damaged_file_is_an_error_of_the_first_submission(bench: Bench, make: Make) -> None:
+async def test_a_damaged_file_is_an_error_of_the_first_submission(bench: Bench) -> None:
     damage(bench)
-    client = make(bench)
+    client = bench.client()
     with pytest.raises(SpoolCorrupt, match=str(bench.spool.path)):
         await client.submit(bench.email, EMAIL)
     assert bench.sqs.calls == []
@@ -246,38 +190,32 @@ async def test_a_damaged_file_is_an_error_of_the_first_submission(bench: Bench, 
 
 async def test_a_damaged_file_is_an_error_of_the_with_statement(bench: Bench) -> None:
     damage(bench)
-    with pytest.raises(SpoolCorrupt), client_on(bench):
-        pass
     with pytest.raises(SpoolCorrupt):
-        async with async_client_on(bench):
+        async with bench.client():
             pass
 
 
 def test_a_path_is_enough_and_making_a_client_touches_no_file(bench: Bench, tmp_path: Path) -> None:
-    client_on(bench, spool=tmp_path / "a.spool")
-    client_on(bench, spool=str(tmp_path / "a.spool"))
+    bench.client(spool=tmp_path / "a.spool")
+    bench.client(spool=str(tmp_path / "a.spool"))
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("make", [client_on, async_client_on])
 def test_spool_and_fallback_together_are_refused_when_the_client_is_made(
-    bench: Bench, make: Callable[..., Any]
+    bench: Bench,
 ) -> None:
     with pytest.raises(SettingsInvalid, match="exclude each other"):
-        make(bench, fallback="inline")
+        bench.client(fallback="inline")
     with pytest.raises(SettingsInvalid, match="'in-line'"):
-        make(bench, spool=None, fallback="in-line")
+        bench.client(spool=None, fallback="in-line")
 
 
 # --- afterwards ----------------------------------------------------------------------------------
 
 
-@both
-async def test_the_file_is_drained_in_the_background_once_sqs_is_back(
-    bench: Bench, make: Make
-) -> None:
+async def test_the_file_is_drained_in_the_background_once_sqs_is_back(bench: Bench) -> None:
     bench.cut()
-    client = make(bench, clock=SystemClock())
+    client = bench.client(clock=SystemClock())
     handles = [await client.submit(bench.email, EMAIL) for _ in range(15)]
     bench.heal()
     await until(lambda: len(bench.sent()) == 15)
@@ -285,12 +223,9 @@ async def test_the_file_is_drained_in_the_background_once_sqs_is_back(
     await client.close()
 
 
-@both
-async def test_another_job_that_sqs_takes_has_the_file_drained_at_once(
-    bench: Bench, make: Make
-) -> None:
+async def test_another_job_that_sqs_takes_has_the_file_drained_at_once(bench: Bench) -> None:
     bench.sqs.faults.raise_on("send", OUTAGES[0], queue=NORMAL, times=1_000_000)
-    client = make(bench)  # its clock stands still, so that no pause ever ends
+    client = bench.client()  # its clock stands still, so that no pause ever ends
     kept = await client.submit(bench.email, EMAIL)
     bench.heal()
     await client.submit(bench.email, EMAIL, priority=Priority.CRITICAL)
@@ -298,24 +233,22 @@ async def test_another_job_that_sqs_takes_has_the_file_drained_at_once(
     await client.close()
 
 
-@both
 async def test_what_an_earlier_process_has_left_is_sent_when_the_file_is_opened(
-    bench: Bench, make: Make
+    bench: Bench,
 ) -> None:
     left = bench.submissions(3)
     await looked_at(bench, lambda file: file.put(left))
-    client = make(bench)
+    client = bench.client()
     await client.submit(bench.email, EMAIL, priority=Priority.CRITICAL)
     await until(lambda: bench.sent() == [each.id for each in left])
     await client.close()
 
 
-@both
 async def test_a_submission_is_written_down_when_sqs_has_taken_it_and_not_before(
-    bench: Bench, make: Make
+    bench: Bench,
 ) -> None:
     bench.cut()
-    client = make(bench)
+    client = bench.client()
     handle = await client.submit(bench.noted, EMAIL)
     assert await bench.table.get(partition(handle.id), "submitted") is None
     bench.heal()
@@ -323,12 +256,11 @@ async def test_a_submission_is_written_down_when_sqs_has_taken_it_and_not_before
     assert await bench.table.get(partition(handle.id), "submitted") is not None
 
 
-@both
 async def test_a_payload_too_big_for_a_message_waits_whole_and_is_stored_when_it_is_sent(
-    bench: Bench, make: Make
+    bench: Bench,
 ) -> None:
     bench.cut()
-    client = make(bench)
+    client = bench.client()
     big = [
         await client.submit(bench.email, Email(body=letter * MAX_MESSAGE_BYTES)) for letter in "ab"
     ]
@@ -341,12 +273,11 @@ async def test_a_payload_too_big_for_a_message_waits_whole_and_is_stored_when_it
     assert sorted(bench.sent()) == sorted([*stored, small.id])
 
 
-@both
 async def test_of_unique_submissions_that_wait_one_is_kept_and_the_others_get_its_handle(
-    bench: Bench, make: Make
+    bench: Bench,
 ) -> None:
     bench.cut()
-    client = make(bench)
+    client = bench.client()
     unique = Unique(within=timedelta(hours=1))
     first, second = [await client.submit(bench.email, EMAIL, unique=unique) for _ in range(2)]
     assert (second.id, second.is_duplicate) == (first.id, True)
@@ -355,23 +286,17 @@ async def test_of_unique_submissions_that_wait_one_is_kept_and_the_others_get_it
     assert bench.sent() == [first.id]
 
 
-@both
-async def test_closing_during_an_outage_leaves_everything_in_the_file(
-    bench: Bench, make: Make
-) -> None:
+async def test_closing_during_an_outage_leaves_everything_in_the_file(bench: Bench) -> None:
     bench.cut()
-    client = make(bench)
+    client = bench.client()
     await client.submit_many(bench.email, [EMAIL] * 3)
     await client.close()
     await client.close()
     assert await looked_at(bench, lambda file: file.totals()[0]) == 3
 
 
-@both
-async def test_a_closed_client_opens_its_file_again_for_the_next_submission(
-    bench: Bench, make: Make
-) -> None:
-    client = make(bench)
+async def test_a_closed_client_opens_its_file_again_for_the_next_submission(bench: Bench) -> None:
+    client = bench.client()
     await client.submit(bench.email, EMAIL)
     await client.close()
     bench.cut()
@@ -382,22 +307,25 @@ async def test_a_closed_client_opens_its_file_again_for_the_next_submission(
 
 
 async def test_with_a_fallback_a_request_that_failed_as_a_whole_is_not_insisted_on(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    bench = Bench(tmp_path, "AsyncClient")
+
     def insisting(_tries: int, _rng: object) -> float:
         raise AssertionError("the transport has tried by itself")
 
     monkeypatch.setattr("headgate.jobs.core.batcher.pause_s", insisting)
     bench.cut()
-    client = async_client_on(bench, pacing=Pacing())
+    client = bench.client(pacing=Pacing())
     await client.submit(bench.email, EMAIL)
     assert len(bench.told(JobSpooled)) == 1
     await client.close()
 
 
 async def test_an_async_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(
-    bench: Bench,
+    tmp_path: Path,
 ) -> None:
+    bench = Bench(tmp_path, "AsyncClient")
     left = bench.submissions(1)
     await looked_at(bench, lambda file: file.put(left))
     asked = asyncio.Event()
@@ -409,14 +337,15 @@ async def test_an_async_client_that_closes_while_sqs_hangs_is_closed_within_its_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench.sqs, "send", hang)
         patch.setattr("headgate.jobs.client.spool.async_spooler.CLOSING_S", 0.05)
-        async with async_client_on(bench):
+        async with bench.client():
             await asked.wait()
     file = bench.open()
     assert file.claim() is not None, "the lease was given back"
     file.close()
 
 
-def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(bench: Bench) -> None:
+def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     with_left = bench.open()
     with_left.put(bench.submissions(1))
     with_left.close()
@@ -443,12 +372,11 @@ def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(bench: 
     thread.join()
 
 
-@both
 async def test_a_pass_that_breaks_is_logged_and_tried_again(
-    bench: Bench, make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.cut()
-    client = make(bench, clock=SystemClock())
+    client = bench.client(clock=SystemClock())
     kept = await client.submit(bench.email, EMAIL)
     breaks = iter([RuntimeError("a fault of ours")])
     settle = "headgate.jobs.client.spool.file.SpoolFile.claim"
@@ -465,13 +393,12 @@ async def test_a_pass_that_breaks_is_logged_and_tried_again(
     await client.close()
 
 
-@both
 async def test_without_events_of_its_own_a_client_with_a_spool_warns_in_the_log(
-    bench: Bench, make: Make, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = "of-no-concern"  # noqa: S105 - stands for a payload
     bench.cut()
-    client = make(bench, events=None)
+    client = bench.client(events=None)
     handle = await client.submit(bench.email, Email(body=secret))
     await client.close()
     [line] = [each for each in caplog.records if "job.spooled" in each.getMessage()]
@@ -480,13 +407,11 @@ async def test_without_events_of_its_own_a_client_with_a_spool_warns_in_the_log(
     assert secret not in caplog.text
 
 
-async def test_many_threads_and_one_outage_lose_nothing(bench: Bench) -> None:
-    client = InThreads(bench, clock=SystemClock())
+async def test_many_threads_and_one_outage_lose_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "Client")
+    client = bench.client(clock=SystemClock())
     bench.cut()
-    submitting: list[Awaitable[JobHandle[Any]]] = [
-        client.submit(bench.email, EMAIL) for _ in range(40)
-    ]
-    done = asyncio.gather(*submitting)
+    done = asyncio.gather(*(client.submit(bench.email, EMAIL) for _ in range(40)))
     await until(lambda: len(bench.told(JobSpooled)) >= 10)
     bench.heal()
     handles = await done
@@ -494,7 +419,8 @@ async def test_many_threads_and_one_outage_lose_nothing(bench: Bench) -> None:
     assert sorted(bench.sent()) == sorted(handle.id for handle in handles)
 
 
-def test_an_error_of_the_disk_is_one_of_the_spools(bench: Bench) -> None:
+def test_an_error_of_the_disk_is_one_of_the_spools(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     file = bench.open()
     file.close()
     with pytest.raises(SpoolError, match="can't be used"):
