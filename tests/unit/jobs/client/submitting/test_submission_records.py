@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client
+from headgate import App, AsyncClient
 from headgate.jobs.core.events import Event, Events, RecordsFailed
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.items import partition
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable, VirtualClock
-from tests.support.backends import async_over, over
+from tests.support.backends import async_over
+from tests.support.clients import Kind, client_of
 
 
 class Note(BaseModel):
@@ -26,16 +25,16 @@ def declared() -> App:
     return app
 
 
-def test_a_submission_of_a_type_with_full_records_is_written_down() -> None:
+async def test_a_submission_of_a_type_with_full_records_is_written_down(kind: Kind) -> None:
     app, clock = declared(), VirtualClock()
     table, sqs = MemoryTable(clock), MemorySqs(clock)
     sqs.provision(app.topology)
-    with Client(app, backend=over(sqs.sync, table=table.sync, clock=clock)) as client:
-        jobs = client.submit_many(app.types["full"], [Note()] * 60, tenant="org-1")
-        client.submit(app.types["plain"], Note())
+    async with client_of(kind, app, sqs, table=table, clock=clock) as client:
+        jobs = await client.submit_many(app.types["full"], [Note()] * 60, tenant="org-1")
+        await client.submit(app.types["plain"], Note())
     assert table.calls == ["put"] * 3, "60 items, 25 to a request, and none for the other type"
     for job in jobs:
-        item = asyncio.run(table.get(partition(job.id), "submitted"))
+        item = await table.get(partition(job.id), "submitted")
         assert item is not None
         assert item.data == {
             "at": clock.now().isoformat(),
@@ -47,22 +46,26 @@ def test_a_submission_of_a_type_with_full_records_is_written_down() -> None:
         }
 
 
-def test_a_submission_that_can_not_be_written_down_is_submitted_all_the_same() -> None:
-    app, clock = declared(), VirtualClock()
+@pytest.mark.looptime
+async def test_a_submission_that_can_not_be_written_down_is_submitted_all_the_same(
+    kind: Kind,
+) -> None:
+    app, clock = declared(), LoopClock()
     table, sqs = MemoryTable(clock), MemorySqs(clock)
     sqs.provision(app.topology)
     heard: list[Event] = []
-    table.faults.raise_on("put", ServiceUnavailable("gone"))
     table.faults.leave_unprocessed(times=100)
-    with Client(
-        app,
-        events=Events(heard.append),
-        backend=over(sqs.sync, table=table.sync, clock=clock, sleep=lambda _seconds: None),
+    async with client_of(
+        kind, app, sqs, table=table, clock=clock, events=Events(heard.append)
     ) as client:
-        client.submit(app.types["full"], Note())
-        client.submit(app.types["full"], Note())
-    failed = [event.error for event in heard if isinstance(event, RecordsFailed)]
-    assert failed == ["gone", "the table was too busy for 1 items"]
+        await client.submit(app.types["full"], Note())
+    table.faults.clear()
+    table.faults.raise_on("put", ServiceUnavailable("gone"), times=100)
+    async with client:
+        await client.submit(app.types["full"], Note())
+    busy, gone = [event.error for event in heard if isinstance(event, RecordsFailed)]
+    assert "the table was too busy" in busy
+    assert gone == "gone"
     assert len(sqs.messages("shop-jobs-normal")) == 2
 
 
@@ -71,22 +74,11 @@ async def test_an_event_loop_waits_for_no_record_of_what_it_submits() -> None:
     app, clock = declared(), LoopClock()
     table, sqs = MemoryTable(clock), MemorySqs(clock)
     sqs.provision(app.topology)
-    heard: list[Event] = []
     table.faults.slow_down("put", 60, times=1)
-    events = Events(heard.append)
-    async with AsyncClient(
-        app, events=events, backend=async_over(sqs, table=table, clock=clock)
-    ) as client:
+    async with AsyncClient(app, backend=async_over(sqs, table=table, clock=clock)) as client:
         began = clock.monotonic()
         first = await client.submit(app.types["full"], Note())
         await client.submit_many(app.types["full"], [Note()] * 60)
         assert clock.monotonic() - began < 1
     assert await table.get(partition(first.id), "submitted") is not None, "written at the end"
     assert len(table.calls) <= 5
-
-    table.faults.raise_on("put", ServiceUnavailable("gone"), times=10)
-    async with AsyncClient(
-        app, events=events, backend=async_over(sqs, table=table, clock=clock)
-    ) as client:
-        await client.submit(app.types["full"], Note())
-    assert [event.error for event in heard if isinstance(event, RecordsFailed)] == ["gone"]
