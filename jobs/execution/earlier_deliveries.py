@@ -22,7 +22,7 @@ Unexplained deliveries are counted, since SQS will not deliver a message for eve
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -142,9 +142,14 @@ class Past:
         return bool(self._earlier) and not self._marks[1]
 
     @property
+    def unended(self) -> tuple[int, ...]:
+        """The deliveries that may have been begun and are not known to have ended."""
+        return (*((1,) if self.is_silent else ()), *(start.receive for start in self.starts))
+
+    @property
     def is_clear(self) -> bool:
         """True if the past can be judged without looking up any worker's life."""
-        return not self.starts and not self.is_silent
+        return not self.unended
 
     @property
     def unrunnable(self) -> int:
@@ -152,10 +157,18 @@ class Past:
         return self._count(Mark.UNRUNNABLE)
 
     @property
+    def survivors(self) -> frozenset[str]:
+        """The workers that wrote of a later delivery, which outlived the first one."""
+        return frozenset(str(fact.data.get("worker")) for fact in self._later_facts())
+
+    @property
     def resumed_at(self) -> datetime | None:
         """Time of the earliest mark of any delivery after the first; None if there is none."""
-        later = (self._marks[number].values() for number in self._earlier if number > 1)
-        return min((fact.at for facts in later for fact in facts), default=None)
+        return min((fact.at for fact in self._later_facts()), default=None)
+
+    def _later_facts(self) -> Iterator[_Fact]:
+        for number in self._earlier[1:]:
+            yield from self._marks[number].values()
 
     def history(
         self,

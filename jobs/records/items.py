@@ -13,9 +13,10 @@
     run#MESSAGE#00002#dead                   once it is in the dead-letter queue            failures
     run#MESSAGE#00002#quarantined            once it is in the quarantine queue             failures
     run#MESSAGE#00002#cancelled              when it was ended on request                   failures
-    run#MESSAGE#00002#completed              when its handler has returned                  outcomes
-    run#MESSAGE#00002#discarded              when its handler ended it                      outcomes
-    run#MESSAGE#00002#dropped                when it ended without a run                    outcomes
+    run#MESSAGE#00001#completed              when its handler has returned                  outcomes
+    run#MESSAGE#00001#discarded              when its handler ended it                      outcomes
+    run#MESSAGE#00001#dropped                when it ended without a run                    outcomes
+    run#MESSAGE#00002#completed, ...         likewise, at a later delivery                  failures
     progress                                 while it runs; overwritten                     outcomes
 
 ``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes`` does. Items of one
@@ -23,7 +24,7 @@ delivery have one place each, so writing one again changes nothing, and the orde
 written doesn't matter. `jobs.execution.earlier_deliveries` evaluates them when the message is
 delivered again. A short job's first delivery writes no ``started`` below ``full``, so that the
 usual job costs one item, written in the background; nor does any first delivery where nothing is
-kept of jobs that complete, since no ``completed`` would follow it.
+kept of jobs that complete. So an end follows each ``started``, and one without an end was cut off.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Journal:
         self._rng = rng
         self._waiting: dict[Key, _Entry] = {}
         self._bytes = 0
-        self._under_way: set[Key] = set()
+        self._under_way: dict[Key, Item] = {}
         self._flights: set[asyncio.Task[None]] = set()
         self._failures = 0
         """Number of requests that failed since one last succeeded."""
@@ -85,6 +85,11 @@ class Journal:
         else:
             self._shed += 1
         self._news.set()
+
+    def unwritten(self, pk: str) -> list[Item]:
+        """Return the items of a partition that may not have been written yet."""
+        waiting = (entry.item for entry in self._waiting.values())
+        return [item for item in (*self._under_way.values(), *waiting) if item.pk == pk]
 
     async def run(self) -> NoReturn:
         """Write queued items, until cancelled."""
@@ -153,8 +158,9 @@ class Journal:
             keys.append(key)
             if len(keys) == MAX_PUT:
                 break
-        self._under_way.update(keys)
-        return {key: self._take(key) for key in keys}
+        batch = {key: self._take(key) for key in keys}
+        self._under_way |= {key: entry.item for key, entry in batch.items()}
+        return batch
 
     async def _write(self, batch: Mapping[Key, _Entry]) -> None:
         left = set(batch)
@@ -166,8 +172,8 @@ class Journal:
         except TransportError as error:
             self._failed(error)
         finally:
-            self._under_way -= batch.keys()
             for key, entry in batch.items():
+                del self._under_way[key]
                 if key in left:
                     self._put_back(key, entry)
 

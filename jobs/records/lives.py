@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -165,14 +165,17 @@ class Lives:
             return Fate.OPEN
         return Fate.LIVED if sighting.doubtful else Fate.DIED
 
-    def fate_of_any(self, group: str, since: datetime, until: datetime) -> Fate:
+    def fate_of_any(
+        self, group: str, since: datetime, until: datetime, *, without: Collection[str] = ()
+    ) -> Fate:
         """Return ``DIED`` if any worker that serves a queue group died between two times.
 
-        ``LIVED`` if none did; ``OPEN`` while one that died then may not have been found yet.
+        ``LIVED`` if none did; ``OPEN`` while one that died then may not have been found yet. The
+        workers named in ``without`` are left out.
         """
         now = self._clock.now()
         lease, skew = timedelta(seconds=LEASE_S), timedelta(seconds=SKEW_S)
-        for name in self._seen:
+        for name in self._seen.keys() - without:
             life = self._seen[name].life
             in_time = since - lease <= life.at <= until + skew
             if group in life.groups and in_time and self.fate(name) is Fate.DIED:

@@ -115,8 +115,6 @@ def ended_unwritten(world: World, run: Run) -> bool:
     died_at, ended_at = run.actor.killed_at, run.ended_at
     if died_at is None or ended_at is None or run.how == "killed":
         return False
-    if seems_to_run(world, run) and ended_at <= died_at <= _known_by(world, run):
-        return True
     troubled = world.aws.faults.was_troubled("table", 0, FOREVER)
     return ended_at <= died_at <= ended_at + (_JOURNAL_S if troubled else _UNWRITTEN_S)
 
@@ -135,23 +133,14 @@ def is_untold(world: World, life: Life, run: Run) -> bool:
 
     So it is for a job that completed at its first delivery and is not to be kept.
     """
-    if run.how not in ("returned", "discarded"):
+    if run.how not in ("returned", "discarded") or run.is_later:
         return False
-    return not keeps(level_of(world, life), "outcomes") or (
-        not run.is_later and not _keeps_completed(world, life)
-    )
+    return not (keeps(level_of(world, life), "outcomes") and _keeps_completed(world, life))
 
 
 def _keeps_completed(world: World, life: Life) -> bool:
     counted = life.declared is not None and life.declared.keep_last is not None
     return counted or world.plan.keep_s > 0
-
-
-def seems_to_run(world: World, run: Run) -> bool:
-    """True if the start of an ended run is written, and nothing about its end."""
-    life = world.ledger.life(run.job_id)
-    is_begun = run.is_later or level_of(world, life) == "full"
-    return is_begun and is_untold(world, life, run)
 
 
 def is_written(run: Run, later: Run) -> bool:
@@ -160,13 +149,6 @@ def is_written(run: Run, later: Run) -> bool:
         return False
     is_simple = run.how in ("returned", "discarded")  # failures are written before redelivery
     return not is_simple or later.delivery is None or run.ended_at + _WRITTEN_S < later.delivery.at
-
-
-def _known_by(world: World, run: Run) -> float:
-    """Return when others saw that a worker outlived a run: its message had come again."""
-    life = world.ledger.life(run.job_id)
-    later = (delivery.at for delivery in _after(life, run))
-    return min(later, default=FOREVER) + _BEAT_S
 
 
 def _somebody_died_about(world: World, message: Message) -> bool:

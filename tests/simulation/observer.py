@@ -22,7 +22,6 @@ from tests.simulation.excuses import (
     is_blind,
     is_left_to_itself,
     is_written,
-    seems_to_run,
 )
 from tests.simulation.ledger import Delivery, Life, Message, Run
 from tests.simulation.plan import LimitPlan
@@ -74,9 +73,7 @@ class Observer:
         self._check_concurrency(life, run)
         # An attempt that ended with its worker does not use up an allowed one.
         allowed = run.max_attempts + deaths(self._world, life)
-        # Nor does a begun one that only seems to, until it is over or where its end is never
-        # written.
-        allowed += sum(seems_to_run(self._world, each) for each in life.runs)
+        # Nor does a begun one whose end is not written yet.
         allowed += sum(not is_written(each, run) for each in life.runs)
         if run.attempt > allowed and not is_blind(self._world, life):
             said = f"attempt {run.attempt} of {run.max_attempts} is made"

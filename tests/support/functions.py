@@ -147,9 +147,7 @@ class Function:
             response = made({"Records": [self._record(each) for each in messages]}, context)
         except Died:
             self.deaths += 1
-            _GRAVES.append((made, *asyncio.all_tasks(loop)))
-            loop.close()
-            self._environment = None
+            self.die()
             return None
         loop.dies_at = loop.dies_after = None
         failed = {each["itemIdentifier"] for each in response["batchItemFailures"]}
@@ -157,6 +155,13 @@ class Function:
         for at in range(0, len(done), 10):
             assert asyncio.run(self.sqs.delete(self.queue, done[at : at + 10])) == []
         return response
+
+    def die(self) -> None:
+        """End the environment, as Lambda does at any time with one that is idle."""
+        made, loop = self._warm()
+        _GRAVES.append((made, *asyncio.all_tasks(loop)))
+        loop.close()
+        self._environment = None
 
     def drain(self, *, within_s: float = 100_000, batch: int = 10) -> None:
         """Invoke until the queue is empty, as messages become visible again."""

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.calling.claims import CLAIM
+from headgate.jobs.execution.calling.claims import CLAIM, Ended, standing_of
 from headgate.jobs.execution.earlier_deliveries import Past, UnendedStart
 from headgate.jobs.execution.outcome import Crashed
 from headgate.jobs.execution.recording.writer import RecordWriter
@@ -89,21 +89,28 @@ class Recall:
         pk, prefix = partition(scribe.job_id), deliveries_of(scribe.message_id)
         items = await self._table.query(pk, prefix=prefix)
         past = Past(items, scribe.message_id, scribe.receive)
-        if past.is_silent and not await self._may_have_run(run):
-            released = scribe.mark(Mark.RELEASED, self._clock.now(), {}, receive=1)
-            past = Past([released, *items], scribe.message_id, scribe.receive)
-            self._writer.journal.put(released)
-        return past
+        if past.is_clear:
+            return past
+        found = [*self._writer.journal.unwritten(pk), *await self._claimed(run, scribe, past)]
+        return Past([*items, *found], scribe.message_id, scribe.receive) if found else past
 
-    async def _may_have_run(self, run: Run) -> bool:
-        """Return True if the first delivery may have begun the job.
+    async def _claimed(self, run: Run, scribe: Scribe, past: Past) -> list[Item]:
+        """Return marks of the deliveries without an end, as far as the job's claim explains them.
 
-        A job that has to be claimed leaves a claim. Without one it was released while the table was
+        If the claim says that the job is done, no delivery of it was cut off, whatever its runner
+        died of later. If there is none, the first delivery was released while the table was
         unreachable, so that the release could not be recorded.
         """
-        if (job := run.job) is None or not job.type.once:
-            return True
-        return await self._table.get(partition(job.attempt.job_id), CLAIM) is not None
+        if run.job is None or not run.job.type.once:
+            return []
+        claim, now = await self._table.get(partition(scribe.job_id), CLAIM), self._clock.now()
+        if claim is None and past.is_silent:
+            released = scribe.mark(Mark.RELEASED, now, {}, receive=1)
+            self._writer.journal.put(released)
+            return [released]
+        if claim is not None and isinstance(standing_of(claim, now.timestamp()), Ended):
+            return [scribe.mark(Mark.COMPLETED, now, {}, receive=each) for each in past.unended]
+        return []
 
     async def _look(self, past: Past, scribe: Scribe) -> None:
         """Look up the workers' lives, if the past depends on them."""
@@ -126,7 +133,9 @@ class Recall:
             return Fate.LIVED
         until = past.resumed_at or self._clock.now()
         message, queue = run.delivery.message, run.delivery.queue
-        return self._lives.fate_of_any(queue.group, message.first_received_at, until)
+        return self._lives.fate_of_any(
+            queue.group, message.first_received_at, until, without=past.survivors
+        )
 
     def _window(self, run: Run) -> timedelta:
         """Return the age up to which a crash counts, allowing for the time until it is noticed."""

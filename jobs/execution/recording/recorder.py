@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobProgress, RecordsWritten
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable, Item
+from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of, records_of
 from headgate.jobs.errors import ResultNotKept
@@ -114,17 +115,20 @@ class Recorder:
 
         The start of a later delivery is written before the job runs, in case it kills the process.
         The start of a first delivery is written once the job has run for a second, so that short
-        jobs cost nothing.
+        jobs cost nothing. Without an end to follow it no start is written: it would count as a
+        crash if the message came again and the worker was gone by then.
         """
         if (job := run.job) is None or run.foregone is not None:
             return
-        level = records_of(self._app, job.type)
-        if job.attempt.receives > 1:
+        level, receive = records_of(self._app, job.type), job.attempt.receives
+        if not _tells_ends(level, keep_of(self._app, job.type), receive):
+            return
+        if receive > 1:
             if (scribe := self._scribe(run)) is not None:
                 await self._writer.write(scribe, self._start(run, scribe, job.attempt))
         elif keeps(level, "full"):
             self._put_start(run)
-        elif keeps(level, "outcomes") and keep_of(self._app, job.type).completed:
+        else:
             self._late.begun(run)
 
     def _put_start(self, run: Run, ago_s: float = 0.0) -> None:
@@ -212,10 +216,8 @@ class Recorder:
         )
 
     async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
-        """Record a job that has ended without failing, unless completed jobs are not kept."""
-        if not keeps(scribe.level, "outcomes"):
-            return
-        if not scribe.keep.completed and scribe.receive == 1:
+        """Record a job that has ended without failing, if that is told of this delivery."""
+        if not _tells_ends(scribe.level, scribe.keep, scribe.receive):
             return
         own = {"attempt": verdict.attempt.number, "ran_s": verdict.ran_s}
         match verdict.outcome:
@@ -225,7 +227,7 @@ class Recorder:
             case Dropped(kind=kind, reason=reason):
                 told = {"kind": kind, "reason": reason}
                 self._journal.put(scribe.mark(Mark.DROPPED, self._clock.now(), told))
-            case Done(result=None):
+            case Done(result=result) if result is None or not keeps(scribe.level, "outcomes"):
                 self._journal.put(scribe.mark(Mark.COMPLETED, self._clock.now(), own))
             case Done(result=result):
                 await self._completed(scribe, own, result)
@@ -253,6 +255,14 @@ class Recorder:
         """Record a large result once its object is written: the address, or the reason for none."""
         told = _not_kept(scribe, found) if isinstance(found, ResultNotKept) else found
         self._journal.put(scribe.mark(Mark.COMPLETED, at, own | told))
+
+
+def _tells_ends(level: RecordsLevel, keep: Keep, receive: int) -> bool:
+    """Return True if the end of a delivery is recorded, however its job ends.
+
+    A job that completes at its first delivery may leave nothing.
+    """
+    return receive > 1 or (bool(keep.completed) and keeps(level, "outcomes"))
 
 
 def _not_kept(scribe: Scribe, error: ResultNotKept) -> dict[str, Any]:

@@ -29,8 +29,10 @@ from headgate.jobs.errors import (
     Throttled,
     TransportError,
 )
+from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import LISTS, SHARDS, list_name, partition
 from headgate.jobs.records.results import MAX_RESULT_BYTES
+from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.testing import MemoryStore
 from headgate.workers.observability.health import Health, Status
@@ -84,7 +86,7 @@ async def run_one(app: App, *, level: RecordsLevel, fails: int) -> list[str]:
     [
         ("off", 1, []),
         ("failures", 0, []),
-        ("failures", 1, ["failed", "started"]),
+        ("failures", 1, ["failed", "completed", "started"]),
         ("failures", 2, ["failed", "dead", "failed", "started"]),
         ("outcomes", 0, ["completed"]),
         ("outcomes", 1, ["failed", "completed", "started"]),
@@ -281,7 +283,29 @@ async def test_dead_jobs_are_found_in_their_types_lists_the_last_one_first() -> 
 @pytest.mark.parametrize("keep", [timedelta(0), 0, Keep(timedelta(0))])
 async def test_of_jobs_that_simply_complete_nothing_is_kept_where_that_is_asked(keep: Any) -> None:
     app = App("shop", keep=keep)
-    assert await run_one(app, level="full", fails=0) == ["started"]
+    assert await run_one(app, level="full", fails=0) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "keep", "has_result"), [("failures", None, False), ("full", 0, True)]
+)
+async def test_a_retried_job_has_a_recorded_end_at_each_level(
+    level: RecordsLevel, keep: Any, has_result: bool
+) -> None:
+    app = App("shop", keep=keep)
+
+    @app.job("flaky", retry=ONCE_MORE, records=level)
+    async def flaky(_note: Note, ctx: JobContext) -> int:
+        if ctx.attempt == 1:
+            raise ConnectionError("down")
+        return 7
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(flaky)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    record = read_job(job_id, await rig.table.query(partition(job_id)))
+    assert (record.state, record.has_result) == (JobState.COMPLETED, has_result)
 
 
 async def test_attempts_count_though_their_records_are_kept_shorter_than_a_retry_waits() -> None:

@@ -215,6 +215,27 @@ def test_a_start_names_its_worker_and_what_a_later_delivery_saw_of_it() -> None:
     )
 
 
+def test_who_wrote_of_a_later_delivery_outlived_the_first() -> None:
+    items = [item(1, Mark.FAILED), item(3, Mark.CRASHED), item(4, Mark.STARTED)]
+    assert Past(items[:1], MESSAGE, 3).survivors == frozenset()
+    assert Past(items, MESSAGE, 5).survivors == {"worker-1"}
+
+
+@pytest.mark.parametrize(
+    ("items", "receive", "unended"),
+    [
+        ([], 1, ()),
+        ([], 2, (1,)),
+        ([item(2, Mark.STARTED)], 4, (1, 2)),
+        ([item(1, Mark.STARTED), item(2, Mark.STARTED), item(2, Mark.FAILED)], 3, (1,)),
+    ],
+)
+def test_a_delivery_has_no_end_if_it_was_begun_or_was_the_first_and_none_is_written(
+    items: list[Item], receive: int, unended: tuple[int, ...]
+) -> None:
+    assert Past(items, MESSAGE, receive).unended == unended
+
+
 @pytest.mark.parametrize(
     ("items", "receive", "clear"),
     [

@@ -64,6 +64,19 @@ def names(count: int) -> list[str]:
     return [f"{number:05d}" for number in range(count)]
 
 
+async def test_an_item_is_known_here_until_it_is_written() -> None:
+    desk = Desk()
+    desk.put("a")
+    desk.table.faults.slow_down("put", 2)
+    assert desk.journal.unwritten("job#2") == []
+    async with desk.writing():
+        for _ in range(2):
+            assert desk.journal.unwritten("job#1") == [item("a")]
+            await asyncio.sleep(1)
+        await asyncio.sleep(2)
+        assert desk.journal.unwritten("job#1") == []
+
+
 async def test_what_is_put_is_written_twenty_five_to_a_request() -> None:
     desk = Desk()
     async with desk.writing():

@@ -190,6 +190,13 @@ async def test_a_death_counts_for_the_queues_that_the_worker_served() -> None:
     assert it.lives.fate_of_any("uploads", died_at, died_at) is Fate.DIED
 
 
+async def test_a_death_counts_for_nothing_that_the_worker_is_known_to_have_outlived() -> None:
+    it, died_at = await _after_a_death()
+    [name] = it.lives.silent_for(LEASE_S)
+    assert it.lives.fate_of_any("mail", died_at, died_at, without={name}) is Fate.LIVED
+    assert it.lives.fate_of_any("mail", died_at, died_at, without={"someone else"}) is Fate.DIED
+
+
 async def test_that_nobody_died_is_known_once_whoever_did_would_have_been_found() -> None:
     it = Watching()
     await it.lives.look()
