@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.deployment.sweep_plan import sweep_plan
-from headgate.jobs.errors import HeadgateError, TransportError
+from headgate.jobs.errors import TransportError
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import read_input
 from headgate.lambdas.consume import Consumer, consumer
@@ -185,7 +185,7 @@ class Functions:
             with actor.acting():
                 try:
                     bridge.submit(read_input(from_json(text)))
-                except HeadgateError as error:
+                except TransportError as error:
                     self._ledger.log("bridge-failed", actor.name, repr(error))
                 else:
                     return

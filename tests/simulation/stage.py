@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headgate import JobContext
+from headgate.errors import SubmissionError
 from tests.simulation.actors import current_actor
 from tests.simulation.apps import Work
 from tests.simulation.children import Died
@@ -104,9 +105,13 @@ class Played:
         world, plan = self._world, self._life.plan
         if plan is None or plan.child is None or (child := world.jobs.get(plan.child)) is None:
             return
-        ref = await self._ctx.submit(
-            world.app.types[child.type], world.work_of(child), **world.overrides_of(child)
-        )
+        try:
+            ref = await self._ctx.submit(
+                world.app.types[child.type], world.work_of(child), **world.overrides_of(child)
+            )
+        except SubmissionError as error:
+            world.misplanned(child, error)
+            return
         if self._run.actor.alive:
             world.accepted(child, ref.id, is_duplicate=ref.is_duplicate)
 

@@ -47,8 +47,12 @@ from tests.simulation.plan import (
     WorkerPlan,
 )
 from tests.simulation.runner import kind_of, of_plan
+from tests.simulation.world import World
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
+
+WRONG = "misplanned"
+_BACK_IN_TIME = {"delay": -1}
 
 
 def _jobs(*acts: Act, count: int = 1, **options: Any) -> tuple[JobPlan, ...]:
@@ -290,6 +294,25 @@ BREAKS: dict[str, Break] = {
         by=_NeverLeft,
         plan=replace(_PLAN, types=(replace(_TYPE, session=True),), around=True),
         kind="never-left",
+    ),
+    "a payload fits no type": Break(
+        owner=World, name="work_of", by=lambda *_given: {"job": "first"}, plan=_PLAN, kind=WRONG
+    ),
+    "an option is impossible": Break(
+        owner=World, name="overrides_of", by=lambda *_given: _BACK_IN_TIME, plan=_PLAN, kind=WRONG
+    ),
+    "an option of a handler's submission is impossible": Break(
+        owner=World,
+        name="overrides_of",
+        by=lambda _self, job: _BACK_IN_TIME if job.inner else {},
+        plan=replace(
+            _PLAN,
+            jobs=(
+                *_jobs(Act(how=How.SUBMIT), child=1),
+                JobPlan(index=1, type="t", at_s=0.0, inner=True),
+            ),
+        ),
+        kind=WRONG,
     ),
     "a claim is never finished": Break(
         owner=Claim,

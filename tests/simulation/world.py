@@ -19,7 +19,7 @@ from typing import Any
 from headgate import AsyncClient
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.ports import ScheduleSpec
-from headgate.jobs.errors import HeadgateError, RecordsOff
+from headgate.jobs.errors import RecordsOff, SubmissionError, TransportError
 from headgate.jobs.schedules.delayed_job import PREFIX
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.testing.memory.ordering import Message as StoredIn
@@ -161,9 +161,12 @@ class World:
         declared, overrides = self.app.types[job.type], self.overrides_of(job)
         try:
             handle = await client.submit(declared, self.work_of(job), **overrides)
-        except HeadgateError as error:
+        except TransportError as error:
             self.ledger.log("refused", job.index, type(error).__name__, error)
             self.ledger.counts[f"refused:{type(error).__name__}"] += 1
+            return
+        except SubmissionError as error:
+            self.misplanned(job, error)
             return
         self.accepted(job, handle.id, is_duplicate=handle.is_duplicate)
         if job.cancelled_after_s is None:
@@ -174,7 +177,7 @@ class World:
             with suppress(RecordsOff):
                 await handle.cancel("not wanted any more")
                 self.ledger.counts["cancelled"] += 1
-        except HeadgateError as error:
+        except TransportError as error:
             self.ledger.log("cancel-failed", job.index, repr(error))
 
     def accepted(self, job: JobPlan, job_id: str, *, is_duplicate: bool) -> None:
@@ -186,6 +189,10 @@ class World:
             return
         life.plan, life.accepted_at = job, self.ledger.now
         life.declared, life.kind = self.types[job.type], job.type
+
+    def misplanned(self, job: JobPlan, error: SubmissionError) -> None:
+        """Record that no system would take a job: the simulation is wrong, and not the system."""
+        self.ledger.fault("misplanned", f"job {job.index}: {type(error).__name__}: {error}")
 
     def work_of(self, job: JobPlan) -> Work:
         """Return the payload of a job."""
