@@ -48,6 +48,13 @@ class Faults:
                 return fault
         return None
 
+    def undeletes(self, actor: Actor, queue: str) -> bool:
+        """True if SQS only says that it deletes what Lambda asks it to delete for an actor."""
+        if all(fault.mode != "undelete" for fault in self._plans):
+            return False
+        fault = self.meet(actor, "sqs", "delete", queue)
+        return fault is not None and fault.mode == "undelete"
+
     def was_troubled(self, service: str, since: float, until: float) -> bool:
         """True if calls of a service may have failed within a time."""
         return any(

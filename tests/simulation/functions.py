@@ -172,7 +172,9 @@ class Functions:
         with actor.acting():
             for each in received:
                 if each.message_id not in failed:
+                    watched.undeleting = self._world.aws.faults.undeletes(actor, queue)
                     watched.delete(each.receipt)
+        watched.undeleting = False
 
     # --- the bridge -----------------------------------------------------------------------------
 

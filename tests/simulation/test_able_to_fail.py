@@ -268,6 +268,20 @@ BREAKS: dict[str, Break] = {
         plan=replace(_PLAN, jobs=_jobs(_FLAKY, Act())),
         kind="untrue-record",
     ),
+    "a finished job is not recorded, and not deleted": Break(
+        owner=Recorder,
+        name="_ended",
+        by=_nothing,
+        plan=replace(
+            _PLAN,
+            busy_s=120.0,
+            records="failures",
+            workers=(),
+            functions=(FunctionPlan(queue="q", timeout_s=8.0),),
+            faults=(replace(_LOST, mode="undelete", lasts_s=100.0, action="delete"),),
+        ),
+        kind="blamed",
+    ),
     "whoever left no trace has died": Break(
         owner=Recall,
         name="_fate_of_the_first",

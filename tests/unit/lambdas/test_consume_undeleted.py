@@ -61,15 +61,15 @@ def test_an_environment_knows_how_a_delivery_ended_before_the_table_does() -> No
         seen.append(ctx.attempt)
         if len(seen) < 5:
             if len(seen) > 1:  # its start is written
-                function.table.faults.raise_on("put", ServiceUnavailable("busy"), times=10**6)
+                deployed.table.faults.raise_on("put", ServiceUnavailable("busy"), times=10**6)
             raise ConnectionError("down")
 
-    with function_of(send) as function:
-        submitted(function, "a")
-        while function.messages():
-            function.invoke()
-            function.table.faults.clear()
-            function.clock.advance(301)
-        assert function.messages(QUARANTINE) == []
-        assert function.heard(JobCrashed) == 0
+    with function_of(send) as deployed:
+        submitted(deployed, "a")
+        while deployed.messages():
+            deployed.invoke()
+            deployed.table.faults.clear()
+            deployed.clock.advance(301)
+        assert deployed.messages(QUARANTINE) == []
+        assert deployed.heard(JobCrashed) == 0
     assert seen == [1, 2, 3, 4, 5]

@@ -86,7 +86,8 @@ async def test_a_finished_job_that_is_delivered_again_has_not_crashed(
     async with rig.working():
         await rig.happens(_ENDS, undeletes + 1)
     assert rig.remaining() == 0
-    assert rig.heard(JobQuarantined) == rig.heard(JobDeadLettered) == []
+    assert not rig.heard(JobQuarantined)
+    assert not rig.heard(JobDeadLettered)
     # A worker that is gone may have died of a first delivery that left no trace.
     left_none = first == 1 and not once and (level == "failures" or not keep_s)
     assert len(rig.heard(JobCrashed)) <= (is_killed and left_none)
@@ -107,7 +108,8 @@ async def test_a_claimed_job_that_was_done_before_its_worker_died_is_not_quarant
     async with rig.working():
         await rig.happens(_ENDS, 3)
     assert rig.remaining() == 0
-    assert rig.heard(JobCrashed) == rig.heard(JobQuarantined) == []
+    assert not rig.heard(JobCrashed)
+    assert not rig.heard(JobQuarantined)
 
 
 async def test_a_worker_knows_how_a_delivery_ended_before_the_table_does() -> None:
