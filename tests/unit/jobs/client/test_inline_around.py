@@ -12,16 +12,17 @@ import pytest
 from headgate import App, Retry
 from headgate.errors import InlineFailed, JobTimeout
 from headgate.jobs.definitions.job_type import JobType
+from tests.support.clients import Kind
 from tests.support.spool_bench import EMAIL, Email
-from tests.unit.jobs.client.test_inline import Make, Rig, both, make_async
+from tests.unit.jobs.client.test_inline import Rig
 from tests.unit.workers.running.test_around import Session, Told
 
 
 class Surrounded(Rig):
     """A rig whose app has a session for each attempt, and an around that swallows what it can."""
 
-    def __init__(self, timeout_s: float | None = None) -> None:
-        super().__init__()
+    def __init__(self, kind: Kind, timeout_s: float | None = None) -> None:
+        super().__init__(kind)
         self.log, self.began = Told(), asyncio.Event()
         self.app = App("shop", stage="test")
         self.log.scope(self.app)
@@ -46,18 +47,17 @@ class Surrounded(Rig):
         self.job: JobType[Email, Any] = send_email
 
 
-@both
-async def test_an_around_sees_the_timeout_of_a_job_that_runs_in_place(make: Make) -> None:
-    rig = Surrounded(0.01)
+async def test_an_around_sees_the_timeout_of_a_job_that_runs_in_place(kind: Kind) -> None:
+    rig = Surrounded(kind, 0.01)
     with pytest.raises(InlineFailed) as raised:
-        await make(rig).submit(rig.job, EMAIL)
+        await rig.client().submit(rig.job, EMAIL)
     assert str(raised.value.__cause__) == "translated"
     assert rig.log == ["pool", "open", "close JobTimeout", "around JobTimeout"]
 
 
 async def test_a_cancelled_submission_leaves_what_is_around_the_job_that_runs_for_it() -> None:
-    rig = Surrounded()
-    submitting = asyncio.create_task(make_async(rig).submit(rig.job, EMAIL))
+    rig = Surrounded("AsyncClient")
+    submitting = asyncio.create_task(rig.client().submit(rig.job, EMAIL))
     await rig.began.wait()
     submitting.cancel()
     with pytest.raises(asyncio.CancelledError):
