@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headgate.jobs.client.handle import AsyncJobHandle as AsyncJobHandle
     from headgate.jobs.client.handle import JobHandle as JobHandle
     from headgate.jobs.client.spool.policy import Spool as Spool
-    from headgate.jobs.core.context import JobContext as JobContext
-    from headgate.jobs.core.context import Tenant as Tenant
     from headgate.jobs.core.event_log import log_event as log_event
     from headgate.jobs.core.events import Event as Event
     from headgate.jobs.core.events import Events as Events
@@ -27,11 +25,13 @@ if TYPE_CHECKING:
     from headgate.jobs.core.limits import RateLimit as RateLimit
     from headgate.jobs.core.limits import RetryBudget as RetryBudget
     from headgate.jobs.core.retention import Keep as Keep
+    from headgate.jobs.core.tenant import Tenant as Tenant
     from headgate.jobs.core.topology import Lane as Lane
     from headgate.jobs.core.topology import Priority as Priority
     from headgate.jobs.definitions.app import App as App
     from headgate.jobs.definitions.app_path import load_app as load_app
     from headgate.jobs.definitions.handled_job import HandledJob as HandledJob
+    from headgate.jobs.definitions.handlers.context import JobContext as JobContext
     from headgate.jobs.definitions.job_type import JobType as JobType
     from headgate.jobs.definitions.job_type import NewJob as NewJob
     from headgate.jobs.definitions.options.job_options import JobOptions as JobOptions
@@ -114,7 +114,7 @@ _HOMES = {
     "Events": "core.events",
     "HandledJob": "definitions.handled_job",
     "HeadgateError": "errors",
-    "JobContext": "core.context",
+    "JobContext": "definitions.handlers.context",
     "JobHandle": "client.handle",
     "JobOptions": "definitions.options.job_options",
     "JobState": "records.state",
@@ -134,7 +134,7 @@ _HOMES = {
     "ScheduleInfo": "schedules.registry",
     "Spool": "client.spool.policy",
     "SubmitOptions": "definitions.options.submit_options",
-    "Tenant": "core.context",
+    "Tenant": "core.tenant",
     "Unique": "definitions.options.uniqueness",
     "UnreadableSchedule": "schedules.registry",
     "cron": "definitions.schedules.schedule",

@@ -13,11 +13,11 @@ from typing import Any
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
-from headgate.jobs.core.context import JobContext
 from headgate.jobs.core.ports import AsyncTable, AsyncTransport, OutgoingMessage
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
+from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.execution.calling.call import Means, OpenSpan
 from headgate.jobs.execution.calling.claimed_call import needs_claims

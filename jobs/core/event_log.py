@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 from dataclasses import fields
-from typing import Any
+from typing import Any, Protocol
 
-from headgate.jobs.core.context import current_job
 from headgate.jobs.core.events import (
     BreakerClosed,
     BreakerOpened,
@@ -56,6 +56,23 @@ from headgate.jobs.core.events import (
 from headgate.jobs.values.texts import LONGEST, legible
 
 _log = logging.getLogger("headgate.worker")
+
+
+class RunningJob(Protocol):
+    """The job that is running, as its log lines name it: a `JobContext`."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def attempt(self) -> int: ...
+
+
+current_job: ContextVar[RunningJob | None] = ContextVar("headgate_job", default=None)
+"""The job running in this context, so that its log lines can name it."""
 
 LEVELS: dict[type[Event], int] = {
     JobSubmitted: logging.DEBUG,

@@ -30,10 +30,10 @@ from pydantic import (
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import PydanticSerializationError, to_json
 
-from headgate.jobs.core.context import JobContext
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.retention import check_keep, check_level
 from headgate.jobs.core.topology import MAX_VISIBILITY, Priority
+from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.handlers.hooks import Hooks
 from headgate.jobs.definitions.options.job_options import Isolation, JobOptions, check_options

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.errors import MessageSchemaNewer, MessageUnreadable
 from headgate.jobs.values.yielding import read

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.ports import Item
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.records.items import Mark
 from headgate.jobs.records.state import (

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME, Priority
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType

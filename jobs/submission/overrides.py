@@ -9,7 +9,7 @@ import math
 from datetime import datetime, timedelta
 from typing import Any
 
-from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, QueueSpec, Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType

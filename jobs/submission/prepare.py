@@ -7,15 +7,15 @@ sent.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Generator, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
-from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.events import JobDeduplicated, JobSubmitted
 from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
@@ -37,33 +37,6 @@ from headgate.jobs.submission.overrides import (
 )
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRef(Generic[R]):
-    """A submitted job's id and type; `Client.handle` makes a handle of the id. ``R`` is the type
-    that its handler returns."""
-
-    id: str
-    type: str
-    is_duplicate: bool = False
-    """True if an earlier call submitted the same job; ``id`` is then that job's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingJob(JobRef[R]):
-    """A job on its way to SQS, whose id is known at once; awaiting it waits until SQS has the job.
-
-    Awaiting it raises `TransportError` or `PartlySubmitted` if SQS didn't take the job.
-    """
-
-    taken: Awaitable[object] = field(repr=False, compare=False)
-
-    def __await__(self) -> Generator[Any, Any, JobRef[R]]:
-        sent = yield from self.taken.__await__()
-        if isinstance(sent, Submission) and sent.duplicate_of is not None:
-            return replace(self, id=sent.id, is_duplicate=True)
-        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

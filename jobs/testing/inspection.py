@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.messages.envelope import Envelope

@@ -75,12 +75,8 @@ HEAVY = {
 
 
 UPWARD_FOR_TYPES = {
-    # A handler submits as a client does, by the same types, and takes a context itself.
-    "jobs.core.context": {
-        "jobs.definitions.job_type",
-        "jobs.definitions.options.submit_options",
-        "jobs.submission.prepare",
-    },
+    # A job type's handler takes a context, whose `submit` takes a job type.
+    "jobs.definitions.handlers.context": {"jobs.definitions.job_type"},
 }
 """Upward imports for type checkers, each with its reason."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from headgate import App
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded

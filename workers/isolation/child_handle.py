@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, Stopped
 from headgate.jobs.execution.delivery import LARGE, Job
 from headgate.jobs.retry.signals import RetryLater

@@ -19,10 +19,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.context import JobContext, request_stop
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
+from headgate.jobs.definitions.handlers.context import JobContext, request_stop
 from headgate.jobs.definitions.handlers.injection import Shared
+from headgate.jobs.definitions.handlers.pending_job import PendingJob
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
@@ -30,7 +31,7 @@ from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
-from headgate.jobs.submission.prepare import Origin, PendingJob, prepare
+from headgate.jobs.submission.prepare import Origin, prepare
 from headgate.jobs.values.texts import legible, text_of, type_of
 from headgate.workers import logs
 from headgate.workers.isolation import protocol
@@ -106,7 +107,7 @@ class _Resources:
 
 
 class _Host:
-    """A job's `jobs.core.context.Host` in a child process. Thread-safe."""
+    """A job's `jobs.definitions.handlers.context.Host` in a child process. Thread-safe."""
 
     def __init__(
         self, app: App, envelope: Envelope, channel: Channel, loop: asyncio.AbstractEventLoop

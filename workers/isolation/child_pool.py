@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.retry.signals import RetryLater

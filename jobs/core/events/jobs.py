@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.events.root import Event
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
 
 

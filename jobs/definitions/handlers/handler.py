@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
-from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.handlers.injection import (
     NOTHING,
     Shared,

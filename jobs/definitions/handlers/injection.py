@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.errors import ConfigurationError
 
 Shared = Mapping[Any, Any]

@@ -31,7 +31,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from headgate.jobs.core.context import JobContext
+from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.handlers.injection import (
     NOTHING,

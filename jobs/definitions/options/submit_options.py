@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypedDict
 
-from headgate.jobs.core.context import Tenant
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority, PriorityName
 from headgate.jobs.definitions.options.uniqueness import Unique
 from headgate.jobs.values.durations import Duration

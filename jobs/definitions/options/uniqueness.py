@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from headgate.jobs.core.context import Tenant
 from headgate.jobs.core.ports import Item
+from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid
 from headgate.jobs.messages.envelope import UniqueBy, UniqueMode
 from headgate.jobs.values.durations import Duration, duration

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.context import JobContext, current_job, request_stop
+from headgate.jobs.core.event_log import current_job
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import AsyncObjectStore
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.handlers.context import JobContext, request_stop
 from headgate.jobs.definitions.handlers.injection import Shared
 from headgate.jobs.definitions.handlers.resources import NO_LAYERS, Layers, OpenResources
 from headgate.jobs.errors import ChildDied, JobTimeout, Stopped

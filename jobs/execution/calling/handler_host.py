@@ -11,13 +11,14 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.handlers.pending_job import PendingJob
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.messages.envelope import new_job_id
-from headgate.jobs.submission.prepare import Origin, PendingJob, Submission, prepare
+from headgate.jobs.submission.prepare import Origin, Submission, prepare
 
 R = TypeVar("R")
 
@@ -26,7 +27,7 @@ Send = Callable[[Submission], asyncio.Future[Any]]
 
 
 class Desk:
-    """A job's `jobs.core.context.Host` in the process that received it.
+    """A job's `jobs.definitions.handlers.context.Host` in the process that received it.
 
     Made in the event loop; handlers may call it there or in a thread.
     """

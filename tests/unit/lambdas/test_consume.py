@@ -31,7 +31,7 @@ from headgate import (
     Retry,
     RetryLater,
 )
-from headgate.jobs.core.context import current_job
+from headgate.jobs.core.event_log import current_job
 from headgate.jobs.core.events import (
     ClaimFailed,
     Event,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict  # pydantic uses typing's only from Python 3.12 on
 
 from headgate import App, JobContext, JobType, Priority, cron
-from headgate.jobs.core.context import Host
+from headgate.jobs.definitions.handlers.context import Host
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT
 from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.errors import (

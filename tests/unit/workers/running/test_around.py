@@ -22,8 +22,8 @@ from headgate.events import (
     JobFailed,
     JobInterrupted,
 )
-from headgate.jobs.core.context import request_stop
 from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.definitions.handlers.context import request_stop
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.execution.calling.surroundings import CLOSING_S
 from headgate.testing import Done, Failed, Harness

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Generator, Mapping, MutableMapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
-from pydantic import Field
-
+from headgate.jobs.core.tenant import Tenant
+from headgate.jobs.definitions.handlers.pending_job import PendingJob
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import Stopped
 
-if TYPE_CHECKING:  # upward: `JobContext.submit` has the types of a client's `submit`
+if TYPE_CHECKING:  # a job type's handler takes a context, whose `submit` takes a job type
     from headgate.jobs.definitions.job_type import Given, JobType, NewJob
-    from headgate.jobs.definitions.options.submit_options import SubmitOptions
-    from headgate.jobs.submission.prepare import PendingJob
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
-    """Whose job it is: SQS's fair queues keep one organisation's flood from delaying others."""
-
-    org: Annotated[str, Field(min_length=1, max_length=128)]
-    """Limited to the length of SQS's MessageGroupId."""
-    workspace: str | None = None
 
 
 class Host(Protocol):
@@ -169,7 +158,3 @@ class JobContext:
 def request_stop(ctx: JobContext) -> None:
     """Set a context's `cancelled`, which asks its handler to end early."""
     ctx._stop.raised = True  # noqa: SLF001 - not among what handlers call
-
-
-current_job: ContextVar[JobContext | None] = ContextVar("headgate_job", default=None)
-"""The job running in this context, so that its log lines can name it."""
