@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.jobs.deployment.cdk_context import STAGES
+from headgate.jobs.deployment.cdk_context import STAGES, read_deployment
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 
@@ -79,7 +79,7 @@ def read_stage(name: str | None, context: Mapping[str, Any]) -> Stage:
     Raises:
         ConfigurationError: it isn't declared, or one of its fields is unknown or out of range.
     """
-    deployment = Deployment.of_context(context, name)
+    deployment = read_deployment(context, name)
     if STAGES not in context:
         return Stage(deployment=deployment)
     place = {key: context[STAGES][name].get(key) for key in ("account", "region")}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headgate.jobs.deployment.cdk_context import STAGE
+from headgate.jobs.deployment.cdk_context import STAGE, read_deployment
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 
@@ -30,7 +30,7 @@ def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment
     if path is None and not FILE.exists():
         return Deployment()
     context = _context(path or FILE)
-    return Deployment.of_context(context, stage or context.get(STAGE))
+    return read_deployment(context, stage or context.get(STAGE))
 
 
 def _context(path: Path) -> Mapping[str, Any]:

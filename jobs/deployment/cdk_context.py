@@ -1,4 +1,4 @@
-"""Headgate's keys in CDK's context: the app, its deployment, and the overrides of each stage.
+"""The reading of Headgate's keys in CDK's context: the deployment of all stages, and of each.
 
 ``cdk.json`` may say::
 
@@ -12,8 +12,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 
 COMMON = "headgate:deployment"
@@ -29,20 +36,37 @@ _PREFIX = "headgate:"
 _KEYS = (f"{_PREFIX}app", STAGE, COMMON, STAGES)
 _PLACE = ("account", "region")
 
+_PARTS = {"workers": WorkerGroup, "consumers": ConsumerGroup, "alarms": Thresholds}
+"""Classes of a deployment's fields that are not plain values."""
+
+_SAID = {
+    "tuple_type": "must be a list",
+    "dataclass_type": "must be an object",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "time_delta_type": "must be a number of seconds, 0 or more",
+}
+"""Messages for pydantic's types of errors, in the terms of JSON."""
+
 
 def is_ours(key: str) -> bool:
     """Return True for a key of CDK's context that is Headgate's, or was meant to be."""
     return key.startswith(_PREFIX)
 
 
-def layers(context: Mapping[str, Any], stage: str | None) -> tuple[Mapping[str, Any], ...]:
-    """Return the deployment's fields in JSON: those of all stages, and those of this one.
+def read_deployment(context: Mapping[str, Any], stage: str | None) -> Deployment:
+    """Return a stage's deployment: what all stages share, and what this one adds or replaces.
 
-    The stage's place on AWS, its account and region, is left out.
+    The stage's place on AWS, its account and region, is no part of it.
+
+    Args:
+        context: CDK's context, or Headgate's part of it.
+        stage: the stage's name; None: the app has no stages.
 
     Raises:
-        ConfigurationError: a key of Headgate's is unknown or not an object, or stages are declared
-            and this is not one of them.
+        ConfigurationError: as `parse_deployment`; or a key of Headgate's is unknown or not an
+            object, or stages are declared and this is not one of them.
     """
     for key in context:
         if is_ours(key) and key not in _KEYS:
@@ -51,7 +75,22 @@ def layers(context: Mapping[str, Any], stage: str | None) -> tuple[Mapping[str, 
             )
     common = _layer(COMMON, context.get(COMMON, {}))
     own = _of_stage(context, stage)
-    return common, {key: own[key] for key in own if key not in _PLACE}
+    return parse_deployment(common, {key: own[key] for key in own if key not in _PLACE})
+
+
+def parse_deployment(*layers: Mapping[str, Any]) -> Deployment:
+    """Parse a deployment's fields in JSON; later layers replace whole fields of earlier ones.
+
+    Raises:
+        ConfigurationError: a field is unknown, of another type, or out of range; it says which.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged |= layer
+    try:
+        return _adapter().validate_python(merged)
+    except ValidationError as error:
+        raise ConfigurationError(_first_of(error)) from error
 
 
 def _of_stage(context: Mapping[str, Any], stage: str | None) -> Mapping[str, Any]:
@@ -75,3 +114,22 @@ def _layer(name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{name} in CDK's context must be an object, got {value!r}")
     return value
+
+
+def _first_of(error: ValidationError) -> str:
+    """Describe the first error in the terms of JSON rather than Python's."""
+    first = error.errors(include_url=False)[0]
+    kind, where = first["type"], ".".join(map(str, first["loc"]))
+    if kind == "unexpected_keyword_argument":
+        part = str(first["loc"][0]) if len(first["loc"]) > 1 else ""
+        known = [each.name for each in fields(_PARTS.get(part, Deployment))]
+        said = did_you_mean(str(first["loc"][-1]), known)
+        return f"the deployment's {where}: there is no such field: {said}"
+    said = _SAID.get(kind, first["msg"].lower())
+    return f"the deployment's {where}: {said}, got {first['input']!r}"
+
+
+@cache
+def _adapter() -> TypeAdapter[Deployment]:
+    """Build the adapter on first use: a command that reads no deployment starts without it."""
+    return TypeAdapter(Deployment)

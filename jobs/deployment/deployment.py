@@ -7,17 +7,14 @@ for each: see `jobs.deployment.cdk_context`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from functools import cache
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict
 
-from headgate.jobs.deployment import cdk_context
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.thresholds import Thresholds
-from headgate.jobs.errors import ConfigurationError, did_you_mean
+from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
 
 ZONES = 2
@@ -33,16 +30,6 @@ https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html""
 
 DELAY_ENDPOINT = "scheduler"
 """One more paid endpoint, for an app with `long_delays`."""
-
-_SAID = {
-    "tuple_type": "must be a list",
-    "dataclass_type": "must be an object",
-    "int_parsing": "must be a whole number",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "time_delta_type": "must be a number of seconds, 0 or more",
-}
-"""Messages for pydantic's types of errors, in the terms of JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,51 +107,3 @@ class Deployment:
         if not self.workers or self.network == "public":
             return ()
         return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
-
-    @classmethod
-    def of_context(cls, context: Mapping[str, Any], stage: str | None) -> Deployment:
-        """Return a stage's deployment from CDK's context, which excludes its place on AWS.
-
-        Raises:
-            ConfigurationError: as `parse`; or a key of Headgate's is unknown, or stages are
-                declared and this is not one of them.
-        """
-        return cls.parse(*cdk_context.layers(context, stage))
-
-    @classmethod
-    def parse(cls, *layers: Mapping[str, Any]) -> Deployment:
-        """Parse layers of JSON, as in ``cdk.json``; later layers replace whole fields of earlier.
-
-        Raises:
-            ConfigurationError: a field is unknown, of another type, or out of range; it says which.
-        """
-        merged: dict[str, Any] = {}
-        for layer in layers:
-            merged |= layer
-        try:
-            return _adapter().validate_python(merged)
-        except ValidationError as error:
-            raise ConfigurationError(_first_of(error)) from error
-
-
-_PARTS = {"workers": WorkerGroup, "consumers": ConsumerGroup, "alarms": Thresholds}
-"""Classes of a deployment's fields that are not plain values."""
-
-
-def _first_of(error: ValidationError) -> str:
-    """Describe the first error in the terms of JSON rather than Python's."""
-    first = error.errors(include_url=False)[0]
-    kind, where = first["type"], ".".join(map(str, first["loc"]))
-    if kind == "unexpected_keyword_argument":
-        part = str(first["loc"][0]) if len(first["loc"]) > 1 else ""
-        known = [each.name for each in fields(_PARTS.get(part, Deployment))]
-        said = did_you_mean(str(first["loc"][-1]), known)
-        return f"the deployment's {where}: there is no such field: {said}"
-    said = _SAID.get(kind, first["msg"].lower())
-    return f"the deployment's {where}: {said}, got {first['input']!r}"
-
-
-@cache
-def _adapter() -> TypeAdapter[Deployment]:
-    """Build the adapter on first use: a command that reads no deployment starts without it."""
-    return TypeAdapter(Deployment)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import App
+from headgate.jobs.deployment.cdk_context import parse_deployment
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
@@ -66,6 +67,6 @@ def test_a_budget_of_nothing_is_none(app: App) -> None:
 
 def test_costs_are_the_account_s_or_the_app_s() -> None:
     with pytest.raises(ConfigurationError, match="budget_of"):
-        Deployment.parse({"budget_of": "stage"})
-    assert Deployment.parse({"budget_of": "app"}).budget_of == "app"
-    assert Deployment.parse({"alarms": {"depth": 9}}).alarms == Thresholds(depth=9)
+        parse_deployment({"budget_of": "stage"})
+    assert parse_deployment({"budget_of": "app"}).budget_of == "app"
+    assert parse_deployment({"alarms": {"depth": 9}}).alarms == Thresholds(depth=9)

@@ -15,6 +15,7 @@ from aws_cdk import aws_ecs as ecs
 from headgate import App, Priority
 from headgate.infra.job_system import JobSystem
 from headgate.infra.monitoring.dashboard import WIDTH
+from headgate.jobs.deployment.cdk_context import parse_deployment
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.metric_names import (
@@ -272,4 +273,4 @@ def test_a_stage_without_alarms_has_a_dashboard_without_holes(app: App) -> None:
     assert not resources(template, "AWS::CloudWatch::Alarm")
     assert "alarm" not in {each["type"] for each in shown}
     test_no_two_widgets_overlap_and_none_leaves_a_hole(shown)
-    assert Deployment.parse({"alarms": None}, {"workers": []}) == deployment
+    assert parse_deployment({"alarms": None}, {"workers": []}) == deployment

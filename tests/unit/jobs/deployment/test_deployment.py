@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Priority
+from headgate.jobs.deployment.cdk_context import parse_deployment
 from headgate.jobs.deployment.deployment import INTERFACE_ENDPOINTS, Deployment
 from headgate.jobs.deployment.groups import (
     FARGATE_MEMORY_MB,
@@ -17,23 +18,6 @@ from headgate.jobs.deployment.groups import (
 )
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
 from headgate.workers.configuration import WorkerSettings
-
-
-def test_a_later_layers_fields_replace_an_earliers() -> None:
-    common = {"alerts_to": ["oncall@example.com"], "budget_usd": 10}
-    prod = {"budget_usd": 500, "workers": [{"name": "low", "priorities": ["low"], "min_tasks": 0}]}
-
-    deployment = Deployment.parse(common, prod)
-
-    assert deployment.alerts_to == ("oncall@example.com",)
-    assert deployment.budget_usd == 500
-    [group] = deployment.workers
-    assert (group.name, group.priorities, group.min_tasks) == ("low", (Priority.LOW,), 0)
-
-
-def test_durations_are_written_in_seconds() -> None:
-    [group] = Deployment.parse({"workers": [{"stop_timeout": 60}]}).workers
-    assert group.stop_timeout == timedelta(seconds=60)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +87,7 @@ def test_durations_are_written_in_seconds() -> None:
 )
 def test_what_aws_would_refuse_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        Deployment.parse(fields)
+        parse_deployment(fields)
 
 
 @pytest.mark.parametrize(("cpu", "memories"), FARGATE_MEMORY_MB.items())
