@@ -122,6 +122,11 @@ def test_no_body_class_or_file_of_this_tree_is_larger_than_its_bound() -> None:
     assert beyond(sources.files, 400) == []
 
 
+def test_no_folder_of_this_tree_holds_more_than_14_modules() -> None:
+    full = {folder: count for folder, count in largest_folders(ROOT).values() if count > 14}
+    assert full == {}, "give those that serve one purpose a folder of their own"
+
+
 def test_the_command_measures_this_tree() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.architecture.measure"],
