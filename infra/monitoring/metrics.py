@@ -42,12 +42,12 @@ def in_flight(queue: str, statistic: str = "Maximum") -> Series:
     return _of_queue(queue, "ApproximateNumberOfMessagesNotVisible", statistic)
 
 
-def oldest_age(queue: str, statistic: str = "Maximum") -> Series:
+def oldest_age(queue: str) -> Series:
     """Return the age of the oldest message in seconds, waiting or in flight.
 
     SQS leaves out messages received three times or more.
     """
-    return _of_queue(queue, "ApproximateAgeOfOldestMessage", statistic)
+    return _of_queue(queue, "ApproximateAgeOfOldestMessage", "Maximum")
 
 
 def sent(queue: str) -> Series:

@@ -101,21 +101,6 @@ async def create_bucket(
             await _create_bucket(s3, name, topology)
 
 
-async def delete_table(
-    name: str, *, endpoint_url: str | None = None, region: str | None = None
-) -> None:
-    """Delete a table with all of its items, and wait until it is gone. Idempotent.
-
-    Raises:
-        ConfigurationError: aiobotocore is not installed.
-        TransportError: AWS could not be asked, or refused, or the table was there after a minute.
-    """
-    connection = Connection(endpoint_url=endpoint_url, region=region)
-    async with async_aws_client("dynamodb", connection) as dynamodb:
-        with naming("dynamodb:DeleteTable", name):
-            await _delete_table(dynamodb, name)
-
-
 async def _create_pair(
     sqs: SQSClient, topology: Topology, queue: QueueDescription, dead_letters: QueueDescription
 ) -> None:
@@ -179,13 +164,6 @@ async def _create_table(dynamodb: DynamoDBClient, name: str) -> None:
             TableName=name,
             TimeToLiveSpecification={"Enabled": True, "AttributeName": EXPIRY},
         )
-
-
-async def _delete_table(dynamodb: DynamoDBClient, name: str) -> None:
-    with suppress(dynamodb.exceptions.ResourceNotFoundException):  # it is gone
-        await dynamodb.delete_table(TableName=name)
-    waiter = dynamodb.get_waiter("table_not_exists")
-    await waiter.wait(TableName=name, WaiterConfig={"Delay": _POLL_S, "MaxAttempts": _POLLS})
 
 
 async def _create_bucket(s3: Any, name: str, topology: Topology) -> None:

@@ -19,14 +19,11 @@ class SnsPublisher:
         topic: the topic's ARN.
         endpoint_url: None for the one in ``AWS_ENDPOINT_URL_SNS``, ``AWS_ENDPOINT_URL`` or the
             profile, else AWS's own.
-        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
     """
 
-    def __init__(
-        self, topic: str, *, endpoint_url: str | None = None, region: str | None = None
-    ) -> None:
+    def __init__(self, topic: str, *, endpoint_url: str | None = None) -> None:
         self._topic = topic
-        self._connection = Connection(endpoint_url=endpoint_url, region=region, pool=1)
+        self._connection = Connection(endpoint_url=endpoint_url, pool=1)
         self._opening = threading.Lock()
         self._client: Any = None  # boto3 makes its classes when it runs
 

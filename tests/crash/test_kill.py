@@ -25,7 +25,7 @@ async def test_kill_9_in_mid_drain_loses_nothing_and_repeats_only_what_was_not_s
 
     await stage.worker("short", "--concurrency", str(CONCURRENCY))
     await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-    await stage.becomes("short")
+    await stage.empties("short")
     starts = stage.journal.count("start")
     repeated = {job for job, times in starts.items() if times > 1}
     assert set(starts.values()) <= {1, 2}
@@ -44,7 +44,7 @@ async def test_a_job_that_kills_its_worker_takes_no_other_job_with_it(stage: Sta
     second = await stage.worker("brief")
     await stage.journal.until(lambda: stage.journal.count("done").keys() == {killer, *ids})
     assert stage.journal.count("start")[killer] == 2
-    await stage.becomes("brief")
+    await stage.empties("brief")
     assert second.alive
 
 
@@ -63,7 +63,7 @@ async def test_a_worker_that_was_frozen_notices_that_others_have_its_jobs(stage:
         lambda: stage.journal.count("cancelled", pid=first.pid).keys() == set(ids)
     )
     stage.open_gate()
-    await stage.becomes("brief")
+    await stage.empties("brief")
     assert stage.journal.count("done", pid=first.pid).keys() == set()
     assert stage.journal.count("done", pid=second.pid) == dict.fromkeys(ids, 1)
     assert await stage.dead("brief") == 0
@@ -85,7 +85,7 @@ async def test_a_job_that_ends_in_a_worker_just_thawed_does_not_settle_what_anot
     await stage.journal.until(lambda: not _events(stage, first).isdisjoint({"done", "cancelled"}))
     second.send(signal.SIGCONT)
     await stage.journal.until(lambda: stage.journal.count("done", pid=second.pid)[job] == 1)
-    await stage.becomes("brief")
+    await stage.empties("brief")
     assert await stage.dead("brief") == 0
 
 
@@ -97,5 +97,5 @@ async def test_a_job_of_three_visibility_timeouts_runs_once(stage: Stage) -> Non
     [job] = await stage.submit("brief-slow", seconds=6)
     await stage.worker("brief")
     await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
-    await stage.becomes("brief")
+    await stage.empties("brief")
     assert stage.journal.count("start") == {job: 1}

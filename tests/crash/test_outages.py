@@ -39,7 +39,7 @@ async def test_an_outage_in_mid_drain_loses_nothing_and_ends_no_worker(
         await worker.logged("poll.failed", times=2)
         proxy.heal()
         await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-        await stage.becomes("brief")
+        await stage.empties("brief")
         assert worker.alive
     assert await stage.dead("brief") == 0
     assert SECRET not in worker.log
@@ -54,7 +54,7 @@ async def test_answers_that_come_after_thirty_seconds_lose_nothing(stage: Stage)
         proxy.inject(Delay(seconds=30), times=12)
         await proxy.until(lambda: sum(proxy.faults.values()) >= 12)
         await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-        await stage.becomes("brief")
+        await stage.empties("brief")
         assert worker.alive
     assert await stage.dead("brief") == 0
     assert "Traceback" not in worker.log
@@ -76,7 +76,7 @@ async def test_a_service_that_hangs_for_longer_than_the_visibility_loses_nothing
             finally:
                 os.kill(aws.pid, signal.SIGCONT)
             await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-            await stage.becomes("brief")
+            await stage.empties("brief")
             assert worker.alive
             assert await stage.dead("brief") == 0
             assert SECRET not in worker.log

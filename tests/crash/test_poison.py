@@ -25,7 +25,7 @@ async def test_a_job_that_always_kills_its_worker_is_quarantined_while_its_neigh
     await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
     await stage.journal.until(lambda: stage.journal.count("start")[poison] == 3)
     await worker.logged("job.quarantined")  # once its last worker has been silent for long enough
-    await stage.becomes("brief")
+    await stage.empties("brief")
     deaths = stage.journal.count("start")[poison]
     assert deaths == 3
     assert await stage.quarantined() == 1

@@ -29,7 +29,7 @@ async def test_sigterm_in_mid_drain_loses_nothing_repeats_nothing_and_hides_noth
     assert await stage.depth("steady") == left
 
     await stage.worker("steady")
-    await stage.becomes("steady")
+    await stage.empties("steady")
     assert stage.journal.count("done") == dict.fromkeys(ids, 1)
     assert stage.journal.count("start") == dict.fromkeys(ids, 1)
 

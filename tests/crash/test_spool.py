@@ -36,7 +36,7 @@ async def test_jobs_submitted_while_nobody_listens_outlive_their_submitters_deat
         later = await restarted.submit("steady-quick", 1)
         await stage.journal.until(lambda: stage.journal.count("done").keys() == {*ids, *later})
         assert await restarted.end() == 0
-    await stage.becomes("steady")
+    await stage.empties("steady")
     assert stage.journal.count("start") == dict.fromkeys([*ids, *later], 1)
 
 
@@ -57,7 +57,7 @@ async def test_a_submitter_that_is_not_killed_sends_by_itself_when_the_service_i
             proxy.heal()
             await stage.worker("steady")
             await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-            await stage.becomes("steady")
+            await stage.empties("steady")
     assert stage.journal.count("start") == dict.fromkeys(ids, 1)
 
 
@@ -72,7 +72,7 @@ async def test_two_processes_that_drain_one_file_at_once_send_every_job_once(
     async with Submitter(spool, env, lease_s=120), Submitter(spool, env, lease_s=120):
         await stage.worker("steady")
         await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-        await stage.becomes("steady")
+        await stage.empties("steady")
     assert stage.journal.count("start") == dict.fromkeys(ids, 1)
 
 
@@ -101,7 +101,7 @@ async def test_drainers_that_are_killed_again_and_again_lose_nothing(
         async with Submitter(spool, env, lease_s=120):
             await stage.worker("steady")
             await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-            await stage.becomes("steady")
+            await stage.empties("steady")
     # Each time, at most the requests whose answers died with their drainer were made again.
     assert stage.journal.count("start").total() <= len(ids) + in_doubt
 
@@ -123,5 +123,5 @@ async def test_what_a_killed_drainer_held_is_sent_by_another_in_seconds(
                 await drainer.kill()
                 await stage.worker("steady")
                 await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-    await stage.becomes("steady")
+    await stage.empties("steady")
     assert stage.journal.count("start") == dict.fromkeys(ids, 1)

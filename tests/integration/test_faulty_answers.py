@@ -41,7 +41,7 @@ async def test_sends_deletes_and_retries_that_fail_at_first_lose_and_repeat_noth
         worker = await stage.worker("steady", endpoint_url=proxy.endpoint_url)
         await worker.logged("job.dead_lettered", times=2)
         await stage.journal.until(lambda: stage.journal.count("done").keys() == {*quick, *flaky})
-        await stage.becomes("steady")
+        await stage.empties("steady")
         assert proxy.faults == {action: 4 if action == BATCHES[0] else 2 for action in BATCHES}
     starts = dict.fromkeys(quick, 1) | dict.fromkeys([*flaky, *failing], 2)
     assert stage.journal.count("start") == starts
@@ -57,7 +57,7 @@ async def test_answers_that_get_lost_lose_no_job(stage: Stage) -> None:
         flaky = await _submit(stage, proxy, "steady-flaky", 15)
         worker = await stage.worker("steady", endpoint_url=proxy.endpoint_url)
         await stage.journal.until(lambda: stage.journal.count("done").keys() == {*quick, *flaky})
-        await stage.becomes("steady")
+        await stage.empties("steady")
         assert proxy.faults == dict.fromkeys(BATCHES, 2)
         assert worker.alive
     assert await stage.dead("steady") == 0

@@ -77,7 +77,7 @@ async def test_a_job_that_is_cancelled_while_a_worker_process_runs_it_ends(stage
         assert cancelled.code == 0, cancelled.err
         async with asyncio.timeout(GENEROUS_S):
             assert await client.handle(job_id).wait() == "cancelled"
-    await stage.becomes("steady")
+    await stage.empties("steady")
     assert stage.journal.count("done")[job_id] == 0
     assert stage.journal.count("start")[job_id] == 1
 

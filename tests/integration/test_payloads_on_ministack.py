@@ -45,7 +45,7 @@ async def test_a_large_payload_goes_through_s3_to_a_worker_process(
     worker = await stage.worker("steady")
     await stage.journal.until(lambda: stage.journal.count("done")[job_id] == 1)
     await worker.logged("job.completed")
-    await stage.becomes("steady")
+    await stage.empties("steady")
 
 
 # --- failures of S3 ------------------------------------------------------------------------------

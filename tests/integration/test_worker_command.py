@@ -23,7 +23,7 @@ async def test_a_job_submitted_by_the_command_is_run_by_a_worker(stage: Stage) -
     job = submitted.out.strip()
     await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
     await worker.logged("job.completed")
-    await stage.becomes("steady")
+    await stage.empties("steady")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_a_worker_names_a_queue_that_is_missing_and_works_once_it_exists(
     await stage.provision()
     [job] = await stage.submit("steady-quick")
     await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
-    await stage.becomes("steady")
+    await stage.empties("steady")
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

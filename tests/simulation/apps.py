@@ -13,7 +13,7 @@ from headgate import App, Backoff, Discard, DoNotRetry, JobContext, Retry, Retry
 from headgate.jobs.core.events import Event
 from headgate.jobs.core.limits import Breaker, Concurrency, LimitOptions, RateLimit, RetryBudget
 from headgate.jobs.core.retention import Keep
-from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority
+from headgate.jobs.core.topology import DEFAULT_LANES, Lane
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.definitions.schedules.schedule import Schedule
@@ -319,5 +319,3 @@ _HOOKS: dict[str, Callable[[Any], Awaitable[None] | None]] = {
     "raises": _raises,
     "cancels": _cancels,
 }
-
-ALL_PRIORITIES = tuple(Priority)

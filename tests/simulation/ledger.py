@@ -68,7 +68,6 @@ class Message:
     gone_at: float | None = None
     gone_how: str = ""
     """``deleted``, ``expired`` or ``redriven``."""
-    gone_by: Actor | None = None
     confirmed: bool = False
     """For a dead letter: True once its sender has SQS's confirmation."""
 

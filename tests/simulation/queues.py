@@ -95,7 +95,7 @@ class Watch:
 
     def left(self, queue: str, message: StoredIn, how: str) -> None:
         entry, actor = self.ledger.messages[f"{queue}/{message.id}"], current_actor()
-        entry.gone_at, entry.gone_how, entry.gone_by = self.ledger.now, how, actor
+        entry.gone_at, entry.gone_how = self.ledger.now, how
         self.ledger.log("left", queue, entry.job_id[-6:], how, actor.name if actor else "nobody")
         if queue in self.sources and how == "deleted":
             self.on_deletion(entry, actor)

@@ -130,9 +130,9 @@ MANY = 20
 """More attempts than crashes are allowed."""
 
 
-def make_app(stage: str | None = None, records: RecordsLevel | None = None) -> App:
+def make_app(stage: str | None = None) -> App:
     """Return the app, in a stage of its own for each test; None takes the environment's."""
-    app = App("fixture", stage=stage, records=records or _records())
+    app = App("fixture", stage=stage, records=_records())
     for name, visibility in QUEUES.items():
         queue = app.queue(
             name,

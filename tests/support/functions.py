@@ -163,9 +163,9 @@ class Function:
         loop.close()
         self._environment = None
 
-    def drain(self, *, within_s: float = 100_000, batch: int = 10) -> None:
+    def drain(self, *, batch: int = 10) -> None:
         """Invoke until the queue is empty, as messages become visible again."""
-        ends_at = self.clock.monotonic() + within_s
+        ends_at = self.clock.monotonic() + 100_000
         while left := self.messages():
             assert self.clock.monotonic() < ends_at, f"{len(left)} messages are left"
             invocations = self.invocations

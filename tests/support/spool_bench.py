@@ -85,10 +85,10 @@ class Bench:
             **given | options,
         )
 
-    def cut(self, error: TransportError | None = None, *, applied: bool = False) -> None:
-        """Fail every send from now on; with ``applied`` only the answer is lost."""
+    def cut(self, error: TransportError | None = None) -> None:
+        """Fail every send from now on."""
         outage = error or ServiceUnavailable("no connection")
-        self.sqs.faults.raise_on("send", outage, times=FOR_EVER, applied=applied)
+        self.sqs.faults.raise_on("send", outage, times=FOR_EVER)
 
     def heal(self) -> None:
         """Make SQS reachable again."""

@@ -124,8 +124,8 @@ class Stage:
         """Return the number of messages in the app's quarantine."""
         return (await self.sqs.depth(self.app.topology.quarantine_name)).visible
 
-    async def becomes(self, group: str, depth: QueueDepth = EMPTY) -> None:
-        """Wait until a group's queue has this depth; empty by default.
+    async def empties(self, group: str) -> None:
+        """Wait until a group's queue is empty.
 
         Raises:
             TimeoutError: with the depth that it has instead.
@@ -133,7 +133,7 @@ class Stage:
         found = None
         try:
             async with asyncio.timeout(GENEROUS_S):
-                while (found := await self.depth(group)) != depth:  # noqa: ASYNC110 - see `until`
+                while (found := await self.depth(group)) != EMPTY:  # noqa: ASYNC110 - see `until`
                     await asyncio.sleep(0.05)
         except TimeoutError as error:
             raise TimeoutError(f"the queue of {group!r} still has {found}") from error

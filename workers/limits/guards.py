@@ -17,9 +17,6 @@ from headgate.workers.limits.circuit_breaker import Circuit, Ending
 from headgate.workers.limits.lease import RENEW_S, Lease
 from headgate.workers.limits.token_bucket import Endings, Window
 
-Capacity = Callable[[], int]
-"""Returns the number of tokens that this worker has now."""
-
 LeaseOf = Callable[[str], Lease]
 """Returns the lease of a fleet limit by its name; made on the first call."""
 

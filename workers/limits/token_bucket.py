@@ -59,11 +59,6 @@ class Window:
         """Take a token, even if none is free."""
         self._taken.append(now)
 
-    @property
-    def last_back_at(self) -> float:
-        """The time at which the last token that is out comes back; in the past if none is out."""
-        return self._taken[-1] + self._per_s if self._taken else float("-inf")
-
 
 class Endings:
     """Counts the jobs that ended in the last second, by key, to estimate those of the next."""

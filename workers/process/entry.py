@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import sys
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +17,7 @@ from typing import NoReturn
 from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.event_log import log_event
-from headgate.jobs.core.events import Events, Subscriber
+from headgate.jobs.core.events import Events
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import QueuesMissing
@@ -48,8 +48,6 @@ async def work(
     settings: WorkerSettings,
     *,
     watching: ObservabilitySettings = UNWATCHED,
-    subscribers: Sequence[Subscriber] = (log_event,),
-    environ: MutableMapping[str, str] = os.environ,
 ) -> Report:
     """Run a worker on SQS until SIGTERM or SIGINT; a second one makes it hurry.
 
@@ -57,16 +55,14 @@ async def work(
         app: the app whose jobs it runs.
         settings: the worker's; ``drain`` is cut to the time that ``HEADGATE_STOP_TIMEOUT`` leaves.
         watching: the settings of health checks and metrics.
-        subscribers: receive all events.
-        environ: shows whether this is an ECS task, and whether a supervisor has started it.
 
     Raises:
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
         TransportError: no credentials are configured, or no region.
         QueuesMissing: none of the queues has existed for ``queue_grace``.
     """
-    leash = Leash.from_env(environ)
-    surroundings = Settings.from_env(environ)
+    leash = Leash.from_env(os.environ)
+    surroundings = Settings.from_env()
     drain_s = bound_s(settings.drain, surroundings.stop_timeout_s)
     settings = replace(settings, drain=timedelta(seconds=drain_s))
     async with AsyncExitStack() as stack:
@@ -75,14 +71,14 @@ async def work(
         backend = await stack.enter_async_context(
             AsyncAwsBackend(app.topology, account=surroundings.account, connections=connections)
         )
-        events = Events(*subscribers)
+        events = Events(log_event)
         worker = Worker(app, backend, settings, events=events, open_span=_open_span())
         place = leash.place if leash is not None else 1
         await stack.enter_async_context(
             watched(app, worker, events, watching, settings, place=place)
         )
         has_long_job = partial(worker.outlasts, drain_s * _LONG)
-        protection = _protection(has_long_job, environ) if leash is None else None
+        protection = _protection(has_long_job) if leash is None else None
         await stack.enter_async_context(protecting(protection))
         stopped = _Stop(worker, drain_s)
         await stack.enter_async_context(tied(leash, stop=stopped, busy=has_long_job))
@@ -154,11 +150,9 @@ def _open_span() -> OpenSpan:
     return Tracing().open_span
 
 
-def _protection(
-    busy: Callable[[], bool], environ: MutableMapping[str, str]
-) -> ScaleInProtection | None:
+def _protection(busy: Callable[[], bool]) -> ScaleInProtection | None:
     return ScaleInProtection.from_env(
-        environ,
+        os.environ,
         busy=busy,
         clock=SystemClock(),
         rng=random.Random(),  # noqa: S311 - spreads retries, guards no secret

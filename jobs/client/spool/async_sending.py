@@ -10,7 +10,7 @@ from contextlib import suppress
 from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.notes import Notes
 from headgate.jobs.client.spool.policy import Answer, Sent, SpoolClaim, SpooledJob
-from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Reply, Widths, unexpected
+from headgate.jobs.client.spool.window import ClaimWindow, Reply, Widths, unexpected
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
@@ -25,7 +25,7 @@ _Flights = dict[asyncio.Task[Reply], list[SpooledJob]]
 
 
 class AsyncSending:
-    """Sends the waiting jobs; takes the arguments of `jobs.client.spool.sending.SpoolSending`."""
+    """Sends the waiting jobs; see `jobs.client.spool.sending.SpoolSending` for its arguments."""
 
     def __init__(
         self,
@@ -36,13 +36,11 @@ class AsyncSending:
         events: Events,
         *,
         noted: Callable[[str, Answer], None] = lambda _queue, _answer: None,
-        parallel: int = PARALLEL,
     ) -> None:
         self._file = file
         self._send = send
         self._clock = clock
         self._notes = Notes(file, sent, clock, events, noted)
-        self._parallel = parallel
         self._widths = Widths()
 
     async def drain(self) -> bool:
@@ -56,7 +54,7 @@ class AsyncSending:
         return not failed
 
     async def _send_claim(self, claim: SpoolClaim) -> TransportError | None:
-        window = ClaimWindow(claim, parallel=self._parallel)
+        window = ClaimWindow(claim)
         flights: _Flights = {}
         error: TransportError | None = None
         try:

@@ -50,7 +50,7 @@ async def worker_meets(
             await _have_run(partial(_most_of, ids, account), findings, kinds, worker)
         weather.clear()
         await _have_run(lambda: not account.missing, findings, ["good ones"], worker)
-        await stage.becomes(QUEUE)
+        await stage.empties(QUEUE)
         findings.expect(worker.alive, "the worker's process ended")
         findings.expect("Traceback" not in worker.log, "the worker logged a traceback")
         findings.figures["requests, all told"] = proxy.requests.total()
@@ -81,7 +81,7 @@ async def submitter_meets(
                 account.submitted.update(ids)
                 weather.clear()
                 await _have_run(lambda: not account.missing, findings, kinds, worker)
-    await stage.becomes(QUEUE)
+    await stage.empties(QUEUE)
     await settle_accounts(findings, account, stage)
     return findings
 
