@@ -198,7 +198,8 @@ def submit(path: str, kind: Kind, rate: str) -> None:
     for later in (
         "aiobotocore.session",
         "boto3",
-        "headgate.jobs.aws.sqs.lean_http",
+        "headgate.jobs.aws.lean.async_http",
+        "headgate.jobs.aws.lean.sockets",
         "headgate.jobs.client.spool.spooler",
     ):
         importlib.import_module(later)  # outside the measured time

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from headgate.jobs.errors import TransportError
-from tests.conformance.real_servers import ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE, MINISTACK, MOTO
+from tests.conformance.real_servers import (
+    ELASTICMQ,
+    ELASTICMQ_BY_AIOBOTOCORE,
+    ELASTICMQ_BY_BOTO3,
+    ELASTICMQ_FOR_THREADS,
+    MINISTACK,
+    MOTO,
+)
 from tests.conformance.schedulers import (
     SCHEDULERS,
     SchedulerCandidate,
@@ -19,7 +26,15 @@ from tests.conformance.servers import MEMORY, Candidate, Feature, Server
 from tests.conformance.stores import STORES, StoreCandidate, StoreUnderTest
 from tests.conformance.tables import TABLES, TableCandidate, TableFeature, TableUnderTest
 
-SERVERS: tuple[Candidate, ...] = (MEMORY, MOTO, MINISTACK, ELASTICMQ, ELASTICMQ_BY_AIOBOTOCORE)
+SERVERS: tuple[Candidate, ...] = (
+    MEMORY,
+    MOTO,
+    MINISTACK,
+    ELASTICMQ,
+    ELASTICMQ_BY_AIOBOTOCORE,
+    ELASTICMQ_FOR_THREADS,
+    ELASTICMQ_BY_BOTO3,
+)
 
 _AnyCandidate = Candidate | TableCandidate | SchedulerCandidate | StoreCandidate
 

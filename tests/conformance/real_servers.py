@@ -1,14 +1,23 @@
-"""moto, MiniStack and ElasticMQ as candidates of the suite, behind `AsyncSqsTransport`."""
+"""moto, MiniStack and ElasticMQ as candidates of the suite, behind the transports of SQS."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
 
-from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
+from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
+from headgate.jobs.core.ports import (
+    AsyncTransport,
+    EntryFailure,
+    OutgoingMessage,
+    QueueDepth,
+    ReceivedMessage,
+    VisibilityChange,
+)
 from tests.conformance import gaps
 from tests.conformance.servers import Candidate, Server
 from tests.support.environment import REGION, with_test_credentials
@@ -20,7 +29,7 @@ from tests.support.servers import ServerName
 class RealServer:
     """A server in a process of its own; its queues are created independently of the transport."""
 
-    transport: AsyncSqsTransport
+    transport: AsyncTransport
     queues: Queues
 
     async def create_queue(
@@ -45,8 +54,37 @@ class RealServer:
         )
 
 
+class _InThreads:
+    """An asynchronous view of an `SqsTransport`: each call runs in a thread.
+
+    It deletes nothing; an `AsyncSqsTransport` does so in its place.
+    """
+
+    def __init__(self, sqs: SqsTransport, other: AsyncSqsTransport) -> None:
+        self._sqs = sqs
+        self.delete = other.delete
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        return await asyncio.to_thread(self._sqs.send, queue, messages)
+
+    async def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        return await asyncio.to_thread(
+            self._sqs.receive, queue, limit=limit, wait_s=wait_s, visibility_s=visibility_s
+        )
+
+    async def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        return await asyncio.to_thread(self._sqs.change_visibility, queue, changes)
+
+    async def depth(self, queue: str) -> QueueDepth:
+        return await asyncio.to_thread(self._sqs.depth, queue)
+
+
 def _connect_to(
-    name: ServerName, *, lean: bool = True
+    name: ServerName, *, lean: bool = True, threads: bool = False
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Server]]:
     """Return a factory of connections, one per test, to the session's server fixture ``name``."""
 
@@ -58,7 +96,11 @@ def _connect_to(
         )
         with Queues(endpoint_url, REGION) as queues:
             async with AsyncSqsTransport(endpoint_url=endpoint_url, lean=lean) as transport:
-                yield RealServer(transport, queues)
+                if not threads:
+                    yield RealServer(transport, queues)
+                    return
+                with SqsTransport(endpoint_url=endpoint_url, lean=lean) as synchronous:
+                    yield RealServer(_InThreads(synchronous, transport), queues)
 
     return connect
 
@@ -71,5 +113,15 @@ ELASTICMQ = Candidate(name="elasticmq", connect=_connect_to("elasticmq"), gaps=g
 ELASTICMQ_BY_AIOBOTOCORE = Candidate(
     name="elasticmq by aiobotocore",
     connect=_connect_to("elasticmq", lean=False),
+    gaps=gaps.ELASTICMQ,
+)
+ELASTICMQ_FOR_THREADS = Candidate(
+    name="elasticmq for threads",
+    connect=_connect_to("elasticmq", threads=True),
+    gaps=gaps.ELASTICMQ,
+)
+ELASTICMQ_BY_BOTO3 = Candidate(
+    name="elasticmq by boto3",
+    connect=_connect_to("elasticmq", lean=False, threads=True),
     gaps=gaps.ELASTICMQ,
 )

@@ -146,12 +146,26 @@ async def test_sqs_raises_nothing_but_transport_errors(server: OddServer, lean: 
                 await sqs.send("q", [OutgoingMessage(body="secret")])
 
 
-def test_synchronous_sqs_raises_nothing_but_transport_errors(server: OddServer) -> None:
-    with once(SqsTransport(endpoint_url=server.url), "_connection") as sqs:
+@pytest.mark.parametrize("lean", [True, False], ids=["lean", "boto3"])
+def test_synchronous_sqs_raises_nothing_but_transport_errors(server: OddServer, lean: bool) -> None:
+    change = VisibilityChange(receipt="r", timeout_s=1)
+    with once(SqsTransport(endpoint_url=server.url, lean=lean), "_connection") as sqs:
         for answer in each_odd_answer(server):
+            batches: tuple[Callable[[], list[EntryFailure]], ...] = (
+                lambda: sqs.send("q", [OutgoingMessage(body="secret")]),
+                lambda: sqs.change_visibility("q", [change]),
+            )
+            for call in batches:
+                with at_worst_unanswered(answer):
+                    assert [each.index for each in call()] == [0], "unconfirmed is failed"
             with at_worst_unanswered(answer):
-                failures = sqs.send("q", [OutgoingMessage(body="secret")])
-                assert [each.index for each in failures] == [0], "unconfirmed is failed"
+                assert sqs.receive("q", limit=10, wait_s=0) == []
+            with at_worst_unanswered(answer):
+                sqs.depth("q")
+            server.resolves = False
+            sqs._ledger.urls.clear()
+            with at_worst_unanswered(answer):
+                sqs.send("q", [OutgoingMessage(body="secret")])
 
 
 async def test_the_table_raises_nothing_but_transport_errors(server: OddServer) -> None:

@@ -79,13 +79,37 @@ class Connection:
         }
 
 
-def aws_client(service: str, connection: Connection) -> Any:
+def core_session() -> Any:
+    """Return a session of botocore, for `aws_client`.
+
+    Raises:
+        TransportError: the profile is missing, or the credentials are not available now: a client
+            made without any never gets them.
+    """
+    import botocore.session
+
+    core = botocore.session.get_session()
+    try:
+        if expects_role(core) and core.get_credentials() is None:
+            raise no_role_yet()
+    except FOREIGN_AT_OPENING as error:
+        raise fault(error, action="sts:*", target="credentials", opening=True) from error
+    return core
+
+
+def aws_client(service: str, connection: Connection, core: Any = None) -> Any:
     """Return a boto3 client of a session of its own: boto3's default session is not thread-safe.
+
+    Args:
+        service: the service's name.
+        connection: the session, if it is the user's own, and the settings.
+        core: the `core_session` that the client's session is made of; None makes one.
 
     Raises:
         TransportError: the region or the profile is missing, or the endpoint is not a URL, or the
-            credentials are not available now: a client made without any never gets them.
+            credentials are not available now.
     """
+    import boto3
     from botocore.config import Config
 
     config = Config(**connection.options())
@@ -95,10 +119,10 @@ def aws_client(service: str, connection: Connection) -> Any:
         with _CREATING:
             session: Any = connection.session
             region = None if session is None else session.region_name
+            if session is None:
+                session = boto3.session.Session(botocore_session=core or core_session())
             # The stubs have an overload for each service's name; it is decided at run time.
-            return (session or _own_session()).client(
-                service, config=config, **connection.arguments(region)
-            )
+            return session.client(service, config=config, **connection.arguments(region))
     except FOREIGN_AT_OPENING as error:
         raise fault(error, action=f"{service}:*", target=service, opening=True) from error
 
@@ -106,16 +130,6 @@ def aws_client(service: str, connection: Connection) -> Any:
 _CREATING = threading.Lock()
 """Held while a client is created: a boto3 session is not thread-safe, and a user's may be shared by
 several threads' clients."""
-
-
-def _own_session() -> Any:
-    import boto3
-    import botocore.session
-
-    core = botocore.session.get_session()
-    if expects_role(core) and core.get_credentials() is None:
-        raise no_role_yet()
-    return boto3.session.Session(botocore_session=core)
 
 
 class ImmediateClient:

@@ -8,7 +8,7 @@ https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from headgate.jobs.aws.connections.faults import FOREIGN, fault
@@ -32,15 +32,19 @@ def pause_s(error: Exception, tries: int, rng: random.Random) -> float | None:
     return rng.random() * min(base_s * 2.0 ** (tries - 1), _LONGEST_S)
 
 
-def tried(
-    call: Callable[[], T], *, attempts: int, sleep: Callable[[float], None], rng: random.Random
+async def tried(
+    call: Callable[[], Awaitable[T]],
+    *,
+    attempts: int,
+    pause: Callable[[float], Awaitable[None]],
+    rng: random.Random,
 ) -> T:
     """Make a call up to ``attempts`` times, as long as its failures are transient."""
     for tries in range(1, attempts):
         try:
-            return call()
+            return await call()
         except FOREIGN as error:
             if (wait_s := pause_s(error, tries, rng)) is None:
                 raise
-            sleep(wait_s)
-    return call()
+        await pause(wait_s)
+    return await call()

@@ -9,29 +9,23 @@ read in `jobs.aws.sqs.wire`; requests are counted, and their failures translated
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
-from botocore import xform_name
-
-from headgate.jobs.aws.connections.connection import (
-    Connection,
-    async_aws_client,
-    async_session,
-    aws_client,
-)
-from headgate.jobs.aws.connections.retries import tried
+from headgate.jobs.aws.connections.connection import Connection
+from headgate.jobs.aws.lean.caller import Caller
+from headgate.jobs.aws.lean.opening import open_caller
+from headgate.jobs.aws.lean.services import SQS
 from headgate.jobs.aws.sqs import wire
 from headgate.jobs.aws.sqs.request_log import Action, Ledger, Observer, RequestMade
 from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import (
     EntryFailure,
     OutgoingMessage,
@@ -45,10 +39,6 @@ if TYPE_CHECKING:
     from aiobotocore.session import AioSession
     from boto3.session import Session
     from botocore.config import Config
-    from mypy_boto3_sqs import SQSClient
-    from types_aiobotocore_sqs import SQSClient as AsyncSQSClient
-
-T = TypeVar("T")
 
 _LONG_POLL_S = 20  # SQS's longest wait
 _POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # a long poll's answer must not look lost
@@ -72,10 +62,9 @@ class AsyncSqsTransport:
     repeat; a repeated send can leave a message twice, which at-least-once delivery allows for.
     With pools of their own, long polls never take the connections that settlements need.
 
-    The calls that a worker makes all the time use `jobs.aws.sqs.lean_http`, for less than half of
-    aiobotocore's CPU. aiobotocore finds the credentials, endpoint, region and addresses of queues;
-    if they are configured in a way that only it supports (see
-    `jobs.aws.sqs.lean_http.find_route`), it makes every call.
+    Its calls use `jobs.aws.lean`, for less than half of aiobotocore's CPU. aiobotocore finds the
+    credentials, endpoint and region; if they are configured in a way that only it supports (see
+    `jobs.aws.lean.route`), it makes every call.
 
     A receive that is cancelled may already have taken messages: nobody has them, and they stay
     hidden for their visibility timeout. Let polls return, and give back the messages they bring.
@@ -116,12 +105,12 @@ class AsyncSqsTransport:
         self._polling = replace(
             self._commands, read_timeout_s=_POLL_READ_TIMEOUT_S, attempts=_POLL_ATTEMPTS
         )
-        self._lean = lean and config is None
+        self._lean = lean
         self._clock = clock or SystemClock()
         self._ledger = Ledger(on_request, self._clock)
         self._resolving: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._lifecycle = asyncio.Lock()
-        self._clients: _Clients | None = None
+        self._callers: _Callers | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -144,44 +133,29 @@ class AsyncSqsTransport:
                 not a URL.
         """
         async with self._lifecycle:
-            if self._clients is None:
-                self._clients = await self._open()
+            if self._callers is None:
+                self._callers = await self._open()
 
-    async def _open(self) -> _Clients:
-        session = async_session(self._commands.session)
+    async def _open(self) -> _Callers:
+        from headgate.jobs.aws.lean.async_opening import open_async_callers
+
         async with AsyncExitStack() as stack:
-            sdk: AsyncSQSClient = await stack.enter_async_context(
-                async_aws_client("sqs", self._commands, session)
+            commands, polling = await open_async_callers(
+                SQS,
+                self._commands,
+                self._polling,
+                closing=stack,
+                lean=self._lean,
+                clock=self._clock,
             )
-            polling, commands = await self._lean_callers(stack, session, sdk) or (
-                _SdkCaller(
-                    await stack.enter_async_context(async_aws_client("sqs", self._polling, session))
-                ),
-                _SdkCaller(sdk),
-            )
-            return _Clients(polling=polling, commands=commands, sdk=sdk, closing=stack.pop_all())
-
-    async def _lean_callers(
-        self, stack: AsyncExitStack, session: AioSession, sdk: AsyncSQSClient
-    ) -> tuple[_Caller, _Caller] | None:
-        """Open a caller for polls and one for the rest; None if only aiobotocore can call."""
-        from headgate.jobs.aws.sqs.lean_http import find_route, lean_caller
-
-        route = await find_route(session, sdk) if self._lean else None
-        if route is None:
-            return None
-        polling, commands = [
-            await stack.enter_async_context(lean_caller(route, connection, self._clock))
-            for connection in (self._polling, self._commands)
-        ]
-        return polling, commands
+            return _Callers(polling=polling, commands=commands, closing=stack.pop_all())
 
     async def stop(self) -> None:
         """Close the connections. Idempotent, and safe before `start`."""
         async with self._lifecycle:
-            if self._clients is not None:
-                clients, self._clients = self._clients, None
-                await clients.closing.aclose()
+            if self._callers is not None:
+                callers, self._callers = self._callers, None
+                await callers.closing.aclose()
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """Send up to ten messages, of up to 1 MiB together (SendMessageBatch)."""
@@ -220,9 +194,9 @@ class AsyncSqsTransport:
 
     async def depth(self, queue: str) -> QueueDepth:
         """Return the approximate numbers of messages (GetQueueAttributes)."""
-        sdk, url = self._opened().sdk, await self._url(queue)
+        commands, url = self._opened().commands, await self._url(queue)
         with self._ledger.call("depth", queue):
-            response = await sdk.get_queue_attributes(**wire.depth_request(url))
+            response = await commands.call("GetQueueAttributes", wire.depth_request(url))
             return wire.read_depth(response)
 
     async def _url(self, queue: str) -> str:
@@ -237,19 +211,21 @@ class AsyncSqsTransport:
                 response = await commands.call("GetQueueUrl", {"QueueName": queue})
                 return self._ledger.urls.setdefault(queue, wire.read_url(response))
 
-    def _opened(self) -> _Clients:
-        if self._clients is None:
+    def _opened(self) -> _Callers:
+        if self._callers is None:
             raise ConfigurationError("AsyncSqsTransport is not open: use it in `async with`")
-        return self._clients
+        return self._callers
 
 
 class SqsTransport:
     """SQS for synchronous code: `jobs.core.ports.Transport`.
 
-    Built on boto3, and safe to share between threads. It opens with its first call, so a process
-    may still fork after making one. Each call has three tries, of 10 s each, by
-    `jobs.aws.connections.retries` rather than boto3, whose quota of retries would make every failed
-    request of a long run raise; a repeated send can leave a message twice. The arguments are
+    Safe to share between threads. It opens with its first call; a process may fork before and after
+    that. Its calls use `jobs.aws.lean`, as `AsyncSqsTransport`'s do, for about a fifth of boto3's
+    CPU, and boto3 where only that knows the way, or with a session or settings of the user's own;
+    then fork before the first call. Each call has three tries, of 10 s each, by
+    `jobs.aws.connections.retries` either way: boto3's quota of retries would make every failed
+    request of a long run raise. A repeated send can leave a message twice. The arguments are
     `AsyncSqsTransport`'s, with a session of boto3, and ``sleep``, which pauses between two tries.
     """
 
@@ -262,6 +238,7 @@ class SqsTransport:
         on_request: Observer | None = None,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        lean: bool = True,
         session: Session | None = None,
         config: Config | None = None,
     ) -> None:
@@ -273,11 +250,13 @@ class SqsTransport:
             config=config,
         )
         self._sleep = sleep
-        self._rng = random.Random()  # noqa: S311 - spreads pauses, guards no secret
-        self._ledger = Ledger(on_request, clock or SystemClock())
+        self._lean = lean
+        self._clock = clock or SystemClock()
+        self._ledger = Ledger(on_request, self._clock)
         self._opening = threading.Lock()
         self._resolving = threading.Lock()
-        self._client: SQSClient | None = None
+        self._caller: Caller | None = None
+        self._closing = ExitStack()
 
     def __enter__(self) -> Self:
         return self
@@ -293,25 +272,24 @@ class SqsTransport:
     def close(self) -> None:
         """Close the connections. Idempotent; a later call opens them again."""
         with self._opening:
-            if self._client is not None:
-                client, self._client = self._client, None
-                client.close()
+            self._caller = None
+            self._closing.close()
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """Send up to ten messages, of up to 1 MiB together (SendMessageBatch)."""
-        client, url = self._opened(), self._url(queue)
+        caller, url = self._opened(), self._url(queue)
         with self._ledger.call("send", queue, len(messages)):
-            response = self._tried(client.send_message_batch, wire.send_request(url, messages))
+            response = drive(caller.call("SendMessageBatch", wire.send_request(url, messages)))
             return wire.read_failures(response, len(messages))
 
     def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
     ) -> list[ReceivedMessage]:
         """Receive up to ``limit`` messages (ReceiveMessage), with a wait of up to 5 s."""
-        client, url = self._opened(), self._url(queue)
+        caller, url = self._opened(), self._url(queue)
         request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
         with self._ledger.call("receive", queue) as call:
-            messages = wire.read_messages(self._tried(client.receive_message, request))
+            messages = wire.read_messages(drive(caller.call("ReceiveMessage", request)))
             call.entries = len(messages)
             return messages
 
@@ -319,69 +297,54 @@ class SqsTransport:
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:
         """Hide messages for a time from now (ChangeMessageVisibilityBatch); 0 gives one back."""
-        client, url = self._opened(), self._url(queue)
+        caller, url = self._opened(), self._url(queue)
+        request = wire.change_visibility_request(url, changes)
         with self._ledger.call("change_visibility", queue, len(changes)):
-            response = self._tried(
-                client.change_message_visibility_batch,
-                wire.change_visibility_request(url, changes),
-            )
+            response = drive(caller.call("ChangeMessageVisibilityBatch", request))
             return wire.read_failures(response, len(changes))
 
     def depth(self, queue: str) -> QueueDepth:
         """Return the approximate numbers of messages (GetQueueAttributes)."""
-        client, url = self._opened(), self._url(queue)
+        caller, url = self._opened(), self._url(queue)
         with self._ledger.call("depth", queue):
-            response = self._tried(client.get_queue_attributes, wire.depth_request(url))
+            response = drive(caller.call("GetQueueAttributes", wire.depth_request(url)))
             return wire.read_depth(response)
 
     def _url(self, queue: str) -> str:
         if url := self._ledger.urls.get(queue):
             return url
-        client = self._opened()
+        caller = self._opened()
         with self._resolving:
             if url := self._ledger.urls.get(queue):
                 return url
             with self._ledger.call("resolve", queue):
-                response = self._tried(client.get_queue_url, {"QueueName": queue})
+                response = drive(caller.call("GetQueueUrl", {"QueueName": queue}))
                 return self._ledger.urls.setdefault(queue, wire.read_url(response))
 
-    def _opened(self) -> SQSClient:
+    def _opened(self) -> Caller:
+        if (caller := self._caller) is not None:
+            return caller
         with self._opening:
-            if self._client is None:
-                self._client = aws_client("sqs", replace(self._connection, attempts=1))
-            return self._client
+            if self._caller is None:
+                self._caller = self._open()
+            return self._caller
 
-    def _tried(self, method: Callable[..., T], request: Mapping[str, Any]) -> T:
-        return tried(
-            partial(method, **request),
-            attempts=self._connection.attempts,
-            sleep=self._sleep,
-            rng=self._rng,
-        )
-
-
-class _Caller(Protocol):
-    """Makes a call of SQS's; raises errors that `jobs.aws.connections.faults` translates."""
-
-    async def call(self, action: str, params: wire.Request) -> wire.Response: ...
-
-
-class _SdkCaller:
-    """aiobotocore's client, called by SQS's names of its actions."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    async def call(self, action: str, params: wire.Request) -> wire.Response:
-        method = getattr(self._client, xform_name(action))
-        response: wire.Response = await method(**params)
-        return response
+    def _open(self) -> Caller:
+        with ExitStack() as stack:  # closed again if anything fails
+            caller = open_caller(
+                SQS,
+                self._connection,
+                stack,
+                lean=self._lean,
+                clock=self._clock,
+                sleep=self._sleep,
+            )
+            self._closing = stack.pop_all()
+            return caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Clients:
-    polling: _Caller
-    commands: _Caller
-    sdk: AsyncSQSClient
-    """For calls that are rare: depths."""
+class _Callers:
+    polling: Caller
+    commands: Caller
     closing: AsyncExitStack

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.jobs.aws.connections.retries import pause_s, tried
+from headgate.jobs.core.immediate import immediate
 
 
 def refusal(code: str, status: int = 400) -> ClientError:
@@ -37,7 +38,7 @@ class Service:
         self.left = times
         self.calls = 0
 
-    def __call__(self) -> str:
+    async def __call__(self) -> str:
         self.calls += 1
         self.left -= 1
         if self.left >= 0:
@@ -45,9 +46,9 @@ class Service:
         return "answer"
 
 
-def slept() -> tuple[list[float], Callable[[float], None]]:
+def slept() -> tuple[list[float], Callable[[float], Awaitable[None]]]:
     pauses: list[float] = []
-    return pauses, pauses.append
+    return pauses, immediate(pauses.append)
 
 
 @given(st.sampled_from(PASSING), st.integers(1, 12), st.integers())
@@ -68,24 +69,24 @@ def test_throttling_pauses_for_longer() -> None:
 
 
 @pytest.mark.parametrize("error", LASTING, ids=str)
-def test_what_no_waiting_mends_is_not_tried_again(error: Exception) -> None:
-    service, (pauses, sleep) = Service(error, 1), slept()
+async def test_what_no_waiting_mends_is_not_tried_again(error: Exception) -> None:
+    service, (pauses, pause) = Service(error, 1), slept()
     with pytest.raises(ClientError):
-        tried(service, attempts=3, sleep=sleep, rng=random.Random(0))  # noqa: S311 - spreads pauses
+        await tried(service, attempts=3, pause=pause, rng=random.Random(0))  # noqa: S311 - seeded
     assert (service.calls, pauses) == (1, [])
 
 
-def test_a_call_is_made_three_times_at_most_and_the_last_failure_raised() -> None:
-    service, (pauses, sleep) = Service(PASSING[0], 3), slept()
+async def test_a_call_is_made_three_times_at_most_and_the_last_failure_raised() -> None:
+    service, (pauses, pause) = Service(PASSING[0], 3), slept()
     with pytest.raises(ClientError):
-        tried(service, attempts=3, sleep=sleep, rng=random.Random(0))  # noqa: S311 - spreads pauses
+        await tried(service, attempts=3, pause=pause, rng=random.Random(0))  # noqa: S311 - seeded
     assert (service.calls, len(pauses)) == (3, 2)
 
 
-def test_a_call_that_fails_each_second_time_succeeds_however_often_it_is_made() -> None:
-    pauses, sleep = slept()
+async def test_a_call_that_fails_each_second_time_succeeds_however_often_it_is_made() -> None:
+    pauses, pause = slept()
     for _ in range(1_000):
         service = Service(PASSING[0], 1)
         rng = random.Random(0)  # noqa: S311 - spreads pauses
-        assert tried(service, attempts=3, sleep=sleep, rng=rng) == "answer"
+        assert await tried(service, attempts=3, pause=pause, rng=rng) == "answer"
     assert len(pauses) == 1_000

@@ -11,7 +11,7 @@ from botocore.awsrequest import AWSRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.aws.sqs.sigv4 import Signer
+from headgate.jobs.aws.lean.sigv4 import Signer
 
 NOON = datetime(2030, 1, 2, 12, tzinfo=UTC)
 HEADERS = {
@@ -77,7 +77,7 @@ def test_a_signer_that_is_used_again_signs_by_the_day_and_the_keys_of_each_reque
 
 def test_the_key_of_a_day_is_derived_once() -> None:
     signer = Signer(region="us-east-1", service="sqs")
-    with patch("headgate.jobs.aws.sqs.sigv4._derived", return_value=b"key") as derived:
+    with patch("headgate.jobs.aws.lean.sigv4._derived", return_value=b"key") as derived:
         for hours in (0, 1, 11, 12):
             at = NOON + timedelta(hours=hours)
             signer.signed(HEADERS, b"{}", credentials=CREDENTIALS, at=at)
