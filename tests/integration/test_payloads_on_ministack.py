@@ -6,44 +6,34 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import pytest
 
-from headgate import AsyncClient, Client
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.core.topology import Bucket
 from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
 from headgate.jobs.messages.envelope import parse
+from tests.support.clients import KINDS, Kind, connected
 from tests.support.fixture_app import Work
 from tests.support.stage import Stage
 
 LARGE = "y" * 400_000
 
 
-async def _submit(stage: Stage, by: str) -> str:
-    job, payload = stage.app.find_type("steady-quick"), Work(note=LARGE)
-    if by == "AsyncClient":
-        async with AsyncClient(stage.app) as client:
-            return (await client.submit(job, payload)).id
-    with Client(stage.app) as client_of_threads:
-        submit = partial(client_of_threads.submit, job, payload)
-        return (await asyncio.to_thread(submit)).id
-
-
-@pytest.mark.parametrize("by", ["Client", "AsyncClient"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_large_payload_goes_through_s3_to_a_worker_process(
-    stage: Stage, by: str, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", stage.endpoint_url)
-    job_id = await _submit(stage, by)
+    async with connected(kind, stage.app) as client:
+        job = await client.submit(stage.app.find_type("steady-quick"), Work(note=LARGE))
     [message] = await stage.sqs.receive(
         stage.queue("steady").name, limit=1, wait_s=5, visibility_s=0
     )
     assert parse(message.body).payload_ref is not None
     worker = await stage.worker("steady")
-    await stage.journal.until(lambda: stage.journal.count("done")[job_id] == 1)
+    await stage.journal.until(lambda: stage.journal.count("done")[job.id] == 1)
     await worker.logged("job.completed")
     await stage.empties("steady")
 

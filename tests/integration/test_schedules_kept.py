@@ -11,8 +11,9 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from headgate import App, AsyncClient, Client, cron
+from headgate import App, cron
 from headgate.jobs.schedules.firing import schedule_input
+from tests.support.clients import KINDS, Kind, connected
 from tests.support.environment import REGION, with_test_credentials
 
 ACCOUNT = "123456789012"
@@ -65,21 +66,15 @@ def stored(moto: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     found.close()
 
 
-def test_pausing_keeps_what_a_schedule_has_beyond_our_model(stored: Stored) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_pausing_keeps_what_a_schedule_has_beyond_our_model(
+    stored: Stored, kind: Kind
+) -> None:
     before = stored.read()
-    with Client(stored.app) as client:
-        client.schedules.pause("weekly")
-        assert stored.read() == before | {"State": "DISABLED"}
-        client.schedules.resume("weekly")
-    assert stored.read() == before
-    assert before.items() >= HELD.items()
-    assert before["Target"].items() >= TARGET.items()
-
-
-async def test_pausing_keeps_it_awaited_too(stored: Stored) -> None:
-    before = stored.read()
-    async with AsyncClient(stored.app) as client:
+    async with connected(kind, stored.app) as client:
         await client.schedules.pause("weekly")
         assert stored.read() == before | {"State": "DISABLED"}
         await client.schedules.resume("weekly")
     assert stored.read() == before
+    assert before.items() >= HELD.items()
+    assert before["Target"].items() >= TARGET.items()

@@ -90,6 +90,11 @@ def awaited(client: Client, *, in_thread: bool = False) -> AsyncClient:
     return cast("AsyncClient", Awaited(client, in_thread=in_thread))
 
 
+def connected(kind: Kind, app: App) -> AsyncClient:
+    """Return a client of a kind that connects by the environment's settings."""
+    return AsyncClient(app) if kind == "AsyncClient" else awaited(Client(app), in_thread=True)
+
+
 def client_of(
     kind: Kind,
     app: App,

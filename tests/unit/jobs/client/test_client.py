@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, AsyncJobHandle, Client, Events, JobType, Priority
+from headgate import App, AsyncClient, AsyncJobHandle, Events, JobType, Priority
 from headgate.jobs.core.events import Event, JobSubmitted
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
@@ -33,7 +33,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import LoopClock, MemorySqs
-from tests.support.clients import Kind, awaited, client_of
+from tests.support.clients import Kind, client_of, connected
 from tests.support.environment import REGION, without_aws
 
 pytestmark = pytest.mark.looptime
@@ -423,10 +423,6 @@ async def test_of_concurrent_submits_only_the_refused_one_hears_of_it(
 # --- AWS's settings ------------------------------------------------------------------------------
 
 
-def on_aws(kind: Kind, app: App) -> AsyncClient:
-    return AsyncClient(app) if kind == "AsyncClient" else awaited(Client(app))
-
-
 async def test_without_a_region_the_client_says_what_to_set_before_it_sends(
     kind: Kind,
     app: App,
@@ -435,7 +431,7 @@ async def test_without_a_region_the_client_says_what_to_set_before_it_sends(
     tmp_path: Path,
 ) -> None:
     without_aws(monkeypatch, tmp_path)
-    client = on_aws(kind, app)
+    client = connected(kind, app)
     if kind == "Client":  # an asynchronous one says so when it is opened
         await client.__aenter__()
     with pytest.raises(RegionMissing, match="set AWS_REGION"):
@@ -451,7 +447,7 @@ async def test_without_credentials_the_first_submission_says_where_to_get_them(
 ) -> None:
     without_aws(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_REGION", REGION)
-    async with on_aws(kind, app) as client:
+    async with connected(kind, app) as client:
         with pytest.raises(CredentialsMissing, match="aws configure"):
             await client.submit(send_email, EMAIL)
 
@@ -465,11 +461,11 @@ async def test_a_faulty_submission_is_refused_even_without_aws(
 ) -> None:
     without_aws(monkeypatch, tmp_path)
     with pytest.raises(DelayInvalid):
-        await on_aws(kind, app).submit(send_email, EMAIL, delay=timedelta(days=-1))
+        await connected(kind, app).submit(send_email, EMAIL, delay=timedelta(days=-1))
 
 
 async def test_a_client_may_be_closed_unused_and_twice(kind: Kind, app: App) -> None:
-    client = on_aws(kind, app)
+    client = connected(kind, app)
     await client.close()
     await client.close()
 
