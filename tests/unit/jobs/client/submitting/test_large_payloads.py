@@ -98,6 +98,7 @@ async def test_a_message_of_exactly_the_limit_keeps_its_payload(bench: Bench, ap
     assert [len(payload["text"]) for payload in bench.payloads()] == [1, room + 1, room + 2]
 
 
+@pytest.mark.looptime
 async def test_no_message_is_sent_whose_payload_could_not_be_kept(bench: Bench) -> None:
     bench.store.fail("put", ServiceUnavailable("S3 does not answer"), times=TRIES)
 

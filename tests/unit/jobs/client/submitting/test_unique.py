@@ -17,9 +17,9 @@ from pydantic import BaseModel
 from headgate import (
     App,
     AsyncClient,
+    AsyncJobHandle,
     Client,
     JobContext,
-    JobHandle,
     JobState,
     Priority,
     Tenant,
@@ -52,11 +52,11 @@ from headgate.jobs.submission.prepare import prepare_many
 from headgate.jobs.testing import (
     Harness,
     LoopClock,
-    MemoryBackend,
     MemorySqs,
     MemoryTable,
 )
 from tests.support.backends import async_over, over
+from tests.support.clients import KINDS, Kind, awaited
 from tests.unit.workers.rig import Wire
 
 HOUR = timedelta(hours=1)
@@ -72,17 +72,20 @@ class Other(BaseModel):
 
 
 class Bench:
-    """A synchronous client with in-memory services; pauses advance the clock."""
+    """A client with in-memory services; its pauses for a claim advance the clock."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, kind: Kind, **options: Any) -> None:
         self.app = App("shop")
         self.job: JobType[Sync, None] = self.app.define("sync", Sync, **options)
         self.other = self.app.define("other", Sync)
         self.harness = Harness(self.app)
         self.clock = self.harness.clock
+        self.client = (
+            awaited(self.harness.client) if kind == "Client" else self.harness.async_client
+        )
 
-    def submit(self, payload: Sync | None = None, **overrides: Any) -> JobHandle[None]:
-        return self.harness.client.submit(self.job, payload or Sync(), **overrides)
+    async def submit(self, payload: Sync | None = None, **overrides: Any) -> AsyncJobHandle[None]:
+        return await self.client.submit(self.job, payload or Sync(), **overrides)
 
     @property
     def waiting(self) -> list[str]:
@@ -153,20 +156,24 @@ def test_a_number_is_seconds() -> None:
 
 
 @pytest.mark.parametrize("given", [HOUR, True, 0, "replace"])
-def test_an_option_that_is_no_unique_is_refused_with_what_to_write(given: object) -> None:
+@pytest.mark.looptime
+async def test_an_option_that_is_no_unique_is_refused_with_what_to_write(
+    kind: Kind, given: object
+) -> None:
     write = r"write unique=Unique\(within=timedelta\(hours=1\)\)"
     with pytest.raises(ConfigurationError, match=f"'sync'.*must be a Unique, .*{write}"):
-        Bench(unique=given)
-    bench = Bench()
+        Bench(kind, unique=given)
+    bench = Bench(kind)
     with pytest.raises(OptionInvalid, match=f"'sync'.*must be a Unique or False, .*{write}"):
-        bench.submit(unique=given)
+        await bench.submit(unique=given)
     assert bench.waiting == []
 
 
-def test_the_submissions_own_uniqueness_stands_for_the_types_as_a_whole() -> None:
-    bench = Bench(unique=Unique(within=HOUR, key="all", keep="last"))
+@pytest.mark.looptime
+async def test_the_submissions_own_uniqueness_stands_for_the_types_as_a_whole(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR, key="all", keep="last"))
     handles = [
-        bench.submit(Sync(shop=shop), unique=Unique(within=HOUR)) for shop in ("a", "b", "a")
+        await bench.submit(Sync(shop=shop), unique=Unique(within=HOUR)) for shop in ("a", "b", "a")
     ]
     assert [handle.is_duplicate for handle in handles] == [False, False, True]
 
@@ -175,20 +182,22 @@ def no_text(_sync: Sync) -> Any:
     """Return no key, as a function without a return type might."""
 
 
-def test_a_key_that_is_no_text_is_refused_without_showing_the_payload() -> None:
-    bench = Bench(unique=Unique(within=HOUR, key=no_text))
+@pytest.mark.looptime
+async def test_a_key_that_is_no_text_is_refused_without_showing_the_payload(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR, key=no_text))
     with pytest.raises(OptionInvalid, match="must return a text that is not empty, got None"):
-        bench.submit()
+        await bench.submit()
 
 
 # --- the first counts ----------------------------------------------------------------------------
 
 
-def test_the_second_submission_within_the_time_gets_the_first_one_s_job() -> None:
-    bench = Bench()
-    first = bench.submit(unique=Unique(within=HOUR))
+@pytest.mark.looptime
+async def test_the_second_submission_within_the_time_gets_the_first_one_s_job(kind: Kind) -> None:
+    bench = Bench(kind)
+    first = await bench.submit(unique=Unique(within=HOUR))
     bench.clock.advance(HOUR - timedelta(seconds=1))
-    second = bench.submit(unique=Unique(within=HOUR))
+    second = await bench.submit(unique=Unique(within=HOUR))
     assert (first.is_duplicate, second.is_duplicate) == (False, True)
     assert first.id == second.id
     assert bench.waiting == [first.id]
@@ -198,107 +207,122 @@ def test_the_second_submission_within_the_time_gets_the_first_one_s_job() -> Non
     assert len(bench.heard(JobSubmitted)) == 1
 
 
-def test_after_the_time_a_submission_counts_again() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
-    first = bench.submit()
+@pytest.mark.looptime
+async def test_after_the_time_a_submission_counts_again(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
+    first = await bench.submit()
     bench.clock.advance(HOUR + timedelta(seconds=1))
-    second = bench.submit()
+    second = await bench.submit()
     assert not second.is_duplicate
     assert bench.waiting == [first.id, second.id]
 
 
-def test_what_is_not_the_same_counts_by_itself() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
-    bench.submit()
-    bench.submit(tenant="org-1")
-    bench.submit(Sync(shop="b"))
-    bench.submit(unique=False)
+@pytest.mark.looptime
+async def test_what_is_not_the_same_counts_by_itself(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
+    await bench.submit()
+    await bench.submit(tenant="org-1")
+    await bench.submit(Sync(shop="b"))
+    await bench.submit(unique=False)
     assert len(bench.waiting) == 4
     assert not bench.heard(JobDeduplicated)
 
 
-def test_of_one_call_too_the_first_of_a_key_counts() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+@pytest.mark.looptime
+async def test_of_one_call_too_the_first_of_a_key_counts(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
     payloads = [Sync(shop=shop) for shop in "abacbb"]
-    handles = bench.harness.client.submit_many(bench.job, payloads)
+    handles = await bench.client.submit_many(bench.job, payloads)
     assert [handle.is_duplicate for handle in handles] == [False, False, True, False, True, True]
     ids = {sync.shop: handle.id for sync, handle in zip(payloads[:4], handles[:4], strict=True)}
     assert [ids[sync.shop] for sync in payloads] == [handle.id for handle in handles]
     assert len(bench.waiting) == 3
 
 
-def test_a_unique_job_costs_two_requests_to_the_table_and_a_duplicate_one() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
-    bench.submit()
+@pytest.mark.looptime
+async def test_a_unique_job_costs_two_requests_to_the_table_and_a_duplicate_one(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
+    await bench.submit()
     assert bench.harness.table.calls == ["replace", "replace"]
-    bench.submit()
+    await bench.submit()
     assert bench.harness.table.calls == ["replace", "replace", "replace"]
 
 
-def test_a_submission_that_is_not_unique_asks_the_table_for_nothing() -> None:
-    bench = Bench()
-    bench.submit()
+@pytest.mark.looptime
+async def test_a_submission_that_is_not_unique_asks_the_table_for_nothing(kind: Kind) -> None:
+    bench = Bench(kind)
+    await bench.submit()
     assert bench.harness.table.calls == []
 
 
-def test_what_could_not_be_sent_is_not_in_the_way_of_the_next() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+@pytest.mark.looptime
+async def test_what_could_not_be_sent_is_not_in_the_way_of_the_next(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
     bench.harness.sqs.faults.raise_on("send", ServiceUnavailable("gone"), times=10)
     with pytest.raises(ServiceUnavailable):
-        bench.submit()
+        await bench.submit()
     bench.harness.sqs.faults.clear()
-    handle = bench.submit()
+    handle = await bench.submit()
     assert not handle.is_duplicate
     assert bench.waiting == [handle.id]
 
 
-def test_what_sqs_refuses_of_a_call_is_told_by_its_place_and_can_be_submitted_again() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+@pytest.mark.looptime
+async def test_what_sqs_refuses_of_a_call_is_told_by_its_place_and_can_be_submitted_again(
+    kind: Kind,
+) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
     bench.harness.sqs.faults.fail_entries("send", sender_fault=True, indexes=[1])
     payloads = [Sync(shop=shop) for shop in "aabbc"]
     with pytest.raises(PartlySubmitted) as raised:
-        bench.harness.client.submit_many(bench.job, payloads)
+        await bench.client.submit_many(bench.job, payloads)
     assert [refusal.index for refusal in raised.value.refusals] == [2, 3]
     assert raised.value.submitted == 5
     assert len(bench.waiting) == 2
-    assert not bench.submit(Sync(shop="b")).is_duplicate
-    assert bench.submit(Sync(shop="c")).is_duplicate
+    assert not (await bench.submit(Sync(shop="b"))).is_duplicate
+    assert (await bench.submit(Sync(shop="c"))).is_duplicate
 
 
-def test_without_the_table_nothing_is_sent() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+@pytest.mark.looptime
+async def test_without_the_table_nothing_is_sent(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
     bench.harness.table.missing = True
     with pytest.raises(TransportError):
-        bench.submit()
+        await bench.submit()
     assert bench.waiting == []
 
 
-def test_a_claim_whose_answer_was_lost_is_not_in_the_way_of_the_next() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+@pytest.mark.looptime
+async def test_a_claim_whose_answer_was_lost_is_not_in_the_way_of_the_next(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
     error = ServiceUnavailable("gone")
     bench.harness.table.faults.raise_on("replace", error, applied=True)
     with pytest.raises(ServiceUnavailable):
-        bench.submit()
+        await bench.submit()
     assert bench.waiting == []
-    assert not bench.submit().is_duplicate
+    assert not (await bench.submit()).is_duplicate
 
 
-def test_a_job_that_was_sent_counts_though_its_claim_could_not_say_so() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+@pytest.mark.looptime
+async def test_a_job_that_was_sent_counts_though_its_claim_could_not_say_so(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
     faults = bench.harness.table.faults
     faults.slow_down("replace", 0)  # hits the first call
     faults.raise_on("replace", ServiceUnavailable("gone"))
-    first = bench.submit()
+    first = await bench.submit()
     assert not first.is_duplicate
     [failed] = bench.heard(ClaimFailed)
     assert failed.action == "confirm"
-    second = bench.submit()
+    second = await bench.submit()
     assert not second.is_duplicate, "nobody can know that the first was sent"
     assert bench.waiting == [first.id, second.id]
 
 
-def test_a_claim_of_a_submitter_that_died_is_taken_over_when_it_must_be_dead() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+@pytest.mark.looptime
+async def test_a_claim_of_a_submitter_that_died_is_taken_over_when_it_must_be_dead(
+    kind: Kind,
+) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
     by = _by()
     began = bench.clock.now()
     where = place(by)
@@ -310,11 +334,11 @@ def test_a_claim_of_a_submitter_that_died_is_taken_over_when_it_must_be_dead() -
         expires_at=began + HOUR,
     )
     assert bench.harness.table.sync.replace(claim) is None
-    handle = bench.submit()
+    handle = await bench.submit()
     waited_s = (bench.clock.now() - began).total_seconds()
     assert PENDING_S + SKEW_S <= waited_s < PENDING_S + SKEW_S + 1
     assert bench.waiting == [handle.id]
-    assert bench.submit().id == handle.id
+    assert (await bench.submit()).id == handle.id
 
 
 @pytest.mark.looptime
@@ -363,7 +387,7 @@ async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
 
 
 def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+    bench = Bench("Client", unique=Unique(within=HOUR))
     renewed, table = threading.Event(), bench.harness.table.sync
     written: list[Item] = []
 
@@ -391,7 +415,7 @@ def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
         handle = client.submit(bench.job, Sync())
     assert not written[1].data["sent"]
     assert written[-1].data["sent"]
-    assert bench.submit().id == handle.id
+    assert bench.harness.client.submit(bench.job, Sync()).id == handle.id
 
 
 @pytest.mark.looptime
@@ -412,18 +436,21 @@ async def test_calls_that_want_the_same_keys_in_another_order_do_not_wait_for_ea
 
 
 @given(
+    kind=st.sampled_from(KINDS),
     plan=st.lists(
         st.tuples(
             st.sampled_from(["submit", "submit", "submit", "lose", "refuse", "away", "wait"]),
             st.integers(0, 2),
         ),
         max_size=12,
-    )
+    ),
 )
-def test_whatever_fails_every_submission_that_returned_has_its_job_in_the_queue(
+@pytest.mark.looptime
+async def test_whatever_fails_every_submission_that_returned_has_its_job_in_the_queue(
+    kind: Kind,
     plan: list[tuple[str, int]],
 ) -> None:
-    bench = Bench(unique=Unique(within=timedelta(minutes=10)))
+    bench = Bench(kind, unique=Unique(within=timedelta(minutes=10)))
     for action, number in plan:
         match action:
             case "lose":
@@ -437,7 +464,7 @@ def test_whatever_fails_every_submission_that_returned_has_its_job_in_the_queue(
                 bench.clock.advance(timedelta(minutes=4 * number))
             case _:
                 try:
-                    handle = bench.submit(Sync(shop=str(number)))
+                    handle = await bench.submit(Sync(shop=str(number)))
                 except TransportError:
                     continue
                 assert handle.id in bench.waiting
@@ -505,10 +532,11 @@ def test_of_submissions_within_one_millisecond_the_last_replaces_the_others() ->
     assert ran == ["19"]
 
 
-def test_of_one_call_the_last_of_a_key_replaces_the_others_unsent() -> None:
-    bench = Bench(unique=Unique(within=HOUR, keep="last", key=lambda sync: sync.shop))
+@pytest.mark.looptime
+async def test_of_one_call_the_last_of_a_key_replaces_the_others_unsent(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR, keep="last", key=lambda sync: sync.shop))
     payloads = [Sync(shop="a"), Sync(shop="b"), Sync(shop="a", full=True)]
-    handles = bench.harness.client.submit_many(bench.job, payloads)
+    handles = await bench.client.submit_many(bench.job, payloads)
     assert [handle.is_duplicate for handle in handles] == [True, False, False]
     assert handles[0].id == handles[2].id
     assert set(bench.waiting) == {handles[1].id, handles[2].id}
@@ -626,17 +654,8 @@ def test_a_handler_submits_what_is_unique_and_learns_whose_job_it_is(kind: str) 
     assert len(jobs.completed(sync)) == 1
 
 
-def test_a_job_that_is_not_unique_asks_the_table_nothing() -> None:
-    app = App("shop")
-    sync = app.define("sync", Sync)
-    backend = MemoryBackend(app)
-    with Client(app, backend=backend) as client:
-        client.submit(sync, Sync())
-    assert backend.table.calls == []
-
-
 def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None:
-    bench = Bench(unique=Unique(within=HOUR))
+    bench = Bench("Client", unique=Unique(within=HOUR))
     now = bench.clock.now()
     [submission] = prepare_many(bench.app, bench.app.topology, bench.job, [Sync()], {}, now)
     for _ in range(3):
