@@ -21,6 +21,7 @@ from headgate.events import (
     JobDiscarded,
     JobFailed,
     JobInterrupted,
+    JobSubmitted,
 )
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.definitions.handlers.context import request_stop
@@ -161,6 +162,30 @@ def test_a_pool_of_the_process_is_shared_by_all_attempts(host: Host) -> None:
     host(app, declared(queue, plain=False), ["a", "b", "c"])
     assert told.count("pool") == 1
     assert told.count("open") == told.count("close") == 3
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_session_of_one_type_s_attempt_is_not_another_type_s(plain: bool) -> None:
+    app = App("shop")
+    told = Told()
+    told.scope(app, plain=plain)
+    open_ones: list[Session] = []
+
+    @app.job("first")
+    def first(_note: Note, session: Session) -> None:
+        assert session.is_open
+        open_ones.append(session)
+
+    @app.job("second")
+    def second(_note: Note, session: Session) -> None:
+        assert session.is_open
+        open_ones.append(session)
+
+    jobs = Harness(app)
+    jobs.client.submit_many([first.new(Note()), second.new(Note())])
+    jobs.drain()
+    assert len(set(open_ones)) == 2
+    assert told == ["pool", *("open", "close") * 2]
 
 
 @everywhere
@@ -443,16 +468,36 @@ def test_an_around_sees_the_timeout_of_the_handler_and_has_time_to_clean_up(host
     assert told == ["outer 1", "cleaned", "outer JobTimeout"]
 
 
-@pytest.mark.looptime
-async def test_what_comes_after_a_long_timeout_is_bounded_by_the_closing_time() -> None:
+@everywhere
+@pytest.mark.parametrize("before", [True, False])
+def test_a_timeout_of_an_around_s_own_is_not_the_job_s(host: Host, before: bool) -> None:
     app, queue = one_lane(retry=ONE)
 
     @app.around
-    async def hanging() -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await asyncio.Event().wait()
+    async def connecting() -> AsyncIterator[None]:
+        if before:
+            raise TimeoutError("no database")
+        yield
+        raise TimeoutError("no database")
+
+    @queue.job("send")
+    async def send(_note: Note) -> None: ...
+
+    [failed] = [each for each in host(app, send, ["a"]) if isinstance(each, JobFailed)]
+    assert (failed.error_type, failed.error_message) == ("TimeoutError", "no database")
+
+
+@pytest.mark.looptime
+async def test_what_comes_after_a_long_timeout_is_bounded_by_the_closing_time() -> None:
+    app, queue = one_lane(retry=ONE)
+    for _ in range(2):
+
+        @app.around
+        async def slow() -> AsyncIterator[None]:
+            try:
+                yield
+            finally:
+                await asyncio.sleep(10_000)
 
     @queue.job("send", timeout=timedelta(minutes=10))
     async def send(_note: Note) -> None:
@@ -635,6 +680,8 @@ def test_an_around_submits_jobs_of_its_own_which_sqs_has_before_the_job_is_done(
 
     events = host(app, send, ["a"])
     [sent] = [e for e in events if isinstance(e, JobCompleted) and e.job_type == "send"]
+    [told] = [e for e in events if isinstance(e, JobSubmitted) and e.job_type == "audit"]
+    assert events.index(told) < events.index(sent)
     if host is HOSTS["harness"] or host is HOSTS["function"]:
         assert audited == [sent.job_id]
 
