@@ -1,9 +1,12 @@
-"""``python -m benchmarks.growth``: a job's cost by the number of queues of its worker.
+"""``python -m benchmarks.growth``: a job's cost by the number of queues, and by limits.
 
 Each line is a separate worker that processes the same total number of no-op jobs, from that many
 queues of one kind. SQS is in memory, so only Headgate's own work is measured; requests are counted
 separately, since over a network each has a cost, too. Queues of critical jobs have no guaranteed
 shares, those of normal jobs have, and mixed ones are of all four priorities in turn.
+
+With ``--limits`` the jobs come from one queue whose type has a limit: one that never binds, one
+that does, or one by tenant, with that many tenants.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Priority
+from headgate import App, AsyncClient, Concurrency, Priority
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events, JobCompleted
 from headgate.jobs.testing import MemoryBackend
@@ -31,7 +34,18 @@ KINDS: Mapping[str, Sequence[Priority]] = {
     "critical": [Priority.CRITICAL],
     "mixed": list(Priority),
 }
+LIMITS: Mapping[str, tuple[Concurrency | None, int]] = {
+    "none": (None, 1),
+    "never binds": (Concurrency(60), 1),
+    "binds": (Concurrency(20), 1),
+    "by tenant": (Concurrency(2, key="tenant"), 100),
+    "by tenant, many": (Concurrency(2, key="tenant"), 10_000),
+}
+"""By name, a limit and a number of tenants."""
 ACTIONS = ("receive", "delete", "change_visibility")
+
+
+_COLUMNS = "CPU for 1,000 | wall for 1,000 | receives | deletes | visibility changes"
 
 
 class Note(BaseModel):
@@ -44,6 +58,7 @@ class Cost:
 
     jobs: int
     cpu_s: float
+    wall_s: float
     requests: Mapping[str, int]
 
 
@@ -67,9 +82,15 @@ def main() -> None:
     parser.add_argument("--queues", type=int, nargs="+", default=list(QUEUES))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--limits", action="store_true", help="measure limits instead of queues")
     options = parser.parse_args()
-    print("| priorities | queues | CPU for 1,000 | receives | deletes | visibility changes |")
-    print("|---|---|---|---|---|---|")
+    print(f"| {'limit | tenants' if options.limits else 'priorities | queues'} | {_COLUMNS} |")
+    print("|---" * 7 + "|")
+    if options.limits:
+        for name, (limit, tenants) in LIMITS.items():
+            cost = asyncio.run(measure_limit(limit, tenants, options.jobs))
+            print(f"| {name} | {tenants:,} | {_row(cost)} |", flush=True)
+        return
     for kind in options.kinds:
         for queues in options.queues:
             cost = asyncio.run(measure(queues, KINDS[kind], options.jobs // queues))
@@ -80,20 +101,39 @@ async def measure(queues: int, priorities: Sequence[Priority], each: int) -> Cos
     """Process a backlog of that many jobs in each queue."""
     app, clock = _app(queues, priorities), SystemClock()
     backend = MemoryBackend(app, clock=clock)
-    sqs = backend.sqs
     async with AsyncClient(app, backend=backend) as client:
         for job in app.types.values():
             await client.submit_many(job, [Note()] * each)
-    rest = Rest(queues * each)
+    return await _process(app, backend, queues * each)
+
+
+async def measure_limit(limit: Concurrency | None, tenants: int, jobs: int) -> Cost:
+    """Process a backlog of jobs whose type has a limit, spread evenly over that many tenants."""
+    app = App("limited", records="off")
+
+    @app.queue("queue", priorities=[Priority.NORMAL]).job("job", concurrency=limit)
+    async def work(_note: Note) -> None:
+        return None
+
+    backend = MemoryBackend(app, clock=SystemClock())
+    async with AsyncClient(app, backend=backend) as client:
+        of_tenants = (f"tenant-{number % tenants}" for number in range(jobs))
+        await asyncio.gather(*(client.submit(work, Note(), tenant=name) for name in of_tenants))
+    return await _process(app, backend, jobs)
+
+
+async def _process(app: App, backend: MemoryBackend[SystemClock], jobs: int) -> Cost:
+    """Let a worker process all jobs that have been submitted."""
+    rest = Rest(jobs)
     worker = Worker(app, backend, WorkerSettings(), events=Events(rest))
-    began_s = time.process_time()
+    began_s, began_at = time.process_time(), time.monotonic()
     run = asyncio.create_task(worker.run())
     await rest.none.wait()
-    cpu_s = time.process_time() - began_s
-    requests = Counter[str](call.action for call in sqs.calls)
+    cpu_s, wall_s = time.process_time() - began_s, time.monotonic() - began_at
+    requests = Counter[str](call.action for call in backend.sqs.calls)
     worker.hurry()
     await run
-    return Cost(jobs=queues * each, cpu_s=cpu_s, requests=requests)
+    return Cost(jobs=jobs, cpu_s=cpu_s, wall_s=wall_s, requests=requests)
 
 
 def _app(queues: int, priorities: Sequence[Priority]) -> App:
@@ -110,7 +150,8 @@ def _app(queues: int, priorities: Sequence[Priority]) -> App:
 
 def _row(cost: Cost) -> str:
     requests = (f"{cost.requests[action]:,}" for action in ACTIONS)
-    return " | ".join((f"{cost.cpu_s / cost.jobs * 1_000:.3f} s", *requests))
+    times = (f"{seconds / cost.jobs * 1_000:.3f} s" for seconds in (cost.cpu_s, cost.wall_s))
+    return " | ".join((*times, *requests))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from headgate.jobs.execution.delivery import Delivery
@@ -23,6 +24,8 @@ class Hold:
     """Time at which its visibility was last set, on the monotonic clock."""
     failed_at: float = -math.inf
     """Time of the latest extension that failed, on the monotonic clock."""
+    number: int = 0
+    """Its number among all messages received here, in the order in which SQS sent them."""
     since: float = 0.0
     """Time from which on it waits: when it was received, or became first of its FIFO group."""
     ready: bool = True
@@ -65,6 +68,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self._holds: dict[str, Hold] = {}
+        self._numbers = count()
         self._aside: Counter[str] = Counter()
         self._aside_total = 0
 
@@ -85,7 +89,7 @@ class Holdings:
     def take(self, run: Run) -> Hold:
         """Start to hold a delivery."""
         received_at = run.delivery.received_at
-        hold = Hold(run, received_at, since=received_at)
+        hold = Hold(run, received_at, number=next(self._numbers), since=received_at)
         if (receipt := hold.receipt) in self._holds:
             self.drop(hold)
         self._holds[receipt] = hold

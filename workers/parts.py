@@ -122,10 +122,13 @@ class Parts:
             rng=services.rng,
             table=table,
             worker=services.name,
+            on_eased=self._ease,
             on_change=self._look,
         )
         self.children = self._pool(settings.children, services.rng) if _isolates(app) else None
-        self.admission = Admission(app, self.gate, self.children, clock=services.clock)
+        self.admission = Admission(
+            app, self.gate, self.children, clock=services.clock, on_eased=self._ease
+        )
         shares = Shares(queues, slots=settings.concurrency)
         self.waiting = Waiting(queues, shares, block=self.admission.block)
         self.demand = Demand(
@@ -254,6 +257,7 @@ class Parts:
         """Give back messages that have not been started for a while, for other workers."""
         while True:
             await asyncio.sleep(min(1.0, self._settings.give_back_after.total_seconds()))
+            self._ease()
             self._look()  # messages that can start now must not go back
             self.running.give_back()
             self.look_soon()
@@ -265,7 +269,7 @@ class Parts:
             clock=self._clock,
             rng=rng,
             answers={"submit": self._submit_for_child},
-            on_change=self.look_soon,
+            on_change=self._has_more_children,
             on_fault=partial(_log.error, "%s"),
         )
 
@@ -278,6 +282,13 @@ class Parts:
 
     def _end_cancelled(self) -> None:
         self.running.end_cancelled()
+
+    def _ease(self, limit: str | None = None) -> None:
+        self.waiting.ease(limit)
+
+    def _has_more_children(self) -> None:
+        self._ease()
+        self.look_soon()
 
     def _look(self) -> None:
         """Receive and start as many messages as there is room for now.

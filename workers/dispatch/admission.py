@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from headgate.jobs.core.clock import Clock
@@ -14,7 +14,7 @@ from headgate.jobs.execution.outcome import Failed, Outcome
 from headgate.jobs.execution.settling.settlement import RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.workers.dispatch.fifo_groups import Departure, Groups
-from headgate.workers.dispatch.waiting import Line
+from headgate.workers.dispatch.line import Line
 from headgate.workers.held import Hold
 from headgate.workers.isolation.child_pool import ChildPool
 from headgate.workers.limits.gate import Gate
@@ -36,10 +36,20 @@ class Admission:
         gate: the limits and breakers.
         children: the child processes, if any type needs them.
         clock: tells the time.
+        on_eased: called with the name of a block that may let another message start.
     """
 
-    def __init__(self, app: App, gate: Gate, children: ChildPool | None, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        app: App,
+        gate: Gate,
+        children: ChildPool | None,
+        *,
+        clock: Clock,
+        on_eased: Callable[[str], None],
+    ) -> None:
         self._gate = gate
+        self._on_eased = on_eased
         self._children = children
         self._groups = Groups()
         self._isolated = frozenset(
@@ -68,6 +78,7 @@ class Admission:
         """
         if self._on_probation is hold:
             self._on_probation = None
+            self._on_eased(_PROBATION)
         return self._groups.left(hold, gone=gone)
 
     def block(self, hold: Hold) -> Block | None:
@@ -118,6 +129,7 @@ class Admission:
         if self._is_isolated(job):
             self._in_children -= 1
             self._endings.add(self._clock.monotonic())
+            self._on_eased(_CHILDREN)
 
     async def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
         """Return the verdict as the retry budgets allow it; only retries are changed."""

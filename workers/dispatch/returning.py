@@ -9,8 +9,9 @@ from itertools import islice
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.execution.delivery import Job
 from headgate.workers.dispatch.admission import Admission
+from headgate.workers.dispatch.line import Line
 from headgate.workers.dispatch.patience import MOMENT_S, Patience, Waiter
-from headgate.workers.dispatch.waiting import Line, Waiting
+from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
 
@@ -81,7 +82,7 @@ class Returns:
         """Yield messages that have exceeded the places of their limit for a moment."""
         latest = self._clock.monotonic() - MOMENT_S
         for holds in line.blocked.values():
-            most = self._patience.most_of_limit(self._looked_at(holds[0]))
+            most = self._patience.most_of_limit(self._looked_at(next(iter(holds))))
             for hold in islice(holds, most, None):
                 if hold.since < latest:
                     yield hold

@@ -1,14 +1,18 @@
 """The waiting messages, and the next to start: guaranteed shares first, then strict priority.
 
+A choice does not look at what a limit holds back until that limit may let a message start, and then
+only at the first of its messages: so its cost does not grow with the number of waiting messages.
+
 Pure: it knows no clock and no event loop.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 
 from headgate.jobs.core.topology import Priority, QueueSpec
+from headgate.workers.dispatch.line import Line
 from headgate.workers.dispatch.shares import Shares
 from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
@@ -21,72 +25,6 @@ def no_block(_hold: Hold) -> None:
     """Return None: nothing holds any message back."""
 
 
-class Line:
-    """The waiting messages of one queue: for a slot, for a limit, or behind their FIFO group."""
-
-    def __init__(self, queue: QueueSpec) -> None:
-        self.queue = queue
-        self.ready: deque[Hold] = deque()
-        """Messages that, as far as is known, wait for a slot or for their records to be read."""
-        self.blocked: dict[str, deque[Hold]] = {}
-        """By limit, the messages that it held back when they were last checked."""
-        self.behind: dict[Hold, None] = {}
-        """Messages that may not start before others of their FIFO group."""
-
-    def __iter__(self) -> Iterator[Hold]:
-        """Yield the waiting messages, the first of each FIFO group before those behind it."""
-        yield from self.ready
-        for holds in self.blocked.values():
-            yield from holds
-        yield from self.behind
-
-    @property
-    def startable(self) -> int:
-        """The number of messages that wait only for a slot."""
-        return len(self.ready)
-
-    @property
-    def held_back(self) -> int:
-        """The number of messages that limits hold back."""
-        return sum(map(len, self.blocked.values()))
-
-    def startable_of(self, job_type: str) -> int:
-        """Return the number of jobs of a type that wait only for a slot."""
-        return sum(_type(hold) == job_type for hold in self.ready)
-
-    def held_back_by(self, limit: str) -> int:
-        """Return the number of messages that a limit holds back."""
-        return len(self.blocked.get(limit, ()))
-
-    def set_aside(self, hold: Hold, limit: str) -> None:
-        """Let a message that has been removed wait for a limit."""
-        hold.limit = limit
-        self.blocked.setdefault(limit, deque()).append(hold)
-
-    def is_aside(self, hold: Hold) -> bool:
-        """Return True if a message waits for more than a slot."""
-        return bool(hold.limit) or hold in self.behind
-
-    def remove(self, hold: Hold) -> bool:
-        """Remove a message; return False if it did not wait."""
-        if hold.limit:
-            self._unblock(hold)
-        elif hold in self.behind:
-            del self.behind[hold]
-        elif hold in self.ready:
-            self.ready.remove(hold)
-        else:
-            return False
-        return True
-
-    def _unblock(self, hold: Hold) -> None:
-        holds = self.blocked[hold.limit]
-        holds.remove(hold)
-        if not holds:
-            del self.blocked[hold.limit]
-        hold.limit = ""
-
-
 class Waiting:
     """Received messages that have not been started, a line per queue.
 
@@ -95,7 +33,7 @@ class Waiting:
     message that has waited longest here comes first.
 
     A message that turns out unable to start is set aside, and is not counted among those that wait
-    for a slot.
+    for a slot. It is checked again after `ease`.
 
     Args:
         queues: the queues whose messages may come.
@@ -113,6 +51,8 @@ class Waiting:
         self._startable = [0 for _ in Priority]
         self._live: list[dict[str, Line]] = [{} for _ in Priority]
         """By rank, the lines with messages that may be able to start."""
+        self._blocked: defaultdict[str, dict[str, Line]] = defaultdict(dict)
+        """By limit, the lines with messages that it holds back."""
         self.aside = 0
         """Number of messages that can't start, whatever slots are free."""
         self._news: list[tuple[Hold, Block]] = []
@@ -127,7 +67,7 @@ class Waiting:
             line.behind[hold] = None
             self.aside += 1
         else:
-            line.ready.append(hold)
+            line.put(hold)
             self._startable[line.queue.priority.rank] += 1
             self._track(line)
 
@@ -136,6 +76,19 @@ class Waiting:
         if hold in self._line_of(hold).behind:
             self.remove(hold)
             self.put(hold)
+
+    def read(self, hold: Hold) -> None:
+        """Note that a message's records and payload have been read, so that it may start."""
+        line = self._line_of(hold)
+        if line.read(hold):
+            self._track(line)
+
+    def ease(self, limit: str | None = None) -> None:
+        """Check again, at the next choice, what a limit holds back; or what all limits do."""
+        for name in (limit,) if limit is not None else tuple(self._blocked):
+            for line in self._blocked.get(name, {}).values():
+                line.ease(name)
+                self._track(line)
 
     def next(
         self, has_slot: Callable[[QueueSpec], bool], has_turn: Callable[[QueueSpec], bool]
@@ -182,10 +135,12 @@ class Waiting:
 
     def remove(self, hold: Hold) -> bool:
         """Remove a message; return False if it did not wait."""
-        line = self._line_of(hold)
+        line, limit = self._line_of(hold), hold.limit
         was_aside = line.is_aside(hold)
         if not line.remove(hold):
             return False
+        if limit and limit not in line.blocked:
+            self._forget(limit, line)
         if was_aside:
             self.aside -= 1
         else:
@@ -210,14 +165,13 @@ class Waiting:
     def _track(self, line: Line) -> None:
         """Track whether messages of a line may be able to start."""
         name, lines = line.queue.name, self._live[line.queue.priority.rank]
-        is_live = bool(line.ready or line.blocked)
-        if is_live == (name in lines):
+        if line.is_live == (name in lines):
             return
-        if is_live:
+        if line.is_live:
             lines[name] = line
         else:
             del lines[name]
-        self._shares.has_work(name, has_work=is_live)
+        self._shares.has_work(name, has_work=line.is_live)
 
     def _next_owed(self, has_slot: Callable[[QueueSpec], bool]) -> Hold | None:
         for name in self._shares.owed():
@@ -240,7 +194,9 @@ class Waiting:
             return None
         best: Hold | None = None
         for line in sorted(lines, key=_age):
-            if best is not None and _age(line) >= _received(best):
+            if not line.is_live:
+                continue  # the check of another line has shown that its limit still holds
+            if best is not None and line.age >= _received(best):
                 break
             hold = self._first(line, has_turn)
             if hold is not None and (best is None or _received(hold) < _received(best)):
@@ -249,56 +205,59 @@ class Waiting:
 
     def _first(self, line: Line, may_start: Callable[[QueueSpec], bool]) -> Hold | None:
         """Return the first message of a line that may start, or None."""
-        if not (line.ready or line.blocked) or not may_start(line.queue):
+        if not line.is_live or not may_start(line.queue):
             return None
-        return self._first_unblocked(line) or self._first_ready(line)
+        return self._first_eased(line) or self._first_ready(line)
 
-    def _first_unblocked(self, line: Line) -> Hold | None:
+    def _first_eased(self, line: Line) -> Hold | None:
         """Return the first message set aside that its limit no longer holds back, or None.
 
-        One message of each limit is checked: what holds it back holds back those after it.
+        One message of each limit is checked: what holds it back holds back those after it, and
+        those of other queues.
         """
-        for limit in tuple(line.blocked):
-            while holds := line.blocked.get(limit):
-                hold = holds[0]
-                if (block := self._block(hold)) is None:
-                    return hold
-                if block.limit == limit:
-                    break
+        while line.eased:
+            limit = next(iter(line.eased))
+            hold = next(iter(line.blocked[limit]))
+            if (block := self._block(hold)) is None:
+                return hold
+            if block.limit == limit:
+                self._no_longer_eased(limit)
+            else:
                 self._set_aside(line, hold, block)
         return None
 
     def _first_ready(self, line: Line) -> Hold | None:
-        """Return the first message that waits only for a slot; set aside those that do not."""
-        unread = 0
-        while unread < len(line.ready):
-            hold = line.ready[unread]
-            if not hold.ready:
-                unread += 1
-            elif (block := self._block(hold)) is None:
+        """Return the first message that waits only for a slot; set aside those before it."""
+        while line.ready:
+            hold = line.ready[0]
+            if (block := self._block(hold)) is None:
                 return hold
-            else:
-                self._set_aside(line, hold, block)
+            self._set_aside(line, hold, block)
         return None
 
     def _set_aside(self, line: Line, hold: Hold, block: Block) -> None:
         self.remove(hold)
         line.set_aside(hold, block.limit)
-        self._track(line)
+        self._blocked[block.limit][line.queue.name] = line
         self.aside += 1
         self._news.append((hold, block))
 
+    def _no_longer_eased(self, limit: str) -> None:
+        for line in self._blocked[limit].values():
+            line.holds(limit)
+            self._track(line)
+
+    def _forget(self, limit: str, line: Line) -> None:
+        """Note that a limit holds back no message of a line any more."""
+        lines = self._blocked[limit]
+        del lines[line.queue.name]
+        if not lines:
+            del self._blocked[limit]
+
 
 def _age(line: Line) -> float:
-    """Return the time of receipt of the oldest message among those that may come first."""
-    if not line.blocked:
-        return _received(line.ready[0])
-    return min(_received(holds[0]) for holds in (line.ready, *line.blocked.values()) if holds)
+    return line.age
 
 
 def _received(hold: Hold) -> float:
     return hold.delivery.received_at
-
-
-def _type(hold: Hold) -> str:
-    return "" if (job := hold.run.job) is None else job.type.name

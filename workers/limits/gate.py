@@ -41,7 +41,7 @@ Ticket = tuple[tuple[Guard, object], ...]
 
 
 class QueueLine(Protocol):
-    """The messages that wait for one queue: a `workers.dispatch.waiting.Line`."""
+    """The messages that wait for one queue: a `workers.dispatch.line.Line`."""
 
     queue: QueueSpec
 
@@ -78,6 +78,8 @@ class Gate:
         rng: adds jitter to postponed retries, and to renewals of leases.
         table: the table in which fleet limits are leased; None if there are none.
         worker: this worker's name, for the leases.
+        on_eased: called with the name of a limit that may let more through, or None for all
+            limits, so that the jobs that it holds back are checked again.
         on_change: called when a limit may let more through; it has to check the jobs that the limit
             still holds back before it returns, otherwise the limit counts as cleared.
     """
@@ -91,13 +93,15 @@ class Gate:
         rng: random.Random,
         table: AsyncTable | None,
         worker: str,
+        on_eased: Callable[[str | None], None],
         on_change: Callable[[], None],
     ) -> None:
         self._clock = clock
         self._events = events
+        self._on_eased = on_eased
         self._on_change = on_change
         self._fleet = FleetLeases(
-            table, worker, clock=clock, events=events, rng=rng, on_change=on_change
+            table, worker, clock=clock, events=events, rng=rng, on_change=self._eased
         )
         made = _Maker(app, self._fleet, table, clock, events, rng)
         self._guards = made.guards
@@ -168,7 +172,8 @@ class Gate:
             return
         now = self._clock.monotonic()
         for guard, taken in ticket:
-            guard.end(taken, outcome, retryable=retryable, now=now)
+            if limit := guard.end(taken, outcome, retryable=retryable, now=now):
+                self._on_eased(limit)
 
     async def retry(self, job: Job, delay_s: int) -> BudgetAnswer | None:
         """Return the answer of a job's retry budget to a retry after ``delay_s``, or None if it has
@@ -232,11 +237,15 @@ class Gate:
     def _look_again(self) -> None:
         self._alarm = None
         looked = self._clock.monotonic()
-        self._on_change()  # limits that still hold jobs back are noted again here
+        self._eased()  # limits that still hold jobs back are noted again here
         for name in [name for name, held_at in self._held.items() if held_at < looked]:
             del self._held[name]
             if not name.startswith("breaker:"):
                 self._events.emit(LimitCleared(at=self._clock.now(), limit=name))
+
+    def _eased(self) -> None:
+        self._on_eased(None)
+        self._on_change()
 
     def _tell_spent(self, spending: _Spending, retry_in_s: float) -> None:
         if spending.name not in self._spent:

@@ -65,8 +65,12 @@ class Guard(Protocol):
         """Take what a starting job needs; return it for `end`."""
         ...
 
-    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
-        """Give back what a job that has ended took."""
+    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> str | None:
+        """Give back what a job that has ended took.
+
+        Returns:
+            the name under which it may let another job start now; None if it lets no more start.
+        """
         ...
 
 
@@ -148,15 +152,16 @@ class SlotGuard:
             self._running[key] += 1
         return key
 
-    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> None:
-        """Give the slot back."""
+    def end(self, taken: object, outcome: Outcome, *, retryable: bool, now: float) -> str | None:
+        """Give the slot back, to another job of its key."""
         del outcome, retryable
         if not isinstance(taken, str):
-            return
+            return None
         self._running[taken] -= 1
         if not self._running[taken]:
             del self._running[taken]
         self._endings.add(now, taken)
+        return self._named(taken)
 
     def in_use(self, lease_name: str) -> int:
         """Return the number of slots taken of one lease."""
@@ -241,9 +246,10 @@ class BreakerGuard:
         del job
         return self._circuit.start(now)
 
-    def end(self, taken: Any, outcome: Outcome, *, retryable: bool, now: float) -> None:
-        """Count the outcome of a job."""
+    def end(self, taken: Any, outcome: Outcome, *, retryable: bool, now: float) -> str:
+        """Count the outcome of a job, which may close the circuit."""
         self._circuit.end(taken, _ending(outcome, retryable=retryable), now)
+        return self.name
 
 
 def _ending(outcome: Outcome, *, retryable: bool) -> Ending:

@@ -23,7 +23,10 @@ class Window:
     def __init__(self, capacity: Callable[[], int], per_s: float) -> None:
         self._capacity = capacity
         self._per_s = per_s
-        self._taken: deque[float] = deque()
+        self._soon: deque[float] = deque()
+        """When the tokens were taken that were found to come back within `AHEAD_S`."""
+        self._later: deque[float] = deque()
+        """When those after them were taken."""
 
     @property
     def capacity(self) -> int:
@@ -32,32 +35,33 @@ class Window:
 
     def out(self, now: float) -> int:
         """Return the number of tokens that are out."""
-        while self._taken and self._taken[0] + self._per_s <= now:
-            self._taken.popleft()
-        return len(self._taken)
+        for taken in (self._soon, self._later):
+            while taken and taken[0] + self._per_s <= now:
+                taken.popleft()
+        return len(self._soon) + len(self._later)
 
     def wait_s(self, now: float) -> float:
         """Return the seconds until a token is free: 0 if one is, infinite without any capacity."""
-        over = self.out(now) - self._capacity()
+        out = self.out(now)
+        over = out - self._capacity()
         if over < 0:
             return 0.0
-        if over >= len(self._taken):
+        if over >= out:
             return float("inf")
-        return self._taken[over] + self._per_s - now
+        later = over - len(self._soon)
+        taken = self._soon[over] if later < 0 else self._later[later]
+        return taken + self._per_s - now
 
     def ahead(self, now: float) -> int:
         """Return the number of tokens that are free, or will be within a second."""
         out = self.out(now)
-        back = 0
-        for taken in self._taken:
-            if taken + self._per_s > now + AHEAD_S:
-                break
-            back += 1
-        return self._capacity() - out + back
+        while self._later and self._later[0] + self._per_s <= now + AHEAD_S:
+            self._soon.append(self._later.popleft())
+        return self._capacity() - out + len(self._soon)
 
     def take(self, now: float) -> None:
         """Take a token, even if none is free."""
-        self._taken.append(now)
+        self._later.append(now)
 
 
 class Endings:

@@ -10,8 +10,9 @@ from functools import partial
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.topology import MAX_BATCH, Priority, QueueSpec
+from headgate.workers.dispatch.line import Line
 from headgate.workers.dispatch.shares import Shares
-from headgate.workers.dispatch.waiting import Line, Waiting
+from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Holdings
 from headgate.workers.receiving.pace import Pace
 

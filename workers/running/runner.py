@@ -202,6 +202,7 @@ class Running:
     def _recalled(self, hold: Hold, task: asyncio.Task[None]) -> None:
         self._recalls.discard(task)
         hold.ready = True  # without records, then, if it failed
+        self._waiting.read(hold)
         _log_fault(task, hold)
         self._on_change()
 

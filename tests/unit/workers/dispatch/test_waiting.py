@@ -244,6 +244,7 @@ def test_what_may_not_start_is_counted_apart_until_it_may() -> None:
     assert waiting.news() == []
 
     blocks[first] = Block("b", 1, 1)  # one limit lets it through, another does not
+    waiting.ease("a")
     assert waiting.next(_always, _always) is None
     line = waiting.line(name)
     assert (line.held_back_by("a"), line.held_back_by("b"), line.held_back) == (1, 1, 2)
@@ -252,9 +253,83 @@ def test_what_may_not_start_is_counted_apart_until_it_may() -> None:
     waiting.lead(follower)
     assert waiting.next(_always, _always) is follower
     blocks.clear()
+    assert waiting.next(_always, _always) is None, "nothing has told that a limit has eased"
+    waiting.ease()
     assert waiting.next(_always, _always) is second
     assert waiting.take_all() == [first]
     assert (len(waiting), waiting.aside) == (0, 0)
+
+
+def test_a_limit_is_asked_again_only_once_it_has_eased() -> None:
+    asked: list[Hold] = []
+
+    def block(hold: Hold) -> Block:
+        asked.append(hold)
+        return Block(f"tenant#{hold.delivery.received_at}", 1, 1)
+
+    waiting = Waiting(_SPECS, Shares(()), block=block)
+    holds = [_hold(_SPECS[0].name, float(moment)) for moment in range(100)]
+    for hold in holds:
+        waiting.put(hold)
+    assert waiting.next(_always, _always) is None
+    assert asked == holds
+    for _ in range(10):
+        assert waiting.next(_always, _always) is None
+    assert asked == holds
+    waiting.ease("tenant#7.0")
+    for _ in range(10):
+        assert waiting.next(_always, _always) is None
+    assert asked == [*holds, holds[7]]
+    waiting.ease()
+    assert waiting.next(_always, _always) is None
+    assert len(asked) == 201
+
+
+def test_a_limit_that_eases_lets_the_oldest_start_of_all_queues_of_a_priority() -> None:
+    free = 0
+
+    def block(_hold: Hold) -> Block | None:
+        return None if free else Block("concurrency:app", 1, 1)
+
+    first, second = (spec.name for spec in _SPECS if spec.priority is Priority.LOW)
+    waiting = Waiting(_SPECS, Shares(()), block=block)
+    holds = [_hold(name, float(moment)) for moment, name in enumerate([second, first] * 3)]
+    for hold in holds:
+        waiting.put(hold)
+    started = []
+    for _ in holds:
+        free = 0
+        assert waiting.next(_always, _always) is None
+        free = 1
+        waiting.ease("concurrency:app")
+        started.append(waiting.next(_always, _always))
+    assert started == holds
+
+
+def test_messages_of_one_receive_start_in_their_order_though_some_are_read_first() -> None:
+    waiting, name = Waiting(_SPECS, Shares(())), _SPECS[0].name
+    holds = [_hold(name, 1.0) for _ in range(4)]
+    for number, hold in enumerate(holds):
+        hold.number, hold.ready = number, number % 2 == 1
+        waiting.put(hold)
+    for hold in (holds[2], holds[0]):
+        hold.ready = True
+        waiting.read(hold)
+    assert [waiting.next(_always, _always) for _ in range(5)] == [*holds, None]
+
+
+def test_a_message_starts_once_it_is_read_and_before_those_that_came_later() -> None:
+    waiting = Waiting(_SPECS, Shares(()))
+    name = _SPECS[0].name
+    holds = [_hold(name, float(moment)) for moment in range(4)]
+    holds[1].ready = False
+    for hold in holds:
+        waiting.put(hold)
+    assert waiting.startable(name) == 4
+    assert waiting.next(_always, _always) is holds[0]
+    holds[1].ready = True
+    waiting.read(holds[1])
+    assert [waiting.next(_always, _always) for _ in range(4)] == [*holds[1:], None]
 
 
 # --- guaranteed shares ---------------------------------------------------------------------------
