@@ -15,7 +15,7 @@ import argparse
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, Concurrency, Priority
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events, JobCompleted
+from headgate.jobs.core.limits import LimitOptions
 from headgate.jobs.testing import MemoryBackend
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
@@ -34,22 +35,34 @@ KINDS: Mapping[str, Sequence[Priority]] = {
     "critical": [Priority.CRITICAL],
     "mixed": list(Priority),
 }
-LIMITS: Mapping[str, tuple[Concurrency | None, int]] = {
-    "none": (None, 1),
-    "never binds": (Concurrency(60), 1),
-    "binds": (Concurrency(20), 1),
-    "by tenant": (Concurrency(2, key="tenant"), 100),
-    "by tenant, many": (Concurrency(2, key="tenant"), 10_000),
-}
-"""By name, a limit and a number of tenants."""
 ACTIONS = ("receive", "delete", "change_visibility")
-
 
 _COLUMNS = "CPU for 1,000 | wall for 1,000 | receives | deletes | visibility changes"
 
 
 class Note(BaseModel):
     """The payload of these jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A type with a limit."""
+
+    limit: LimitOptions
+    tenants: int = 1
+    held: int = 0
+    """Number of tenants of another type of the queue, each with one job that runs all the time, and
+    two that its concurrency holds back."""
+
+
+LIMITS: Mapping[str, Limited] = {
+    "none": Limited({}),
+    "never binds": Limited({"concurrency": Concurrency(60)}),
+    "binds": Limited({"concurrency": Concurrency(20)}),
+    "by tenant": Limited({"concurrency": Concurrency(2, key="tenant")}, 100),
+    "by tenant, many": Limited({"concurrency": Concurrency(2, key="tenant")}, 10_000),
+    "beside what 25 hold back": Limited({}, held=25),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +95,25 @@ def main() -> None:
     parser.add_argument("--queues", type=int, nargs="+", default=list(QUEUES))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--jobs", type=int, default=JOBS)
-    parser.add_argument("--limits", action="store_true", help="measure limits instead of queues")
+    parser.add_argument("--limits", nargs="*", choices=LIMITS, help="measure these, or all")
     options = parser.parse_args()
-    print(f"| {'limit | tenants' if options.limits else 'priorities | queues'} | {_COLUMNS} |")
-    print("|---" * 7 + "|")
-    if options.limits:
-        for name, (limit, tenants) in LIMITS.items():
-            cost = asyncio.run(measure_limit(limit, tenants, options.jobs))
-            print(f"| {name} | {tenants:,} | {_row(cost)} |", flush=True)
+    if options.limits is not None:
+        _measure_limits(options.limits or LIMITS, options.jobs)
         return
+    print(f"| priorities | queues | {_COLUMNS} |")
+    print("|---" * 7 + "|")
     for kind in options.kinds:
         for queues in options.queues:
             cost = asyncio.run(measure(queues, KINDS[kind], options.jobs // queues))
             print(f"| {kind} | {queues} | {_row(cost)} |", flush=True)
+
+
+def _measure_limits(names: Iterable[str], jobs: int) -> None:
+    print(f"| limit | tenants | {_COLUMNS} |")
+    print("|---" * 7 + "|")
+    for name in names:
+        cost = asyncio.run(measure_limit(LIMITS[name], jobs))
+        print(f"| {name} | {LIMITS[name].tenants:,} | {_row(cost)} |", flush=True)
 
 
 async def measure(queues: int, priorities: Sequence[Priority], each: int) -> Cost:
@@ -107,17 +126,24 @@ async def measure(queues: int, priorities: Sequence[Priority], each: int) -> Cos
     return await _process(app, backend, queues * each)
 
 
-async def measure_limit(limit: Concurrency | None, tenants: int, jobs: int) -> Cost:
+async def measure_limit(limited: Limited, jobs: int) -> Cost:
     """Process a backlog of jobs whose type has a limit, spread evenly over that many tenants."""
-    app = App("limited", records="off")
+    app, end = App("limited", records="off"), asyncio.Event()
+    queue = app.queue("queue", priorities=[Priority.NORMAL])
 
-    @app.queue("queue", priorities=[Priority.NORMAL]).job("job", concurrency=limit)
+    @queue.job("long", concurrency=Concurrency(1, key="tenant"))
+    async def run_long(_note: Note) -> None:
+        await end.wait()
+
+    @queue.job("job", **limited.limit)
     async def work(_note: Note) -> None:
         return None
 
     backend = MemoryBackend(app, clock=SystemClock())
     async with AsyncClient(app, backend=backend) as client:
-        of_tenants = (f"tenant-{number % tenants}" for number in range(jobs))
+        for number in range(limited.held):
+            await client.submit_many(run_long, [Note()] * 3, tenant=f"tenant-{number}")
+        of_tenants = (f"tenant-{number % limited.tenants}" for number in range(jobs))
         await asyncio.gather(*(client.submit(work, Note(), tenant=name) for name in of_tenants))
     return await _process(app, backend, jobs)
 

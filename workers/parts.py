@@ -36,7 +36,8 @@ from headgate.workers.dispatch.shares import Shares
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Holdings
 from headgate.workers.isolation.child_pool import ChildPool
-from headgate.workers.limits.gate import Gate, needs_table
+from headgate.workers.limits.app_limits import needs_table
+from headgate.workers.limits.gate import Gate
 from headgate.workers.receiving.demand import Demand
 from headgate.workers.receiving.heartbeat import Heartbeat
 from headgate.workers.receiving.poller import Poller

@@ -21,6 +21,11 @@ Scope = Literal["worker", "fleet"]
 """``worker``: each worker process on its own. ``fleet``: all workers of the app together, by leases
 in its table; a worker that can't reach the table runs nothing under such a limit."""
 
+LimitKey = Literal["tenant"] | Callable[[Any], str | None] | None
+"""Key by which a limit counts jobs separately: ``"tenant"`` is the organisation that a job was
+submitted for, a function gets the payload. A job whose key is None is not limited. Without a key
+(None, the default) all jobs are counted together."""
+
 OnExhausted = Literal["wait", "dead-letter"]
 
 LONGEST_LEASED = timedelta(hours=1)
@@ -33,7 +38,9 @@ class RateLimit:
     """At most ``limit`` starts in any ``per``, seconds or a timedelta: ``RateLimit(20, per=1)``.
 
     A bucket of ``limit`` tokens. Each start takes one, which returns exactly ``per`` later, so the
-    bound holds for every window of that length, wherever it begins.
+    bound holds for every window of that length, wherever it begins. With ``key=`` there is a
+    bucket for each tenant, or for each value that a function makes of the payload:
+    ``RateLimit(20, key=lambda webhook: webhook.endpoint)``.
 
     Raises:
         SettingsInvalid: a value is out of range.
@@ -42,10 +49,12 @@ class RateLimit:
     limit: int
     _: KW_ONLY
     per: DurationField = DurationField(1, positive=True)
+    key: LimitKey = None
     scope: Scope = "worker"
 
     def __post_init__(self) -> None:
         _check_count("RateLimit", "limit", self.limit)
+        _check_key("RateLimit", self.key)
         _check_scope("RateLimit", self.scope, self.per)
 
 
@@ -59,20 +68,13 @@ class Concurrency:
 
     limit: int
     _: KW_ONLY
-    key: Literal["tenant"] | Callable[[Any], str | None] | None = None
-    """Key by which jobs are counted separately: ``"tenant"`` is the organisation that a job was
-    submitted for, a function gets the payload. A job whose key is None is not limited. Without a
-    key (None, the default) all jobs are counted together."""
+    key: LimitKey = None
     scope: Scope = "worker"
 
     def __post_init__(self) -> None:
         _check_count("Concurrency", "limit", self.limit)
+        _check_key("Concurrency", self.key)
         _check_scope("Concurrency", self.scope)
-        if not (self.key is None or self.key == "tenant" or callable(self.key)):
-            raise SettingsInvalid(
-                "Concurrency(key=...) must be 'tenant' or a function of the payload, got "
-                f"{self.key!r}"
-            )
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,13 @@ def check_limit_names(options: Mapping[str, object], owner: str) -> None:
 def _check_count(kind: str, name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise SettingsInvalid(f"{kind}({name}=...) must be at least 1, got {value!r}")
+
+
+def _check_key(kind: str, key: object) -> None:
+    if not (key is None or key == "tenant" or callable(key)):
+        raise SettingsInvalid(
+            f"{kind}(key=...) must be 'tenant' or a function of the payload, got {key!r}"
+        )
 
 
 def _check_scope(kind: str, scope: str, per: timedelta | None = None) -> None:

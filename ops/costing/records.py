@@ -32,7 +32,7 @@ from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Fleet
 from headgate.ops.costing.load import Load, Stream
 from headgate.ops.prices import MONTH_S, READS, RECOVERABLE, STORED, WRITES
-from headgate.workers.limits.gate import all_limits
+from headgate.workers.limits.app_limits import all_limits
 from headgate.workers.limits.lease import RENEW_S
 
 SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 350, 400

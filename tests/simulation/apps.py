@@ -161,15 +161,12 @@ def _limits(plan: Plan, owner: str) -> LimitOptions:
     for limit in plan.limits_of(owner):
         per = timedelta(seconds=limit.per_s)
         scope: Literal["fleet", "worker"] = "fleet" if limit.fleet else "worker"
+        key: Literal["tenant"] | None = "tenant" if limit.by_tenant else None
         match limit.kind:
             case "rate":
-                options["rate_limit"] = RateLimit(limit.limit, per=per, scope=scope)
+                options["rate_limit"] = RateLimit(limit.limit, per=per, key=key, scope=scope)
             case "concurrency":
-                options["concurrency"] = Concurrency(
-                    limit.limit,
-                    key="tenant" if limit.by_tenant else None,
-                    scope=scope,
-                )
+                options["concurrency"] = Concurrency(limit.limit, key=key, scope=scope)
             case "budget":
                 options["retry_budget"] = RetryBudget(
                     limit.limit,

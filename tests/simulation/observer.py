@@ -53,7 +53,9 @@ class Observer:
     def __init__(self, world: World) -> None:
         self._world = world
         self._ledger = world.ledger
-        self._starts: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._starts: dict[tuple[str, str, str | None], list[float]] = defaultdict(list)
+        """By the limit's owner, the worker unless it is the fleet's, and the tenant if it is the
+        key: the times at which jobs started."""
         self._waits_since: dict[str, float] = {}
         """Critical messages entitled to a free slot, each with the time from which it waits."""
         world.aws.watch.on_delivery = self.delivered
@@ -127,7 +129,10 @@ class Observer:
         now, troubled = self._ledger.now, self._world.aws.faults.was_troubled("table", 0, FOREVER)
         slack_s = _BLIND_START_S if troubled else _START_S
         for limit in self._limits_of(life, "rate"):
-            starts = self._starts[limit.of, "" if limit.fleet else actor.name]
+            if limit.by_tenant and life.tenant is None:
+                continue
+            tenant = life.tenant if limit.by_tenant else None
+            starts = self._starts[limit.of, "" if limit.fleet else actor.name, tenant]
             starts.append(now)
             recent = [at for at in starts if at > now - limit.per_s + slack_s]
             if len(recent) > limit.limit:
@@ -275,11 +280,12 @@ class Observer:
 
     def has_stopped(self, actor: Actor, worker: Worker) -> None:
         """Check that a worker stopped in order leaves nothing behind."""
+        children = worker._parts.admission._children
         left = {
             "holds": len(worker._parts.holdings),
             "slots": worker._parts.demand.busy,
             "waiting": len(worker._parts.waiting),
-            "children": worker._parts.admission._in_children,
+            "children": 0 if children is None else children.in_use(0),
             "tasks": len(actor.left),
         }
         if any(left.values()) and actor.trouble_until < self._ledger.now:

@@ -30,7 +30,7 @@ from headgate.lambdas.verdicts import Verdicts
 from headgate.workers.dispatch.fifo_groups import Groups
 from headgate.workers.held import Hold, Holdings
 from headgate.workers.limits.fleet_leases import FleetLeases
-from headgate.workers.limits.guards import SlotGuard
+from headgate.workers.limits.slots import Slots
 from headgate.workers.limits.token_bucket import Window
 from headgate.workers.receiving.heartbeat import Heartbeat
 from headgate.workers.receiving.poller import Poller
@@ -242,10 +242,10 @@ BREAKS: dict[str, Break] = {
         kind="lapsed",
     ),
     "slots are without limit": Break(
-        owner=SlotGuard, name="block", by=_forget, plan=_limited("concurrency"), kind="concurrency"
+        owner=Slots, name="start", by=_forget, plan=_limited("concurrency"), kind="concurrency"
     ),
     "a rate counts nothing": Break(
-        owner=Window, name="take", by=_forget, plan=_limited("rate"), kind="rate-limit"
+        owner=Window, name="start", by=_forget, plan=_limited("rate"), kind="rate-limit"
     ),
     "leases are kept": Break(
         owner=FleetLeases,

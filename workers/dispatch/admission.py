@@ -18,8 +18,9 @@ from headgate.workers.dispatch.line import Line
 from headgate.workers.held import Hold
 from headgate.workers.isolation.child_pool import ChildPool
 from headgate.workers.limits.gate import Gate
-from headgate.workers.limits.guards import GUESS_S, Block
-from headgate.workers.limits.token_bucket import Endings
+from headgate.workers.limits.guards import Block, ending_of
+from headgate.workers.limits.meters import GUESS_S
+from headgate.workers.limits.slots import Slots
 
 _PROCESS = "process"
 
@@ -50,17 +51,13 @@ class Admission:
     ) -> None:
         self._gate = gate
         self._on_eased = on_eased
-        self._children = children
+        self._children = Slots(_Places(children)) if children is not None else None
         self._groups = Groups()
         self._isolated = frozenset(
             name for name, job in app.types.items() if job.isolation == _PROCESS
         )
         self._bounded = _bounded(app, gate, self._isolated)
         self._clock = clock
-        self._endings = Endings()
-        """Ends of jobs in child processes."""
-        self._in_children = 0
-        """Number of jobs that have, or are about to get, a child process."""
         self._on_probation: Hold | None = None
         """The suspect that runs, or has run but is not settled. If the next one killed the process
         meanwhile, this one would be blamed for that crash too."""
@@ -87,8 +84,9 @@ class Admission:
             return None
         if self._on_probation is not None and job.attempt.suspect:
             return Block(_PROBATION, GUESS_S, 1)
-        if self._is_isolated(job) and self._free_children < 1:
-            return Block(_CHILDREN, GUESS_S, self._capacity)
+        if (children := self._children_for(job)) is not None and children.free < 1:
+            soon = max(0.0, children.ahead(self._clock.monotonic()))
+            return Block(_CHILDREN, GUESS_S, children.places, soon)
         return self._gate.block(job)
 
     def acceptable(self, line: Line) -> float:
@@ -105,12 +103,6 @@ class Admission:
             return by_queue
         return min(by_queue, self._room_of_types(line, types))
 
-    def startable_soon(self, limit: str) -> float:
-        """Return how many messages a limit would let start within about a second; 0 if unknown."""
-        if limit == _CHILDREN:
-            return max(0, self._free_children) + self._endings.count(self._clock.monotonic())
-        return self._gate.startable_soon(limit)
-
     def occupy(self, hold: Hold) -> None:
         """Take what a job needs to run, immediately, so that the next choice accounts for it."""
         if (job := _to_be_called(hold)) is None:
@@ -118,17 +110,17 @@ class Admission:
         hold.ticket = self._gate.start(job)
         if job.attempt.suspect:
             self._on_probation = hold
-        if self._is_isolated(job):
-            self._in_children += 1
+        if (children := self._children_for(job)) is not None:
+            children.start(self._clock.monotonic())
 
     def vacate(self, hold: Hold, outcome: Outcome) -> None:
         """Give back what `occupy` took."""
         if hold.ticket is None or (job := hold.run.job) is None:
             return
-        self._gate.end(hold.ticket, outcome, retryable=_is_retryable(job, outcome))
-        if self._is_isolated(job):
-            self._in_children -= 1
-            self._endings.add(self._clock.monotonic())
+        ending = ending_of(outcome, retryable=_is_retryable(job, outcome))
+        self._gate.end(hold.ticket, ending)
+        if (children := self._children_for(job)) is not None:
+            children.end(None, ending, self._clock.monotonic())
             self._on_eased(_CHILDREN)
 
     async def retried(self, hold: Hold, verdict: Verdict) -> Verdict:
@@ -144,7 +136,9 @@ class Admission:
 
     def _room_of_types(self, line: Line, types: Sequence[str]) -> float:
         in_loop = isolated = 0.0
-        free = self._free_children - line.held_back_by(_CHILDREN)
+        free = (self._children.free if self._children is not None else 0) - line.held_back_by(
+            _CHILDREN
+        )
         for name in types:
             room = max(0.0, self._gate.room(line, name))
             if name in self._isolated:
@@ -154,16 +148,25 @@ class Admission:
                 in_loop += room
         return in_loop + max(0.0, min(isolated, free))
 
-    def _is_isolated(self, job: Job) -> bool:
-        return self._children is not None and job.type.isolation == _PROCESS
+    def _children_for(self, job: Job) -> Slots | None:
+        """Return the places in child processes if the job needs one, else None."""
+        return self._children if job.type.isolation == _PROCESS else None
+
+
+class _Places:
+    """`Tokens` for the jobs that child processes can run."""
+
+    renewed_s = math.inf
+
+    def __init__(self, pool: ChildPool) -> None:
+        self._pool = pool
 
     @property
-    def _capacity(self) -> int:
-        return 0 if self._children is None else self._children.capacity
+    def count(self) -> int:
+        return self._pool.capacity
 
-    @property
-    def _free_children(self) -> int:
-        return self._capacity - self._in_children
+    def ask(self, *, enough: bool) -> None:
+        """Do nothing: the pool replaces its children by itself."""
 
 
 def _to_be_called(hold: Hold) -> Job | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
+from itertools import islice
 
 from headgate.jobs.core.topology import QueueSpec
 from headgate.workers.held import Hold
@@ -50,10 +51,10 @@ class Line:
     @property
     def age(self) -> float:
         """The time of receipt of the oldest message among those that may come first."""
+        if not self.eased:
+            return self.ready[0].delivery.received_at
         first = [next(iter(self.blocked[limit])) for limit in self.eased]
-        if self.ready:
-            first.append(self.ready[0])
-        return min(hold.delivery.received_at for hold in first)
+        return min(hold.delivery.received_at for hold in (*first, *islice(self.ready, 1)))
 
     def startable_of(self, job_type: str) -> int:
         """Return the number of jobs of a type that wait only for a slot, or for being read."""
@@ -118,9 +119,10 @@ class Line:
         if hold in self.unread:
             self._types[self.unread.pop(hold)] -= 1
             return True
-        if hold not in self.ready:
+        try:
+            self.ready.remove(hold)
+        except ValueError:
             return False
-        self.ready.remove(hold)
         self._types[_type(hold)] -= 1
         return True
 

@@ -1,4 +1,4 @@
-"""The patience with messages that can't start: the time each is held, and then stays away.
+"""The policy for messages that can't start: hold one, or give it back, and for how long.
 
     it waits for                 held                            then away
     a slot                       ``give_back_after``             not at all
@@ -6,12 +6,14 @@
     a limit                      12 times that, growing          as the limit says, and briefly
     a limit that lasts longer    not at all                      as the limit says
     a limit, and is too much     two seconds, or not at all      as the limit says, and growing
+    others of its FIFO group     as long as they                 not at all
+    its time                     not at all                      until then
 
 Enough messages are held to fill all places of a limit as soon as they come free; these are offered
 to other workers now and then. Any surplus is held for a moment, until the limit's pace is known,
-unless there is far too much of it. The times grow with each delivery that ended without a start,
-since each time no worker could start the message. The time away is capped by the pace at which the
-limit lets other messages start.
+unless there is far too much of it. SQS delivers a message only so often, so the times grow with
+each delivery that ended without a start, since each time no worker could start the message. The
+time away is capped by the pace at which the limit lets other messages start.
 
 Pure but for its randomness: it knows no clock and no event loop.
 """
@@ -23,6 +25,7 @@ import random
 from dataclasses import dataclass
 
 from headgate.jobs.core.topology import MAX_BATCH
+from headgate.workers.limits.guards import Block
 
 _LONGER = 12
 """Multiple of ``give_back_after`` for messages delivered before, or held back by a limit."""
@@ -45,7 +48,7 @@ _OF_LIMIT = 2
 _OF_QUEUE = 20 * MAX_BATCH
 """Maximum number of limited messages held of one queue, across limits and keys, even briefly."""
 
-MOMENT_S = 2.0
+_MOMENT_S = 2.0
 """Time for which a surplus is held, until it shows how fast the limit lets messages start."""
 
 _LONGEST_AWAY_S = 300.0
@@ -62,24 +65,59 @@ _JITTER = 0.2
 class Waiter:
     """A message that can't start now, described for the policy."""
 
+    waited_s: float = 0.0
+    """Seconds since it was received, or became the first of its FIFO group."""
     receives: int = 1
     """Number of deliveries, including the present one."""
-    returns: int = 0
-    """Number of earlier deliveries that ended without a start."""
+    attempts: int | None = 0
+    """Number of earlier deliveries that were attempts. None if no records tell: then each return
+    counts as an attempt."""
     is_known: bool = True
     """True once its records and a large payload have been read."""
-    limit_s: float | None = None
-    """Seconds until its limit is worth asking again; None if no limit holds it back."""
-    places: int = 0
-    """Number of jobs that its limit lets run at once, or start in its window."""
-    startable_soon: float = 0.0
-    """Number of messages that its limit will let start within about a second."""
-    is_costly: bool = False
-    """True if a return counts as an attempt, since no records tell attempts from deliveries."""
+    is_lost: bool = False
+    """True if SQS no longer accepts its receipt."""
+    is_behind: bool = False
+    """True while it may not start before others of its FIFO group."""
+    is_stopping: bool = False
+    """True once the worker starts nothing more."""
+    due_in_s: float = 0.0
+    """Seconds until its job may run."""
+    block: Block | None = None
+    """The limit that holds it back, if any."""
+    of_limit: int = 0
+    """Number of messages of its queue that its limit holds back, up to and including it."""
+    of_queue: int = 0
+    """The same for all limits together."""
+
+    @property
+    def returns(self) -> int:
+        """The number of earlier deliveries that ended without a start."""
+        return max(0, self.receives - 1 - (self.attempts or 0))
+
+    @property
+    def is_costly(self) -> bool:
+        """True if a return counts as an attempt."""
+        return self.attempts is None
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """The message is held."""
+
+    is_surplus: bool = False
+    """True if it is held only for a moment, since enough are held for its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoesBack:
+    """The message is given back unstarted."""
+
+    away_s: int = 0
+    """Seconds until SQS delivers it again."""
 
 
 class Patience:
-    """Decides for one message at a time.
+    """Decides for one message at a time whether it is held or given back.
 
     Args:
         give_back_after_s: the time for which a message on its first delivery waits for a slot.
@@ -90,37 +128,55 @@ class Patience:
         self._unit_s = give_back_after_s
         self._rng = rng
 
-    def held_s(self, waiter: Waiter) -> float:
+    def decide(self, waiter: Waiter) -> Stays | GoesBack:
+        """Decide what becomes of a message that can't start now."""
+        if waiter.is_stopping or waiter.is_lost:
+            return GoesBack()
+        if waiter.due_in_s > 0:
+            return GoesBack(math.ceil(waiter.due_in_s))
+        if waiter.is_behind:
+            return Stays()  # no other worker could start it either
+        if waiter.block is not None:
+            return self._decide_limited(waiter, waiter.block)
+        return Stays() if waiter.waited_s <= self._held_s(waiter) else GoesBack()
+
+    def _decide_limited(self, waiter: Waiter, block: Block) -> Stays | GoesBack:
+        if waiter.of_queue > _OF_QUEUE + _started_ahead(block):
+            return self._away(waiter, block, is_too_much=True)
+        held_s = self._held_s(waiter)
+        if block.retry_in_s > held_s:
+            return self._away(waiter, block)
+        if waiter.of_limit > _most_of_limit(waiter, block):
+            if waiter.waited_s <= _MOMENT_S:
+                return Stays(is_surplus=True)
+            return self._away(waiter, block, is_too_much=True)
+        return Stays() if waiter.waited_s <= held_s else self._away(waiter, block)
+
+    def _held_s(self, waiter: Waiter) -> float:
         """Return the time for which a message is held, in seconds."""
-        if waiter.limit_s is None and waiter.is_known and waiter.receives == 1:
+        if waiter.block is None and waiter.is_known and waiter.receives == 1:
             return self._unit_s
-        first = _LONGER * _COSTLY if waiter.limit_s is not None and waiter.is_costly else _LONGER
+        first = _LONGER * _COSTLY if waiter.block is not None and waiter.is_costly else _LONGER
         return self._unit_s * min(_LONGEST, first + _GROWTH * waiter.returns)
 
-    def most_of_limit(self, waiter: Waiter) -> int:
-        """Return the number of messages to hold for a limit."""
-        more = _COSTLY if waiter.is_costly else 1
-        return max(_OF_LIMIT, waiter.places) * more + self._soon(waiter)
-
-    def most_of_queue(self, waiter: Waiter) -> int:
-        """Return the maximum number of limited messages to hold of a queue, even for a moment."""
-        return _OF_QUEUE + self._soon(waiter)
-
-    def lasts(self, waiter: Waiter) -> bool:
-        """Return True if the message's limit lasts longer than the message would be held."""
-        return waiter.limit_s is not None and waiter.limit_s > self.held_s(waiter)
-
-    def away_s(self, waiter: Waiter, *, too_much: bool = False) -> int:
-        """Return the time for which a returned message stays away, in whole seconds."""
-        if waiter.limit_s is None:
-            return 0
+    def _away(self, waiter: Waiter, block: Block, *, is_too_much: bool = False) -> GoesBack:
+        """Send the message away for as long as its limit says, and for longer if it is too much."""
         least_s = self._unit_s
-        if too_much:
+        if is_too_much:
             first_s = self._unit_s * (_LONGER if waiter.is_costly else 1)
-            longest_s = _LONGEST_AWAY_S / (1 + max(0.0, waiter.startable_soon))
+            longest_s = _LONGEST_AWAY_S / (1 + block.startable_soon)
             least_s = max(least_s, min(first_s * 2.0 ** min(waiter.returns, 10), longest_s))
-        away_s = max(least_s, min(waiter.limit_s, _LONGEST_SAID_S))
-        return math.ceil(away_s) + self._rng.randint(0, max(1, int(away_s * _JITTER)))
+        away_s = max(least_s, min(block.retry_in_s, _LONGEST_SAID_S))
+        jitter_s = self._rng.randint(0, max(1, int(away_s * _JITTER)))
+        return GoesBack(math.ceil(away_s) + jitter_s)
 
-    def _soon(self, waiter: Waiter) -> int:
-        return math.ceil(max(0.0, waiter.startable_soon) * _AHEAD_S)
+
+def _most_of_limit(waiter: Waiter, block: Block) -> int:
+    """Return the number of messages of a queue to hold for a limit."""
+    more = _COSTLY if waiter.is_costly else 1
+    return max(_OF_LIMIT, block.places) * more + _started_ahead(block)
+
+
+def _started_ahead(block: Block) -> int:
+    """Return the number of messages that a limit will let start within `_AHEAD_S`."""
+    return math.ceil(block.startable_soon * _AHEAD_S)

@@ -1,19 +1,21 @@
-"""The choice of messages that go back unstarted for other workers, and of their time away."""
+"""The messages that go back unstarted for other workers, as the policy decides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.execution.delivery import Job
 from headgate.workers.dispatch.admission import Admission
 from headgate.workers.dispatch.line import Line
-from headgate.workers.dispatch.patience import MOMENT_S, Patience, Waiter
+from headgate.workers.dispatch.patience import GoesBack, Patience, Stays, Waiter
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
+
+_ARRIVED = Waiter()
+"""A message just received, whose job is due. Made once, since there is one for each job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,12 @@ class Findings:
 
 
 class Returns:
-    """Removes the messages that have to go back from the waiting ones.
+    """Tells the policy what it has to know of each message, and removes those that go back.
 
     Args:
         waiting: the waiting messages.
         admission: determines what holds a message back.
-        patience: decides how long a message is held, and stays away.
+        patience: decides which messages go back, and for how long.
         clock: tells the time.
         is_recorded: True if records tell a job's attempts from its deliveries.
     """
@@ -58,65 +60,91 @@ class Returns:
         self._patience = patience
         self._clock = clock
         self._is_recorded = is_recorded
+        self._is_stopping = False
+
+    def on_arrival(self, hold: Hold) -> Return | None:
+        """Return what becomes of a message just received, or None if it waits here."""
+        due_in_s, waiter = hold.run.due_in_s, _ARRIVED
+        if due_in_s or self._is_stopping:
+            waiter = Waiter(is_stopping=self._is_stopping, due_in_s=due_in_s)
+        decision = self._patience.decide(waiter)
+        return Return(hold, decision.away_s) if isinstance(decision, GoesBack) else None
+
+    def stop(self) -> list[Return]:
+        """Remove all messages, and let none wait from now on: the worker starts nothing more."""
+        self._is_stopping = True
+        arrived = map(self.on_arrival, self._waiting.take_all())
+        return [back for back in arrived if back is not None]
 
     def at_once(self) -> Findings:
         """Remove messages newly found to be held back that are not worth holding."""
         findings = Findings([], [])
         for hold, block in self._waiting.news():
-            waiter, line = self._waiter(hold, block), self._waiting.line(hold.delivery.queue.name)
-            too_much = line.held_back > self._patience.most_of_queue(waiter)
-            if too_much or self._patience.lasts(waiter):
-                findings.returns.append(self._taken(hold, waiter, too_much=too_much))
-            elif line.held_back_by(block.limit) > self._patience.most_of_limit(waiter):
-                findings.surplus.append(hold)
+            line = self._waiting.line(hold.delivery.queue.name)
+            waiter = self._waiter(
+                hold, block, of_limit=line.held_back_by(block.limit), of_queue=line.held_back
+            )
+            match self._patience.decide(waiter):
+                case GoesBack(away_s=away_s):
+                    findings.returns.append(self._taken(hold, away_s))
+                case Stays(is_surplus=True):
+                    findings.surplus.append(hold)
+                case Stays():
+                    pass
         return findings
 
     def overdue(self) -> list[Return]:
         """Remove messages that have been held for their full time."""
-        surplus = [hold for line in self._waiting.lines() for hold in self._surplus(line)]
-        returns = [self._taken(hold, self._looked_at(hold), too_much=True) for hold in surplus]
-        overdue = self._waiting.take_if(self._is_overdue)
-        return returns + [self._taken(hold, self._looked_at(hold)) for hold in overdue]
+        going = [
+            (hold, decision.away_s)
+            for line in self._waiting.lines()
+            for hold, waiter in self._waiters(line)
+            if isinstance(decision := self._patience.decide(waiter), GoesBack)
+        ]
+        return [self._taken(hold, away_s) for hold, away_s in going]
 
-    def _surplus(self, line: Line) -> Iterator[Hold]:
-        """Yield messages that have exceeded the places of their limit for a moment."""
-        latest = self._clock.monotonic() - MOMENT_S
+    def _waiters(self, line: Line) -> Iterator[tuple[Hold, Waiter]]:
+        """Yield the waiting messages of a queue; what limits hold back is asked once a limit."""
+        of_queue = 0
         for holds in line.blocked.values():
-            most = self._patience.most_of_limit(self._looked_at(next(iter(holds))))
-            for hold in islice(holds, most, None):
-                if hold.since < latest:
-                    yield hold
+            block = self._admission.block(next(iter(holds)))
+            for number, hold in enumerate(holds, 1):
+                of_queue += 1
+                yield hold, self._waiter(hold, block, of_limit=number, of_queue=of_queue)
+        for hold in line.ready:
+            yield hold, self._waiter(hold, self._admission.block(hold))
+        for hold in line.unread:
+            yield hold, self._waiter(hold, None)
+        for hold in line.behind:
+            yield hold, self._waiter(hold, None, is_behind=True)
 
-    def _taken(self, hold: Hold, waiter: Waiter, *, too_much: bool = False) -> Return:
+    def _taken(self, hold: Hold, away_s: int) -> Return:
         self._waiting.remove(hold)
-        return Return(hold, self._patience.away_s(waiter, too_much=too_much))
+        return Return(hold, away_s)
 
-    def _looked_at(self, hold: Hold) -> Waiter:
-        return self._waiter(hold, self._admission.block(hold))
-
-    def _is_overdue(self, hold: Hold) -> bool:
-        if hold.lost:
-            return True
-        if hold in self._waiting.line(hold.delivery.queue.name).behind:
-            return False  # no other worker could start it either
-        waited_s = self._clock.monotonic() - hold.since
-        return waited_s > self._patience.held_s(self._looked_at(hold))
-
-    def _waiter(self, hold: Hold, block: Block | None) -> Waiter:
-        receives, job = hold.delivery.message.receive_count, hold.run.job
-        is_costly = job is None or not job.attempt.known or not self._is_recorded(job)
+    def _waiter(
+        self,
+        hold: Hold,
+        block: Block | None,
+        *,
+        is_behind: bool = False,
+        of_limit: int = 0,
+        of_queue: int = 0,
+    ) -> Waiter:
         return Waiter(
-            receives=receives,
-            returns=receives - 1 if job is None or is_costly else _returns(job, receives),
+            waited_s=self._clock.monotonic() - hold.since,
+            receives=hold.delivery.message.receive_count,
+            attempts=self._attempts(hold.run.job),
             is_known=hold.ready,
-            limit_s=None if block is None else block.retry_in_s,
-            places=0 if block is None else block.places,
-            startable_soon=0.0 if block is None else self._admission.startable_soon(block.limit),
-            is_costly=is_costly,
+            is_lost=hold.lost,
+            is_behind=is_behind,
+            block=block,
+            of_limit=of_limit,
+            of_queue=of_queue,
         )
 
-
-def _returns(job: Job, receives: int) -> int:
-    """Return the number of earlier deliveries that made no attempt."""
-    attempts = job.attempt.number - 1 - job.envelope.attempts_used
-    return max(0, receives - 1 - attempts)
+    def _attempts(self, job: Job | None) -> int | None:
+        """Return the number of earlier deliveries that were attempts; None if no records tell."""
+        if job is None or not job.attempt.known or not self._is_recorded(job):
+            return None
+        return job.attempt.number - 1 - job.envelope.attempts_used

@@ -1,4 +1,4 @@
-"""The circuit breaker of one job type.
+"""The circuit breaker: a `Meter` of runs by how they end.
 
     closed    runs are counted; enough failures among them open it
     open      nothing runs; after ``open_for`` it is probing
@@ -13,16 +13,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from headgate.jobs.core.limits import Breaker
+from headgate.workers.limits.meters import GUESS_S, Ending
 
 _PARTS = 10
 """Number of parts in which the window is counted; the oldest part is forgotten as a whole."""
-
-PROBE_GUESS_S = 1.0
-"""Seconds until it is worth asking again while probes run, whose duration is unknown."""
 
 
 class State(Enum):
@@ -33,14 +32,6 @@ class State(Enum):
     PROBING = auto()
 
 
-class Ending(Enum):
-    """The verdict of a finished run on the job's dependencies."""
-
-    SUCCESS = auto()
-    FAILURE = auto()
-    NOTHING = auto()
-
-
 @dataclass(slots=True)
 class _Part:
     began_at: float
@@ -49,14 +40,14 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class _Run:
     """A run that was let through, with the breaker's round at its start."""
 
     round: int
 
 
 class Circuit:
-    """The breaker of one job type, with its state.
+    """A breaker with its state.
 
     Args:
         name: the limit's name in events.
@@ -68,8 +59,7 @@ class Circuit:
     def __init__(
         self, name: str, breaker: Breaker, *, clock: Clock, tell: Callable[[Event], None]
     ) -> None:
-        self.name = name
-        self.probes = breaker.probes
+        self._name = name
         self._breaker = breaker
         self._clock = clock
         self._tell = tell
@@ -82,6 +72,12 @@ class Circuit:
         """Number of state changes; runs that began before the latest one are not counted."""
         self._probing = 0
         self._succeeded = 0
+        self._running = 0
+
+    @property
+    def places(self) -> int:
+        """The number of probes that it lets run."""
+        return self._breaker.probes
 
     def wait_s(self, now: float) -> float:
         """Return the seconds until another job may start, as far as is known; 0 means now."""
@@ -91,7 +87,7 @@ class Circuit:
             case State.OPEN:
                 return self._open_until - now
             case State.PROBING:
-                return 0.0 if self._probes_left else PROBE_GUESS_S
+                return 0.0 if self._probes_left else GUESS_S
 
     def ahead(self, now: float) -> float:
         """Return the number of jobs that may start now."""
@@ -103,20 +99,34 @@ class Circuit:
             case State.PROBING:
                 return self._probes_left
 
-    def start(self, now: float) -> Pass:
+    def start(self, now: float) -> object:
         """Let a run through."""
+        self._running += 1
         if self._look(now) is State.PROBING:
             self._probing += 1
-        return Pass(self._round)
+        return _Run(self._round)
 
-    def end(self, passed: Pass, ending: Ending, now: float) -> None:
-        """Count a run that has ended."""
-        if passed.round != self._round:
-            return
+    def end(self, taken: Any, ending: Ending, now: float) -> bool:
+        """Count a run that has ended; return True if it was a probe."""
+        self._running -= 1
+        if taken.round != self._round:
+            return False
         if self._state is State.PROBING:
             self._end_probe(ending, now)
-        elif self._state is State.CLOSED and ending is not Ending.NOTHING:
+            return True
+        if self._state is State.CLOSED and ending is not Ending.NOTHING:
             self._count(ending, now)
+        return False
+
+    def in_use(self, now: float) -> int:
+        """Return the number of runs."""
+        del now
+        return self._running
+
+    def is_idle(self, now: float) -> bool:
+        """Return True if it is closed, nothing runs, and its window is empty."""
+        self._forget(now)
+        return self._state is State.CLOSED and not self._running and not self._parts
 
     @property
     def _probes_left(self) -> int:
@@ -125,7 +135,7 @@ class Circuit:
     def _look(self, now: float) -> State:
         if self._state is State.OPEN and now >= self._open_until:
             self._enter(State.PROBING)
-            self._tell(BreakerProbing(at=self._clock.now(), limit=self.name))
+            self._tell(BreakerProbing(at=self._clock.now(), limit=self._name))
         return self._state
 
     def _end_probe(self, ending: Ending, now: float) -> None:
@@ -136,17 +146,20 @@ class Circuit:
             self._succeeded += 1
             if self._succeeded >= self._breaker.probes:
                 self._enter(State.CLOSED)
-                self._tell(BreakerClosed(at=self._clock.now(), limit=self.name))
+                self._tell(BreakerClosed(at=self._clock.now(), limit=self._name))
 
     def _count(self, ending: Ending, now: float) -> None:
-        while self._parts and self._parts[0].began_at + self._window_s <= now:
-            self._parts.popleft()
+        self._forget(now)
         if not self._parts or self._parts[-1].began_at + self._window_s / _PARTS <= now:
             self._parts.append(_Part(now))
         self._parts[-1].runs += 1
         if ending is Ending.FAILURE:
             self._parts[-1].failures += 1
             self._judge(now)
+
+    def _forget(self, now: float) -> None:
+        while self._parts and self._parts[0].began_at + self._window_s <= now:
+            self._parts.popleft()
 
     def _judge(self, now: float) -> None:
         runs = sum(part.runs for part in self._parts)
@@ -160,7 +173,7 @@ class Circuit:
         self._tell(
             BreakerOpened(
                 at=self._clock.now(),
-                limit=self.name,
+                limit=self._name,
                 failures=failures,
                 runs=runs,
                 open_for_s=self._open_for_s,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
@@ -38,7 +38,7 @@ class FleetLeases:
         clock: tells the time.
         events: receives an event for each renewal that fails.
         rng: adds jitter to renewals.
-        on_change: called when there may be more tokens than before.
+        on_renewed: called with the names of the limits that may have more tokens than before.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class FleetLeases:
         clock: Clock,
         events: Events,
         rng: random.Random,
-        on_change: Callable[[], None],
+        on_renewed: Callable[[Sequence[str]], None],
     ) -> None:
         self._table = table
         self._worker = worker
         self._clock = clock
         self._events = events
         self._rng = rng
-        self._on_change = on_change
+        self._on_renewed = on_renewed
         self._kept: dict[str, _Kept] = {}
         self._news = asyncio.Event()
 
@@ -106,7 +106,7 @@ class FleetLeases:
             if due:
                 await asyncio.gather(*(self._renew(kept) for kept in due))
                 await self._drop_idle()
-                self._on_change()
+                self._on_renewed([kept.lease.name for kept in due])
             await self._until_due()
 
     async def close(self) -> None:

@@ -5,23 +5,21 @@ Pure: it knows no clock and no event loop. Moments are in seconds on a monotonic
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import deque
 
-AHEAD_S = 1.0
-"""Horizon of the estimates of startable jobs."""
+from headgate.workers.limits.meters import AHEAD_S, Ending, Tokens
 
 
 class Window:
-    """At most ``capacity`` tokens are out at any moment, hence as many starts in any ``per_s``.
+    """A `Meter` of starts: at most as many in any ``per_s`` as there are tokens.
 
     Args:
-        capacity: returns the number of tokens; it may change, and tokens that are out stay out.
+        tokens: the tokens; their number may change, and those that are out stay out.
         per_s: how long a token is out.
     """
 
-    def __init__(self, capacity: Callable[[], int], per_s: float) -> None:
-        self._capacity = capacity
+    def __init__(self, tokens: Tokens, per_s: float) -> None:
+        self._tokens = tokens
         self._per_s = per_s
         self._soon: deque[float] = deque()
         """When the tokens were taken that were found to come back within `AHEAD_S`."""
@@ -29,11 +27,11 @@ class Window:
         """When those after them were taken."""
 
     @property
-    def capacity(self) -> int:
+    def places(self) -> int:
         """The number of tokens, free or out."""
-        return self._capacity()
+        return self._tokens.count
 
-    def out(self, now: float) -> int:
+    def in_use(self, now: float) -> int:
         """Return the number of tokens that are out."""
         for taken in (self._soon, self._later):
             while taken and taken[0] + self._per_s <= now:
@@ -41,9 +39,38 @@ class Window:
         return len(self._soon) + len(self._later)
 
     def wait_s(self, now: float) -> float:
-        """Return the seconds until a token is free: 0 if one is, infinite without any capacity."""
-        out = self.out(now)
-        over = out - self._capacity()
+        """Return the seconds until a token is free, or their number may change; 0 if one is."""
+        wait_s = self._wait_s(now)
+        self._tokens.ask(enough=wait_s == 0)
+        return min(wait_s, self._tokens.renewed_s)
+
+    def ahead(self, now: float) -> int:
+        """Return the number of tokens that are free, or will be within a second."""
+        out = self.in_use(now)
+        while self._later and self._later[0] + self._per_s <= now + AHEAD_S:
+            self._soon.append(self._later.popleft())
+        ahead = self._tokens.count - out + len(self._soon)
+        self._tokens.ask(enough=ahead >= 1)
+        return ahead
+
+    def start(self, now: float) -> object:
+        """Take a token, even if none is free."""
+        self._later.append(now)
+        return None
+
+    def end(self, taken: object, ending: Ending, now: float) -> bool:
+        """Do nothing: the token comes back after its period."""
+        del taken, ending, now
+        return False
+
+    def is_idle(self, now: float) -> bool:
+        """Return True if no token is out."""
+        return not self.in_use(now)
+
+    def _wait_s(self, now: float) -> float:
+        """Return the seconds until a token is free; infinite without any."""
+        out = self.in_use(now)
+        over = out - self._tokens.count
         if over < 0:
             return 0.0
         if over >= out:
@@ -51,40 +78,3 @@ class Window:
         later = over - len(self._soon)
         taken = self._soon[over] if later < 0 else self._later[later]
         return taken + self._per_s - now
-
-    def ahead(self, now: float) -> int:
-        """Return the number of tokens that are free, or will be within a second."""
-        out = self.out(now)
-        while self._later and self._later[0] + self._per_s <= now + AHEAD_S:
-            self._soon.append(self._later.popleft())
-        return self._capacity() - out + len(self._soon)
-
-    def take(self, now: float) -> None:
-        """Take a token, even if none is free."""
-        self._later.append(now)
-
-
-class Endings:
-    """Counts the jobs that ended in the last second, by key, to estimate those of the next."""
-
-    def __init__(self) -> None:
-        self._recent: deque[tuple[float, str]] = deque()
-        self._counts: Counter[str] = Counter()
-
-    def add(self, now: float, key: str = "") -> None:
-        """Count a job that has ended."""
-        self._forget(now)
-        self._recent.append((now, key))
-        self._counts[key] += 1
-
-    def count(self, now: float, key: str = "") -> int:
-        """Return the number of jobs of a key that have ended in the last second."""
-        self._forget(now)
-        return self._counts.get(key, 0)
-
-    def _forget(self, now: float) -> None:
-        while self._recent and self._recent[0][0] + AHEAD_S <= now:
-            _, key = self._recent.popleft()
-            self._counts[key] -= 1
-            if not self._counts[key]:
-                del self._counts[key]

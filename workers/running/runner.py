@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -132,12 +131,10 @@ class Running:
 
     def _place(self, hold: Hold) -> None:
         is_first = self._admission.take(hold)
-        if not self._accepting:
-            self.release(hold)
-        elif self._is_cancelled(hold):
+        if self._accepting and self._is_cancelled(hold):
             self._drop(hold)
-        elif early_s := hold.run.due_in_s:
-            self.release(hold, math.ceil(early_s))
+        elif (back := self._returns.on_arrival(hold)) is not None:
+            self._send_back(back)
         else:
             self._recall(hold)
             self._waiting.put(hold, behind=not is_first)
@@ -268,8 +265,8 @@ class Running:
         self._admission.hurry()
         for recall in self._recalls:
             recall.cancel()
-        for hold in self._waiting.take_all():
-            self.release(hold)
+        for back in self._returns.stop():
+            self._send_back(back)
 
     async def finish(self) -> None:
         """Wait until all messages that were taken in are settled."""

@@ -27,6 +27,7 @@ class Note(BaseModel):
         (lambda: RateLimit(1, per=timedelta(0)), r"per=...\) must be positive"),
         (lambda: RateLimit(1, scope="world"), "'worker' or 'fleet', got 'world'"),  # type: ignore[arg-type]  # what a user may write
         (lambda: RateLimit(1, per=timedelta(hours=2), scope="fleet"), "at most 1:00:00"),
+        (lambda: RateLimit(1, key="org"), r"RateLimit\(key=...\) must be 'tenant' or a function"),  # type: ignore[arg-type]  # what a user may write
         (lambda: Concurrency(-1), r"Concurrency\(limit=...\) must be at least 1"),
         (lambda: Concurrency(1, key="org"), "'tenant' or a function"),  # type: ignore[arg-type]  # what a user may write
         (lambda: RetryBudget(1, on_exhausted="drop"), "'wait' or 'dead-letter'"),  # type: ignore[arg-type]  # what a user may write

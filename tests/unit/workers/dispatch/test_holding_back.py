@@ -14,6 +14,8 @@ from headgate.jobs.core.events import JobCompleted, JobStarted
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.execution.delivery import Job
+from headgate.workers.limits.guards import Block, Guard
 from tests.unit.workers.rig import Note, Rig
 
 pytestmark = pytest.mark.looptime
@@ -314,6 +316,30 @@ async def test_a_queue_full_of_blocked_jobs_is_searched_for_others_at_a_bounded_
         assert rig.calls("receive", QUEUE) - before <= 10 * MINUTE * 1.1
         receives = [message.receive_count for message in rig.sqs.messages(QUEUE)]
     assert max(receives) <= 10, "each stays away for longer and longer"
+
+
+async def test_what_waits_for_limits_costs_the_jobs_beside_it_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(60 * MINUTE, concurrency=Concurrency(1, key="tenant"))
+    rig, asked, block = shop.rig, 0, Guard.block
+
+    def counted(guard: Guard, job: Job, now: float) -> Block | None:
+        nonlocal asked
+        asked += 1
+        return block(guard, job, now)
+
+    monkeypatch.setattr(Guard, "block", counted)
+    for tenant in range(20):
+        await rig.submit(shop.limited, "", "", "", tenant=f"tenant-{tenant}")
+    async with rig.working(concurrency=50, drain=timedelta(0)):
+        await rig.happens(JobStarted, 20)
+        await asyncio.sleep(1)
+        asked, before = 0, rig.clock.monotonic()
+        for _ in range(50):
+            await rig.submit(shop.free, *map(str, range(10)))
+        await rig.happens(JobCompleted, 500)
+        assert asked <= 20 * 10 * (rig.clock.monotonic() - before + 1), "by time, not by jobs"
 
 
 async def test_a_limited_type_beside_a_free_one_nearly_reaches_its_rate() -> None:

@@ -37,7 +37,7 @@ from headgate.jobs.core.events import (
     LimitCleared,
     LimitReached,
 )
-from headgate.jobs.core.limits import OnExhausted
+from headgate.jobs.core.limits import LimitKey, OnExhausted, Scope
 from headgate.jobs.core.ports import VisibilityChange
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ServiceUnavailable
@@ -119,6 +119,47 @@ async def test_a_limited_queue_takes_nothing_from_the_others() -> None:
         began = rig.clock.monotonic()
         await rig.happens(JobCompleted, 201)
         assert rig.clock.monotonic() - began < 24, "200 s of work in ten slots"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("scope", ["worker", "fleet"])
+@pytest.mark.parametrize("by", ["tenant", "payload"])
+async def test_a_rate_with_a_key_holds_for_each_of_its_values_and_is_nearly_reached(
+    by: str, scope: Scope
+) -> None:
+    key: LimitKey = "tenant" if by == "tenant" else (lambda note: note.text.partition("-")[0])
+    rig = Rig(app := _app(rate_limit=RateLimit(5, key=key, scope=scope)))
+    whose: dict[str, str] = {}
+    for who in ("one", "two"):
+        texts = (f"{who}-{number}" for number in range(60))
+        whose |= dict.fromkeys(await rig.submit(app.types["work"], *texts, tenant=who), who)
+    await rig.submit(app.types["work"], "quick", tenant="three")
+    async with rig.working(concurrency=50):
+        began = rig.clock.monotonic()
+        await rig.happens(JobCompleted, 121)
+        took_s = rig.clock.monotonic() - began
+    for who in ("one", "two"):
+        starts = [event.at for event in rig.heard(JobStarted) if whose.get(event.job_id) == who]
+        assert len(starts) == 60
+        assert _most_in_any(starts, timedelta(seconds=1)) == 5
+    assert took_s < 60 / 5 * 1.25, "60 jobs of each at 5 a second"
+    assert rig.remaining() == 0
+
+
+@pytest.mark.looptime
+async def test_a_tenants_flood_behind_its_rate_delays_no_other_tenant() -> None:
+    rig = Rig(app := _app(rate_limit=RateLimit(1, per=60, key="tenant")))
+    await rig.submit(app.types["work"], *map(str, range(300)), tenant="flood")
+    async with rig.working(concurrency=50):
+        await asyncio.sleep(600)
+        for number in range(5):
+            before, done = rig.clock.monotonic(), len(rig.heard(JobCompleted))
+            await rig.submit(app.types["work"], "quick", tenant=f"quiet-{number}")
+            await rig.happens(JobCompleted, done + 1)
+            assert rig.clock.monotonic() - before < 2
+            await asyncio.sleep(60)
+    assert {event.limit for event in rig.heard(LimitReached)} == {"rate:queue:calls"}
+    assert len(rig.heard(JobStarted)) >= 10 + 5
 
 
 @pytest.mark.looptime

@@ -1,22 +1,37 @@
-"""The parts of limits, each in isolation: windows, breakers and budgets."""
+"""The parts of limits, each in isolation: meters, the guards composed of them, and budgets."""
 
 from __future__ import annotations
 
 import math
 import random
 from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate import App
 from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
-from headgate.jobs.core.limits import Breaker
+from headgate.jobs.core.limits import Breaker, LimitKey
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.execution.delivery import Delivery, Job, load
+from headgate.jobs.execution.outcome import Crashed, Discarded, Done, Failed, Outcome
 from headgate.jobs.execution.settling.settlement import Exhausted, Granted
+from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing import VirtualClock
-from headgate.workers.limits.circuit_breaker import Circuit, Ending, Pass
+from headgate.workers.limits.circuit_breaker import Circuit
+from headgate.workers.limits.guards import Block, Guard, ending_of
+from headgate.workers.limits.keys import key_of
+from headgate.workers.limits.meters import Ending, Meter, OwnTokens
 from headgate.workers.limits.retry_budget import WorkerBudget
+from headgate.workers.limits.slots import Slots
 from headgate.workers.limits.token_bucket import Window
+from tests.unit.workers.rig import Note
 
 # --- windows -------------------------------------------------------------------------------------
 
@@ -31,11 +46,11 @@ def _most_within(starts: list[float], per_s: float) -> int:
 def test_no_window_whenever_it_begins_has_more_starts_than_the_limit(
     limit: int, steps: list[float]
 ) -> None:
-    window, now, starts = Window(lambda: limit, 5.0), 0.0, []
+    window, now, starts = Window(OwnTokens(limit), 5.0), 0.0, []
     for step in steps:
         now += step
         if not window.wait_s(now):
-            window.take(now)
+            window.start(now)
             starts.append(now)
     assert _most_within(starts, 5.0) <= limit
 
@@ -44,7 +59,7 @@ def test_no_window_whenever_it_begins_has_more_starts_than_the_limit(
 def test_whoever_waits_as_long_as_told_may_start_and_not_sooner(
     limit: int, steps: list[float]
 ) -> None:
-    window, now = Window(lambda: limit, 5.0), 0.0
+    window, now = Window(OwnTokens(limit), 5.0), 0.0
     for step in steps:
         now += step
         wait_s = window.wait_s(now)
@@ -52,18 +67,18 @@ def test_whoever_waits_as_long_as_told_may_start_and_not_sooner(
             assert window.wait_s(now + wait_s * 0.99) > 0
             now += wait_s + 1e-6
         assert not window.wait_s(now)
-        window.take(now)
+        window.start(now)
 
 
 def test_a_limit_that_shrinks_leaves_out_what_is_out() -> None:
-    tokens = 4
-    window = Window(lambda: tokens, 10.0)
+    tokens = OwnTokens(4)
+    window = Window(tokens, 10.0)
     for moment in range(4):
-        window.take(moment)
-    tokens = 2
-    assert window.out(3) == 4
+        window.start(moment)
+    tokens.count = 2
+    assert window.in_use(3) == 4
     assert window.wait_s(3) == pytest.approx(12 - 3), "the third token's return leaves one of two"
-    tokens = 0
+    tokens.count = 0
     assert window.wait_s(3) == float("inf")
 
 
@@ -81,10 +96,10 @@ class _Bench:
     def let_through(self) -> bool:
         return self.circuit.wait_s(self.clock.monotonic()) == 0
 
-    def start(self) -> Pass:
+    def start(self) -> object:
         return self.circuit.start(self.clock.monotonic())
 
-    def end(self, passed: Pass, ending: Ending) -> None:
+    def end(self, passed: object, ending: Ending) -> None:
         self.circuit.end(passed, ending, self.clock.monotonic())
 
     def run(self, ending: Ending, times: int = 1) -> None:
@@ -205,6 +220,144 @@ def test_while_it_is_open_nothing_is_let_through_whatever_ends(
             assert not bench.let_through()
         elif bench.let_through():
             bench.run(ending)
+
+
+# --- guards: any key with any meter --------------------------------------------------------------
+
+_APP = App("shop", records="off")
+
+
+@_APP.job("work")
+async def work(_note: Note) -> None: ...
+
+
+def _job(text: str = "", tenant: str | None = None) -> Job:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    made = prepare(
+        _APP, _APP.topology, work, Note(text=text), {"tenant": tenant}, now=now, job_id=uuid4()
+    )
+    message = ReceivedMessage(
+        message_id="m", receipt="r", body=made.message.body, receive_count=1, sent_at=now
+    )
+    return load(_APP, Delivery(message=message, queue=made.queue, received_at=0))
+
+
+def _window(_limit: str) -> Window:
+    return Window(OwnTokens(2), 10.0)
+
+
+def _slots(_limit: str) -> Slots:
+    return Slots(OwnTokens(2))
+
+
+def _open_after_two(limit: str) -> Circuit:
+    """Return a breaker that opens at its second failure."""
+    return Circuit(limit, Breaker(min_runs=2), clock=VirtualClock(), tell=lambda _event: None)
+
+
+METERS = pytest.mark.parametrize("meter", [_window, _slots, _open_after_two])
+
+
+def _by_text(note: Note) -> str | None:
+    return note.text or None
+
+
+def _exhaust(guard: Guard, job: Job) -> None:
+    """Start as many jobs as the guard lets start; failures end where they open a breaker."""
+    for _ in range(2):
+        assert guard.block(job, 0) is None
+        start = guard.start(job, 0)
+        assert start is not None
+        if isinstance(start.meter, Circuit):
+            start.end(Ending.FAILURE, 0)
+
+
+@METERS
+def test_without_a_key_all_jobs_are_counted_together(meter: Callable[[str], Meter]) -> None:
+    guard = Guard("limit:app", key_of("limit:app", None), meter)
+    _exhaust(guard, _job("a", "one"))
+    for job in (_job("a", "one"), _job("b", "two"), _job()):
+        block = guard.block(job, 0)
+        assert block is not None
+        assert (block.limit, block.retry_in_s > 0) == ("limit:app", True)
+    assert guard.ahead(0) == 0
+
+
+@METERS
+@pytest.mark.parametrize(
+    ("key", "mine", "other", "exempt"),
+    [
+        ("tenant", _job("a", "one"), _job("a", "two"), _job("a")),
+        (_by_text, _job("one", "a"), _job("two", "a"), _job("", "a")),
+    ],
+)
+def test_with_a_key_each_of_its_values_is_counted_apart(
+    meter: Callable[[str], Meter], key: LimitKey, mine: Job, other: Job, exempt: Job
+) -> None:
+    guard = Guard("limit:app", key_of("limit:app", key), meter)
+    _exhaust(guard, mine)
+    block = guard.block(mine, 0)
+    assert block is not None
+    assert block.limit == "limit:app#one"
+    assert guard.block(other, 0) is None
+    assert guard.start(exempt, 0) is None
+    assert [guard.block(exempt, 0) for _ in range(5)] == [None] * 5
+    assert guard.ahead(0) == math.inf, "others may start"
+
+
+def test_a_block_tells_how_many_jobs_may_start_and_soon() -> None:
+    window = Guard("rate:app", key_of("rate:app", None), _window)
+    _exhaust(window, _job())
+    assert window.block(_job(), 1) == Block("rate:app", 9.0, 2, 0.0)
+    assert window.block(_job(), 9.5) == Block("rate:app", 0.5, 2, 2.0)
+    slots = Guard("concurrency:app", key_of("concurrency:app", None), _slots)
+    first, _second = slots.start(_job(), 0), slots.start(_job(), 0)
+    assert first is not None
+    assert first.end(Ending.SUCCESS, 1) == "concurrency:app", "another may start for it"
+    slots.start(_job(), 1)
+    assert slots.block(_job(), 1.5) == Block("concurrency:app", 1.0, 2, 1.0)
+    assert slots.block(_job(), 2.5) == Block("concurrency:app", 1.0, 2, 0.0)
+
+
+@METERS
+def test_keys_of_the_past_take_no_memory_and_those_in_use_are_kept(
+    meter: Callable[[str], Meter],
+) -> None:
+    alive: WeakSet[Any] = WeakSet()
+    now = 0.0
+
+    def made(limit: str) -> Meter:
+        alive.add(new := meter(limit))
+        return new
+
+    guard = Guard("limit:app", key_of("limit:app", _by_text), made)
+    _exhaust(guard, _job("kept"))
+    for number in range(100):
+        now += 60.0 if number == 50 else 0.01
+        start = guard.start(_job(f"key-{number}"), now)
+        assert start is not None
+        start.end(Ending.SUCCESS, now)
+        if number == 49:
+            assert guard.block(_job("kept"), now) is not None
+    for number in range(100):
+        guard.block(_job(f"new-{number}"), now := now + 60)
+    assert len(alive) <= 5
+
+
+@pytest.mark.parametrize(
+    ("outcome", "retryable", "ending"),
+    [
+        (Done(result=None), False, Ending.SUCCESS),
+        (Failed(error=OSError(), at=datetime(2026, 1, 1, tzinfo=UTC)), True, Ending.FAILURE),
+        (Failed(error=OSError(), at=datetime(2026, 1, 1, tzinfo=UTC)), False, Ending.SUCCESS),
+        (Crashed(detail=""), False, Ending.FAILURE),
+        (Discarded(reason=""), False, Ending.NOTHING),
+    ],
+)
+def test_what_an_outcome_says_of_what_the_job_calls(
+    outcome: Outcome, retryable: bool, ending: Ending
+) -> None:
+    assert ending_of(outcome, retryable=retryable) is ending
 
 
 # --- budgets -------------------------------------------------------------------------------------

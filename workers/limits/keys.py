@@ -1,0 +1,82 @@
+"""Keys: the values by which a limit counts jobs separately."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from headgate.jobs.core.limits import LimitKey
+from headgate.jobs.execution.delivery import Job
+from headgate.jobs.values.texts import legible
+
+KeyOf = Callable[[Job], str | None]
+"""Returns the key of a job; None if the limit does not apply to it."""
+
+_log = logging.getLogger("headgate.worker")
+
+_FAULTY = "?"
+"""The key of all jobs for which the key function fails."""
+
+_LONGEST_KEY = 256
+"""Maximum characters of a key; with the limit's name far below DynamoDB's 2 KB for its own keys.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+
+
+def key_of(limit: str, key: LimitKey) -> KeyOf:
+    """Return the function that reads a limit's key off a job.
+
+    Args:
+        limit: the limit's name, for the log.
+        key: the key as its user declared it.
+    """
+    if key is None:
+        return one_key
+    return _of_tenant if key == "tenant" else _PayloadKey(limit, key)
+
+
+def one_key(job: Job) -> str:
+    """Return the key of a limit that counts all jobs together."""
+    del job
+    return ""
+
+
+def _of_tenant(job: Job) -> str | None:
+    return _nameable(job.envelope.tenant.org) if job.envelope.tenant else None
+
+
+class _PayloadKey:
+    """A key that the users' own function makes of a payload."""
+
+    def __init__(self, limit: str, of_payload: Callable[[Any], str | None]) -> None:
+        self._limit = limit
+        self._of_payload = of_payload
+        self._is_told = False
+        """True once a failure of the function has been logged."""
+
+    def __call__(self, job: Job) -> str | None:
+        try:
+            key = self._of_payload(job.payload)
+            return None if key is None else _nameable(str(key))
+        except Exception as error:  # noqa: BLE001 - the users' code; the job must not be lost for it
+            if not self._is_told:
+                self._is_told = True
+                _log.error(
+                    "the key of %s failed for a job of the type %s with %s: such jobs count as "
+                    "one key",
+                    self._limit,
+                    job.type.name,
+                    type(error).__name__,  # its text may show the payload
+                )
+            return _FAULTY
+
+
+def _nameable(key: str) -> str:
+    """Return a key, or its hash if it is too long or not legible enough to name a lease.
+
+    Keys come from payloads, and the table would reject an unsuitable one on every request.
+    """
+    if legible(key, _LONGEST_KEY) == key:
+        return key
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
