@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self, Unpack
 
+from headgate.jobs.aws.connections.connection import Access
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler, EventBridgeScheduler
@@ -22,22 +22,14 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from aiobotocore.session import AioSession
-    from boto3.session import Session
-    from botocore.config import Config
-
 
 class AwsBackend:
     """AWS for synchronous code, on boto3: a `jobs.core.backend.Backend`. Close it.
 
     Args:
         topology: names the app's table and bucket.
-        session: a `boto3.Session`; None makes one, with the standard AWS settings.
-        config: a `botocore.config.Config`, whose settings win over Headgate's own.
-        endpoint_url: None for the one from the environment or the profile, else AWS's own.
-        region: None for the session's.
         on_request: called with every request to SQS.
+        access: as in `jobs.aws.connections.connection.Connection`, with a `boto3.Session`.
 
     Raises:
         ConfigurationError: the session or the settings are something else.
@@ -47,20 +39,10 @@ class AwsBackend:
         self,
         topology: Topology,
         *,
-        session: Session | None = None,
-        config: Config | None = None,
-        endpoint_url: str | None = None,
-        region: str | None = None,
         on_request: Observer | None = None,
+        **access: Unpack[Access],
     ) -> None:
-        _check_session(session, "client", "Client takes a boto3.Session")
-        _check_config(config)
-        access: dict[str, Any] = {
-            "endpoint_url": endpoint_url,
-            "region": region,
-            "session": session,
-            "config": config,
-        }
+        _check(access, "client", "Client takes a boto3.Session")
         self._sqs = SqsTransport(on_request=on_request, **access)
         self._table = DynamoTable(topology.table_name, **access)
         self._scheduler = EventBridgeScheduler(**access)
@@ -78,12 +60,7 @@ class AwsBackend:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,12 +76,11 @@ class AsyncAwsBackend:
 
     Args:
         topology: names the app's table and bucket.
-        session: an `aiobotocore.session.AioSession`; None makes one, with the standard settings.
-        config: a `botocore.config.Config`, or aiobotocore's `AioConfig`, whose settings win over
-            Headgate's own. aiobotocore then makes all calls.
-        endpoint_url: as for `AwsBackend`; so are the region and on_request.
+        on_request: called with every request to SQS.
         account: the account that owns the app; None asks STS for it when a schedule needs it.
         connections: maximum number of polls under way, and separately of other requests to SQS.
+        access: as in `jobs.aws.connections.connection.Connection`, with an
+            `aiobotocore.session.AioSession`. With a ``config`` aiobotocore makes all calls.
 
     Raises:
         ConfigurationError: the session or the settings are something else.
@@ -114,24 +90,12 @@ class AsyncAwsBackend:
         self,
         topology: Topology,
         *,
-        session: AioSession | None = None,
-        config: Config | None = None,
-        endpoint_url: str | None = None,
-        region: str | None = None,
         on_request: Observer | None = None,
         account: str | None = None,
         connections: int = 50,
+        **access: Unpack[Access],
     ) -> None:
-        _check_session(
-            session, "create_client", "AsyncClient and consumer take an aiobotocore session"
-        )
-        _check_config(config)
-        access: dict[str, Any] = {
-            "endpoint_url": endpoint_url,
-            "region": region,
-            "session": session,
-            "config": config,
-        }
+        _check(access, "create_client", "AsyncClient and consumer take an aiobotocore session")
         self._sqs = AsyncSqsTransport(
             on_request=on_request, max_pool_connections=connections, **access
         )
@@ -153,12 +117,7 @@ class AsyncAwsBackend:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def start(self) -> None:
@@ -170,8 +129,8 @@ class AsyncAwsBackend:
                 not a URL.
         """
         await self._sqs.start()
-        self._table.start()
-        self._store.start()
+        for each in (self._table, self._scheduler, self._store):
+            each.start()
 
     async def close(self) -> None:
         """Close all connections. Idempotent, and safe before `start`."""
@@ -179,17 +138,15 @@ class AsyncAwsBackend:
             await each.stop()
 
 
-def _check_session(session: object, factory: str, wanted: str) -> None:
+def _check(access: Access, factory: str, wanted: str) -> None:
     """Check a session by its method that creates clients, to import no SDK for it."""
+    from botocore.config import Config
+
+    session, config = access.get("session"), access.get("config")
     if session is not None and not hasattr(session, factory):
         raise ConfigurationError(
             f"{wanted} as its session=, got {type(session).__module__}.{type(session).__name__}"
         )
-
-
-def _check_config(config: object) -> None:
-    from botocore.config import Config
-
     if not isinstance(config, Config | None):
         raise ConfigurationError(
             f"config= takes a botocore.config.Config, got {type(config).__name__}: "

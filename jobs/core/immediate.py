@@ -9,6 +9,7 @@ they run to their end at once, and `drive` returns their result.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from headgate.jobs.core.ports import (
@@ -42,6 +43,16 @@ def immediate(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return function(*args, **kwargs)
+
+    return call
+
+
+def driven(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Wrap a coroutine function that never suspends as a synchronous function; see `drive`."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return drive(function(*args, **kwargs))
 
     return call
 

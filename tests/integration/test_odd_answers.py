@@ -10,9 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from botocore.config import Config
 
+import headgate.jobs.aws.scheduler
+from headgate.jobs.aws.connections.clients import AnyClients
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
-from headgate.jobs.aws.schedule_wire import AwsPlace
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.ports import EntryFailure, Item, OutgoingMessage, VisibilityChange
@@ -47,6 +49,10 @@ ODD = {
     .encode(),
     "a binary of gzip": b"\x1f\x8b\x08\x00" + bytes(range(64)),
 }
+
+
+ONE_TRY = Config(retries={"mode": "standard", "total_max_attempts": 1})
+"""Settings of botocore with which nothing is waited for."""
 
 
 @dataclass
@@ -169,7 +175,7 @@ def test_synchronous_sqs_raises_nothing_but_transport_errors(server: OddServer, 
 
 
 async def test_the_table_raises_nothing_but_transport_errors(server: OddServer) -> None:
-    table = once(AsyncDynamoTable("t", endpoint_url=server.url), "_connection")
+    table = AsyncDynamoTable("t", endpoint_url=server.url, config=ONE_TRY)
     item = Item(pk="a", sk="b", data={"text": "secret"}, version=1)
     calls: tuple[Callable[[], Awaitable[object]], ...] = (
         lambda: table.put([item]),
@@ -187,7 +193,7 @@ async def test_the_table_raises_nothing_but_transport_errors(server: OddServer) 
 
 
 def test_the_synchronous_table_raises_nothing_but_transport_errors(server: OddServer) -> None:
-    with once(DynamoTable("t", endpoint_url=server.url), "_connection") as table:
+    with DynamoTable("t", endpoint_url=server.url, config=ONE_TRY) as table:
         calls: tuple[Callable[[], object], ...] = (
             lambda: table.put([Item(pk="a", sk="b")]),
             lambda: table.get("a", "b"),
@@ -202,9 +208,12 @@ def test_the_synchronous_table_raises_nothing_but_transport_errors(server: OddSe
 def test_the_scheduler_raises_nothing_but_transport_errors(
     server: OddServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = once(EventBridgeScheduler(endpoint_url=server.url), "_connection")
-    place = AwsPlace(partition="aws", account="1", region="us-east-1")
-    monkeypatch.setattr(scheduler, "_place", lambda _region: place)
+    scheduler = EventBridgeScheduler(endpoint_url=server.url, config=ONE_TRY)
+
+    async def identity(_clients: AnyClients, _target: str) -> dict[str, str]:
+        return {"Account": "1", "Arn": "arn:aws:iam::1:user/ada"}
+
+    monkeypatch.setattr(headgate.jobs.aws.scheduler, "caller_identity", identity)
     with scheduler:
         for answer in each_odd_answer(server):
             with at_worst_unanswered(answer):

@@ -90,7 +90,7 @@ async def test_an_answer_that_is_cut_off_is_no_object() -> None:
 async def test_a_store_is_used_within_async_with_and_opens_nothing_before_it_is_needed() -> None:
     store: Any = AsyncS3Store(_BUCKET, endpoint_url="http://127.0.0.1:9")
     async with store:
-        assert store._opened is None
+        assert store._made is None
     await store.stop()  # stopping again is safe
     with pytest.raises(ConfigurationError, match="is not open"):
         await store.get("payloads/1")

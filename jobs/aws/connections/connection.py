@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from headgate.jobs.aws.connections.faults import FOREIGN_AT_OPENING, fault
 from headgate.jobs.aws.connections.instance_role import expects_role, no_role_yet
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 5
 """Seconds to reach an endpoint: more than AWS ever needs, less than a heartbeat can wait."""
+
+
+class Access(TypedDict, total=False):
+    """The part of a `Connection` that is the user's, in keywords: whatever is left out is None."""
+
+    endpoint_url: str | None
+    region: str | None
+    session: Session | AioSession | None
+    config: Config | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, Unpack
 
-from headgate.jobs.aws.connections.connection import (
-    Connection,
-    ImmediateClient,
-    async_aws_client,
-    aws_client,
-)
+from headgate.jobs.aws.connections.clients import AnyClients, AsyncClients, Clients, OnDemand
+from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.aws.dynamo import wire
 from headgate.jobs.aws.dynamo.attributes import Attributes
 from headgate.jobs.core.clock import Clock, SystemClock
-from headgate.jobs.core.immediate import drive
+from headgate.jobs.core.immediate import driven
 from headgate.jobs.core.ports import Item, Key
-from headgate.jobs.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from aiobotocore.session import AioSession
-    from boto3.session import Session
-    from botocore.config import Config
 
 
-class _Calls:
+class _Calls(OnDemand[Any]):
     """The calls of a table, through a client whose calls are awaited."""
 
-    def __init__(
-        self, name: str, client: Callable[[], Awaitable[Any]], clock: Clock | None
-    ) -> None:
+    def __init__(self, name: str, clients: AnyClients, clock: Clock | None) -> None:
+        super().__init__(clients, self._open_table)
         self.name = name
-        self._client = client
         self._clock = clock or SystemClock()
 
     async def put(self, items: Sequence[Item]) -> list[Item]:
@@ -50,7 +34,7 @@ class _Calls:
         if not items:
             return []
         request = wire.put_request(self.name, items)
-        client = await self._client()
+        client = await self.opened()
         with naming("dynamodb:BatchWriteItem", self.name):
             answer = await client.batch_write_item(**request)
             return wire.unprocessed(self.name, items, answer)
@@ -59,7 +43,7 @@ class _Calls:
         """Query a partition, strongly consistent, with a request for every MiB that it reads."""
         request = wire.query_request(self.name, pk, prefix)
         now, found = self._clock.now(), list[Item]()
-        client = await self._client()
+        client = await self.opened()
         with naming("dynamodb:Query", self.name):
             while True:
                 page = await client.query(**request)
@@ -69,7 +53,7 @@ class _Calls:
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """Return an item or None (GetItem, strongly consistent)."""
-        client = await self._client()
+        client = await self.opened()
         with naming("dynamodb:GetItem", self.name):
             answer = await client.get_item(**wire.get_request(self.name, pk, sk))
             return wire.read_item(answer.get("Item"), self._clock.now())
@@ -80,7 +64,7 @@ class _Calls:
         """Query the index, with a request for every MiB that it reads."""
         request = wire.lines_request(self.name, name, after, before)
         now, found = self._clock.now(), list[Item]()
-        client = await self._client()
+        client = await self.opened()
         with naming("dynamodb:Query", self.name):
             while True:
                 # Two more than needed: the bounds themselves are left out.
@@ -94,7 +78,7 @@ class _Calls:
         if not keys:
             return []
         request = wire.delete_request(self.name, keys)
-        client = await self._client()
+        client = await self.opened()
         with naming("dynamodb:BatchWriteItem", self.name):
             answer = await client.batch_write_item(**request)
             return wire.undeleted(self.name, answer)
@@ -118,7 +102,7 @@ class _Calls:
         """
         now = self._clock.now()
         written = wire.written_once(item)
-        client = await self._client()
+        client = await self.opened()
         with naming("dynamodb:PutItem", self.name):
             try:
                 await client.put_item(**wire.replace_request(self.name, written, item.version, now))
@@ -127,6 +111,9 @@ class _Calls:
             else:
                 return None
             return wire.read_refusal(item, written, found, now)
+
+    async def _open_table(self, stack: AsyncExitStack) -> Any:
+        return await stack.enter_async_context(self._clients.open("dynamodb"))
 
 
 class AsyncDynamoTable(_Calls):
@@ -146,162 +133,50 @@ class AsyncDynamoTable(_Calls):
 
     Args:
         name: The table's physical name.
-        endpoint_url: None for the one in ``AWS_ENDPOINT_URL_DYNAMODB``, ``AWS_ENDPOINT_URL`` or the
-            profile, else AWS's own.
-        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
-        max_pool_connections: Maximum number of requests under way; others wait for a connection.
         clock: Determines which items have expired.
-        session: The user's own aiobotocore session; None makes one.
-        config: The user's own botocore settings, which win over these.
+        access: As in `Connection`; the session is one of aiobotocore.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        endpoint_url: str | None = None,
-        region: str | None = None,
-        max_pool_connections: int = 20,
-        clock: Clock | None = None,
-        session: AioSession | None = None,
-        config: Config | None = None,
-    ) -> None:
-        super().__init__(name, self._opened, clock)
-        self._connection = replace(
-            _connection(endpoint_url, region, max_pool_connections), session=session, config=config
-        )
-        self._lifecycle = asyncio.Lock()
-        self._usable = False
-        self._open: Any = None
-        self._closing = AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
-    def start(self) -> None:
-        """Let calls be made; the first opens the connections. Idempotent."""
-        self._usable = True
-
-    async def stop(self) -> None:
-        """Close the connections. Idempotent, and safe before `start`."""
-        async with self._lifecycle:
-            self._usable, self._open = False, None
-            await self._closing.aclose()
-
-    async def _opened(self) -> Any:
-        if self._open is None:
-            async with self._lifecycle:
-                await self._start_client()
-        return self._open
-
-    async def _start_client(self) -> None:
-        if not self._usable:
-            raise ConfigurationError(
-                "the table is not open: make this call within the `async with` of its client"
-            )
-        if self._open is None:  # no other call has opened it meanwhile
-            self._open = await self._closing.enter_async_context(
-                async_aws_client("dynamodb", self._connection)
-            )
+    def __init__(self, name: str, *, clock: Clock | None = None, **access: Unpack[Access]) -> None:
+        super().__init__(name, AsyncClients(_connection(access)), clock)
 
 
 class DynamoTable:
-    """One DynamoDB table for synchronous code, on boto3. Safe to share between threads.
+    """One DynamoDB table for synchronous code: `jobs.core.ports.Table`.
 
     ::
 
         with DynamoTable(app.topology.table_name) as table:
             table.put([Item(pk="job#1", sk="done")])
 
-    It opens with its first call, so a process may still fork after making one. Otherwise it is like
-    `AsyncDynamoTable`, and so are its arguments, with a session of boto3.
+    Safe to share between threads. It opens with its first call, so a process may still fork after
+    making one, and again with one after `close`. Otherwise it is like `AsyncDynamoTable`.
+
+    Args:
+        name: The table's physical name.
+        clock: Determines which items have expired.
+        access: As in `Connection`; the session is one of boto3.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        endpoint_url: str | None = None,
-        region: str | None = None,
-        max_pool_connections: int = 20,
-        clock: Clock | None = None,
-        session: Session | None = None,
-        config: Config | None = None,
-    ) -> None:
+    def __init__(self, name: str, *, clock: Clock | None = None, **access: Unpack[Access]) -> None:
         self.name = name
-        self._calls = _Calls(name, self._opened, clock)
-        self._connection = replace(
-            _connection(endpoint_url, region, max_pool_connections), session=session, config=config
-        )
-        self._opening = threading.Lock()
-        self._client: ImmediateClient | None = None
+        calls = _Calls(name, Clients(_connection(access)), clock)
+        self.put, self.query, self.get = driven(calls.put), driven(calls.query), driven(calls.get)
+        self.lines, self.delete = driven(calls.lines), driven(calls.delete)
+        self.replace, self.close = driven(calls.replace), driven(calls.stop)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the connections. Idempotent; a later call opens them again."""
-        with self._opening:
-            if self._client is not None:
-                client, self._client = self._client, None
-                client.close()
 
-    def put(self, items: Sequence[Item]) -> list[Item]:
-        """Put up to 25 items (BatchWriteItem); return those that DynamoDB left unprocessed."""
-        return drive(self._calls.put(items))
-
-    def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        """Query a partition, strongly consistent, with a request for every MiB that it reads."""
-        return drive(self._calls.query(pk, prefix=prefix))
-
-    def get(self, pk: str, sk: str) -> Item | None:
-        """Return an item or None (GetItem, strongly consistent)."""
-        return drive(self._calls.get(pk, sk))
-
-    def lines(
-        self, name: str, *, after: str = "", before: str = "", limit: int = 100
-    ) -> list[Item]:
-        """Query the index, with a request for every MiB that it reads."""
-        return drive(self._calls.lines(name, after=after, before=before, limit=limit))
-
-    def delete(self, keys: Sequence[Key]) -> list[Key]:
-        """Delete up to 25 items (BatchWriteItem); return the keys left unprocessed."""
-        return drive(self._calls.delete(keys))
-
-    def replace(self, item: Item) -> Item | None:
-        """Put an item if the table holds its previous version; see `AsyncDynamoTable.replace`."""
-        return drive(self._calls.replace(item))
-
-    async def _opened(self) -> ImmediateClient:
-        with self._opening:
-            if self._client is None:
-                self._client = ImmediateClient(aws_client("dynamodb", self._connection))
-            return self._client
-
-
-def _connection(endpoint_url: str | None, region: str | None, pool: int) -> Connection:
+def _connection(access: Access) -> Connection:
     return Connection(
-        endpoint_url=endpoint_url,
-        region=region,
         connect_timeout_s=wire.CONNECT_TIMEOUT_S,
         read_timeout_s=wire.READ_TIMEOUT_S,
         attempts=wire.ATTEMPTS,
-        pool=pool,
+        pool=20,
+        **access,
     )

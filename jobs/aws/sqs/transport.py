@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self, Unpack
 
-from headgate.jobs.aws.connections.connection import Connection
+from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.lean.caller import Caller
 from headgate.jobs.aws.lean.opening import open_caller
 from headgate.jobs.aws.lean.services import SQS
@@ -34,11 +34,6 @@ from headgate.jobs.core.ports import (
     VisibilityChange,
 )
 from headgate.jobs.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from aiobotocore.session import AioSession
-    from boto3.session import Session
-    from botocore.config import Config
 
 _LONG_POLL_S = 20  # SQS's longest wait
 _POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # a long poll's answer must not look lost
@@ -70,38 +65,25 @@ class AsyncSqsTransport:
     hidden for their visibility timeout. Let polls return, and give back the messages they bring.
 
     Args:
-        endpoint_url: None for the one in ``AWS_ENDPOINT_URL_SQS``, ``AWS_ENDPOINT_URL`` or the
-            profile, else AWS's own.
-        region: None for ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile's.
         max_pool_connections: Maximum number of polls under way, and separately of other requests.
             Any beyond it wait for a connection.
         on_request: Called with every request.
         clock: Tells the time.
         lean: False for aiobotocore making every call.
-        session: The user's own aiobotocore session; None makes one.
-        config: The user's own botocore settings, which win over these; aiobotocore then makes every
-            call.
+        access: As in `Connection`; the session is one of aiobotocore. With a ``config``, aiobotocore
+            makes every call.
     """
 
     def __init__(
         self,
         *,
-        endpoint_url: str | None = None,
-        region: str | None = None,
         max_pool_connections: int = 50,
         on_request: Observer | None = None,
         clock: Clock | None = None,
         lean: bool = True,
-        session: AioSession | None = None,
-        config: Config | None = None,
+        **access: Unpack[Access],
     ) -> None:
-        self._commands = Connection(
-            endpoint_url=endpoint_url,
-            region=region,
-            pool=max_pool_connections,
-            session=session,
-            config=config,
-        )
+        self._commands = Connection(pool=max_pool_connections, **access)
         self._polling = replace(
             self._commands, read_timeout_s=_POLL_READ_TIMEOUT_S, attempts=_POLL_ATTEMPTS
         )
@@ -232,23 +214,14 @@ class SqsTransport:
     def __init__(
         self,
         *,
-        endpoint_url: str | None = None,
-        region: str | None = None,
         max_pool_connections: int = 50,
         on_request: Observer | None = None,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
         lean: bool = True,
-        session: Session | None = None,
-        config: Config | None = None,
+        **access: Unpack[Access],
     ) -> None:
-        self._connection = Connection(
-            endpoint_url=endpoint_url,
-            region=region,
-            pool=max_pool_connections,
-            session=session,
-            config=config,
-        )
+        self._connection = Connection(pool=max_pool_connections, **access)
         self._sleep = sleep
         self._lean = lean
         self._clock = clock or SystemClock()

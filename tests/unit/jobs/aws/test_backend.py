@@ -17,7 +17,7 @@ from aiobotocore.session import get_session
 from botocore.config import Config
 from pydantic import BaseModel
 
-import headgate.jobs.aws.dynamo.table
+import headgate.jobs.aws.connections.clients
 from headgate import App, AsyncClient, Client, Schedule
 from headgate.jobs.aws.connections.connection import Connection, async_aws_client, aws_client
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
@@ -100,7 +100,7 @@ def test_a_synchronous_table_opens_at_its_first_call_once_and_again_after_a_clos
 ) -> None:
     sdk = Sdk()
     monkeypatch.setattr(
-        headgate.jobs.aws.dynamo.table,
+        headgate.jobs.aws.connections.clients,
         "aws_client",
         lambda service, _: sdk.client(service, config=Config(), region_name="eu-west-3"),
     )

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-import headgate.jobs.aws.scheduler
+import headgate.jobs.aws.connections.clients
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
 from headgate.jobs.core.ports import ScheduleSpec
 
@@ -58,7 +58,7 @@ async def test_the_account_is_asked_of_sts_unless_it_is_told(
     account: str | None, owner: str, services: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws = Aws()
-    monkeypatch.setattr(headgate.jobs.aws.scheduler, "async_aws_client", aws.client)
+    monkeypatch.setattr(headgate.jobs.aws.connections.clients, "async_aws_client", aws.client)
     async with AsyncEventBridgeScheduler(account=account) as scheduler:
         assert await scheduler.create(SPEC, token=str(uuid4()))
     assert aws.services == services

@@ -16,6 +16,7 @@ from headgate.jobs.core.immediate import (
     ImmediateSender,
     ImmediateTable,
     drive,
+    driven,
     immediate,
 )
 from headgate.jobs.core.ports import Item
@@ -58,6 +59,18 @@ def test_a_coroutine_that_suspends_is_closed_and_named() -> None:
     with pytest.raises(RuntimeError, match=r"waits_for_the_loop.* suspended"):
         drive(waits_for_the_loop())
     assert cleaned_up == ["yes"]
+
+
+def test_a_driven_function_returns_and_raises_what_its_coroutine_does() -> None:
+    async def divided(number: int, *, by: int) -> int:
+        """Divide."""
+        return (await immediate(divmod)(number, by))[0]
+
+    divide = driven(divided)
+    assert divide(7, by=2) == 3
+    assert (divide.__name__, divide.__doc__) == ("divided", "Divide.")
+    with pytest.raises(ZeroDivisionError):
+        divide(3, by=0)
 
 
 @pytest.mark.parametrize(
