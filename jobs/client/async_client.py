@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.concurrency import Tasks
-from headgate.jobs.client.fallback import AsyncFallback, FallbackName, check_choice
+from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.shared_requests import SharedRequests
@@ -301,15 +301,13 @@ class AsyncClient:
         self._check_open()
         return await self._requests.send(submissions)
 
-    def _make_fallback(
-        self, spool: Spool | None, fallback: FallbackName | None
-    ) -> AsyncFallback | None:
+    def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:
-            from headgate.jobs.client.spool.async_spooler import (
-                AsyncSpooler,  # imports SQLite only if it is used
+            from headgate.jobs.client.spool.async_drainer import (
+                task_spooler,  # imports SQLite only if it is used
             )
 
-            return AsyncSpooler(
+            return task_spooler(
                 spool,
                 send=self._send_now,
                 sent=self._register.enter,

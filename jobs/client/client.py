@@ -11,7 +11,6 @@ from headgate.jobs.client.concurrency import Threads
 from headgate.jobs.client.fallback import (
     Fallback,
     FallbackName,
-    ImmediateFallback,
     check_choice,
 )
 from headgate.jobs.client.handle import JobHandle, Lookup
@@ -133,13 +132,11 @@ class Client:
             events=self._events,
             paused=self._paused,
         )
-        self._fallback = self._make_fallback(kept_in, fallback)
-        if self._fallback is not None:
-            self._engine.fallback = ImmediateFallback(self._fallback)
+        self._engine.fallback = self._fallback = self._make_fallback(kept_in, fallback)
 
     def __enter__(self) -> Self:
         if self._fallback is not None:
-            self._fallback.open()
+            drive(self._fallback.open())
         return self
 
     def __exit__(
@@ -153,7 +150,7 @@ class Client:
     def close(self) -> None:
         """Close the connections that this client opened, and its spool. Idempotent."""
         if self._fallback is not None:
-            self._fallback.close()
+            drive(self._fallback.close())
         if self._own_backend is not None:
             self._own_backend.close()
 
@@ -310,11 +307,11 @@ class Client:
 
     def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:
-            from headgate.jobs.client.spool.spooler import Spooler  # imports SQLite
+            from headgate.jobs.client.spool.drainer import thread_spooler  # imports SQLite
 
-            return Spooler(
+            return thread_spooler(
                 spool,
-                send=self._send,
+                send=immediate(self._send),
                 sent=self._register.enter,
                 clock=self._clock,
                 events=self._events,

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from headgate.jobs.client.spool.policy import Spool, StrPath
-from headgate.jobs.core.immediate import immediate
 from headgate.jobs.errors import HeadgateError, SettingsInvalid, TransportError
 from headgate.jobs.submission.prepare import Submission
 
@@ -20,49 +19,25 @@ FallbackName: TypeAlias = Literal["inline"]
 
 
 class Fallback(Protocol):
-    """A fallback of `headgate.Client`; thread-safe."""
+    """A fallback of a client. That of a `headgate.Client` is thread-safe, and never suspends."""
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Get ready. Idempotent."""
         ...
 
-    def takes(self, submissions: Sequence[Submission]) -> bool:
+    async def takes(self, submissions: Sequence[Submission]) -> bool:
         """Take submissions of one queue before SQS is asked; return True if they were taken."""
         ...
 
-    def instead(
+    async def instead(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
         """Handle the submissions that SQS could not be asked to take; return all new results."""
         ...
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Shut down in order, within a bounded time. Idempotent."""
         ...
-
-
-class AsyncFallback(Protocol):
-    """A fallback of `headgate.AsyncClient`: the same, awaited."""
-
-    async def open(self) -> None: ...
-
-    async def takes(self, submissions: Sequence[Submission]) -> bool: ...
-
-    async def instead(
-        self, submissions: Sequence[Submission], results: Sequence[Result]
-    ) -> Sequence[Result]: ...
-
-    async def close(self) -> None: ...
-
-
-class ImmediateFallback:
-    """An `AsyncFallback` over a synchronous one, which never suspends."""
-
-    def __init__(self, fallback: Fallback) -> None:
-        self.open = immediate(fallback.open)
-        self.takes = immediate(fallback.takes)
-        self.instead = immediate(fallback.instead)
-        self.close = immediate(fallback.close)
 
 
 def may_fall_back(result: Result) -> bool:

@@ -94,8 +94,7 @@ _course: ContextVar[_Course | None] = ContextVar("headgate_inline", default=None
 
 
 class AsyncInline:
-    """A `jobs.client.fallback.AsyncFallback` that runs jobs in the caller's task, one after the
-    other.
+    """A `jobs.client.fallback.Fallback` that runs jobs in the caller's task, one after the other.
 
     Args:
         app: the app; its handlers are loaded when this opens, as in a worker, and its resources are
@@ -257,6 +256,8 @@ class AsyncInline:
 class Inline:
     """A `jobs.client.fallback.Fallback` that runs jobs in the calling thread, one after the other.
 
+    It never suspends: the calling thread is blocked.
+
     Args:
         app: as for `AsyncInline`.
         send: sends the handlers' submissions, and blocks.
@@ -275,16 +276,15 @@ class Inline:
         self._send = send
         self._inner = AsyncInline(app, sending=self._in_order, clock=clock, events=events)
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Import the handlers; see `AsyncInline.open`."""
-        self._inner.load()
+        await self._inner.open()
 
-    def takes(self, _submissions: Sequence[Submission]) -> bool:
+    async def takes(self, submissions: Sequence[Submission]) -> bool:
         """Return False: SQS is always asked first."""
-        self._inner.load()
-        return False
+        return await self._inner.takes(submissions)
 
-    def instead(
+    async def instead(
         self, submissions: Sequence[Submission], results: Sequence[Result]
     ) -> Sequence[Result]:
         """Run the jobs that SQS could not be asked to take, and return when they have ended."""
@@ -292,7 +292,7 @@ class Inline:
             return adopted
         return _run_blocking(lambda: self._inner.instead(submissions, results))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Do nothing: nothing is left open."""
 
     @contextmanager

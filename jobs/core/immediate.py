@@ -8,6 +8,7 @@ they run to their end at once, and `drive` returns their result.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -55,6 +56,19 @@ def driven(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         return drive(function(*args, **kwargs))
 
     return call
+
+
+class ImmediateLock:
+    """A lock between threads, taken by ``async with`` and without suspending."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    async def __aenter__(self) -> None:
+        self._lock.acquire()
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._lock.release()
 
 
 class ImmediateSender:

@@ -11,10 +11,12 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Events, JobType, Priority, Spool
 from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.client.spool.flights import THREADS
 from headgate.jobs.client.spool.sending import SpoolSending
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event
+from headgate.jobs.core.immediate import drive, immediate
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import new_job_id, parse
@@ -115,12 +117,14 @@ class Bench:
 
     def drain(self, file: SpoolFile) -> bool:
         """Send the file's jobs, as a client's thread does, but one request after the other."""
-        return self.sending(file, parallel=1).drain()
+        return drive(self.sending(file, parallel=1).drain())
 
     def sending(self, file: SpoolFile, **options: Any) -> SpoolSending:
-        """Return the senders from the file."""
-        send = self.sqs.sync.send
-        return SpoolSending(file, send, lambda _sent: None, self.clock, self.hub, **options)
+        """Return what sends from the file in threads, and never suspends."""
+        send = immediate(self.sqs.sync.send)
+        return SpoolSending(
+            file, send, lambda _sent: None, self.clock, self.hub, THREADS, **options
+        )
 
     def sent(self, queue: str = NORMAL) -> list[str]:
         """Return the ids of the jobs that SQS has, in the order of arrival."""

@@ -7,7 +7,6 @@ which never suspend, so that `jobs.core.immediate` runs the same calls for synch
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
@@ -20,6 +19,7 @@ from headgate.jobs.aws.connections.connection import (
     aws_client,
 )
 from headgate.jobs.aws.connections.faults import naming
+from headgate.jobs.core.immediate import ImmediateLock
 from headgate.jobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Clients:
     reopens = True
 
     def __init__(self, connection: Connection) -> None:
-        self.lock = _ImmediateLock()
+        self.lock = ImmediateLock()
         self._connection = connection
 
     @asynccontextmanager
@@ -154,16 +154,3 @@ async def caller_identity(clients: AnyClients, target: str) -> dict[str, str]:
         with naming("sts:GetCallerIdentity", target):
             identity: dict[str, str] = await sts.get_caller_identity()
     return identity
-
-
-class _ImmediateLock:
-    """A lock between threads, taken without suspending."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    async def __aenter__(self) -> None:
-        self._lock.acquire()
-
-    async def __aexit__(self, *_error: object) -> None:
-        self._lock.release()

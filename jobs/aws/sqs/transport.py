@@ -70,8 +70,8 @@ class AsyncSqsTransport:
         on_request: Called with every request.
         clock: Tells the time.
         lean: False for aiobotocore making every call.
-        access: As in `Connection`; the session is one of aiobotocore. With a ``config``, aiobotocore
-            makes every call.
+        access: As in `Connection`; the session is one of aiobotocore. With a ``config``
+            aiobotocore makes every call.
     """
 
     def __init__(

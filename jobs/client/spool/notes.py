@@ -14,8 +14,7 @@ from headgate.jobs.errors import TransportError
 class Notes:
     """Remembers the answers that could not be written to the file, as on a full disk.
 
-    Between `gathered` and `told` the file is settled; `jobs.client.spool.sending` does that in
-    place, and `jobs.client.spool.async_sending` in a thread.
+    Between `gathered` and `told` the file is settled, which waits for the disk.
 
     Args:
         file: counts the jobs that still wait.

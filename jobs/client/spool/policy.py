@@ -1,7 +1,7 @@
 """The spool, a local file in which jobs wait while SQS can't be reached: guarantees and policy.
 
-The file itself is in `jobs.client.spool.file`; `jobs.client.spool.spooler` and
-`jobs.client.spool.async_spooler` send from it.
+The file itself is in `jobs.client.spool.file`; `jobs.client.spool.drainer` and
+`jobs.client.spool.async_drainer` send from it.
 
 - **Kept.** A job is kept if its submission failed with a transient `TransportError` (no connection,
   no answer, throttling, a fault of AWS), after the retries that every submission has. When `submit`

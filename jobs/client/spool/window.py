@@ -1,6 +1,6 @@
 """The state of sending a claim's jobs in several requests at once.
 
-Pure, and shared by `jobs.client.spool.spooler` and `jobs.client.spool.async_spooler`.
+Pure; `jobs.client.spool.sending` makes the requests.
 """
 
 from __future__ import annotations

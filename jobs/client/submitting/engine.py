@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from headgate.jobs.client.concurrency import Parallelism
-from headgate.jobs.client.fallback import AsyncFallback
+from headgate.jobs.client.fallback import Fallback
 from headgate.jobs.client.submitting.large_payloads import check_sizes, refuse_if
 from headgate.jobs.client.submitting.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock
@@ -53,7 +53,7 @@ class SubmissionEngine:
         events: Events,
         paused: bool,
     ) -> None:
-        self.fallback: AsyncFallback | None = None
+        self.fallback: Fallback | None = None
         """The fallback while SQS can't be reached; it may submit through this object itself."""
         self._send = send
         self._hold = hold

@@ -84,8 +84,8 @@ class Gate:
 @pytest.fixture
 def long_patience() -> Iterator[None]:
     with (
-        patch("headgate.jobs.client.spool.spooler.LONGEST_S", 600),
-        patch("headgate.jobs.client.spool.async_spooler.LONGEST_S", 600),
+        patch("headgate.jobs.client.spool.drainer.LONGEST_S", 600),
+        patch("headgate.jobs.client.spool.async_drainer.LONGEST_S", 600),
     ):
         yield
 

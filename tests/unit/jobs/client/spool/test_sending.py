@@ -1,4 +1,4 @@
-"""`jobs.client.spool.sending`, and its twin for an event loop: immediate sends and bookkeeping."""
+"""`jobs.client.spool.sending`, in threads and in an event loop: immediate sends and bookkeeping."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from unittest.mock import patch
 
 import pytest
 
-from headgate.jobs.client.spool.async_sending import AsyncSending
 from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.client.spool.flights import TASKS, THREADS
 from headgate.jobs.client.spool.policy import Answer
 from headgate.jobs.client.spool.sending import SpoolSending
 from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Widths
 from headgate.jobs.core.events import JobSpoolRefused, JobSubmitted, SpoolFailed
+from headgate.jobs.core.immediate import drive, driven, immediate
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable, SpoolError, TransportError
 from tests.support.spool_bench import FIFO, NORMAL, Bench, Email, ids
@@ -41,10 +42,10 @@ def file(bench: Bench) -> Iterator[SpoolFile]:
 
 
 def plain(bench: Bench, file: SpoolFile, send: Send) -> Drain:
-    sending = SpoolSending(file, send, lambda _: None, bench.clock, bench.hub)
+    sending = SpoolSending(file, immediate(send), lambda _: None, bench.clock, bench.hub, THREADS)
 
     async def drain() -> bool:
-        return await asyncio.to_thread(sending.drain)
+        return await asyncio.to_thread(driven(sending.drain))
 
     return drain
 
@@ -53,7 +54,7 @@ def on_a_loop(bench: Bench, file: SpoolFile, send: Send) -> Drain:
     async def sends(queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         return await asyncio.to_thread(send, queue, messages)
 
-    return AsyncSending(file, sends, lambda _: None, bench.clock, bench.hub).drain
+    return SpoolSending(file, sends, lambda _: None, bench.clock, bench.hub, TASKS).drain
 
 
 both = pytest.mark.parametrize("make", [plain, on_a_loop], ids=["plain", "async"])
@@ -162,11 +163,11 @@ def test_no_request_begins_when_half_of_the_lease_is_over(bench: Bench, file: Sp
         bench.clock.advance(bench.spool.lease / 4)
         return bench.sqs.sync.send(queue, messages)
 
-    with patch.object(sending, "_send", slow):
-        assert sending._send_claim(claim) is None
+    with patch.object(sending, "_send", immediate(slow)):
+        assert drive(sending._send_claim(claim)) is None
     assert len(bench.sent()) == 20
     assert file.totals()[0] == 10
-    assert sending.drain(), "by a new lease"
+    assert drive(sending.drain()), "by a new lease"
     assert len(bench.sent()) == 30
 
 

@@ -336,7 +336,7 @@ async def test_an_async_client_that_closes_while_sqs_hangs_is_closed_within_its_
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench.sqs, "send", hang)
-        patch.setattr("headgate.jobs.client.spool.async_spooler.CLOSING_S", 0.05)
+        patch.setattr("headgate.jobs.client.spool.async_drainer.CLOSING_S", 0.05)
         async with bench.client():
             await asked.wait()
     file = bench.open()
@@ -358,7 +358,7 @@ def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(tmp_pat
             raise OUTAGES[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headgate.jobs.client.spool.spooler.CLOSING_S", 0.05)
+        patch.setattr("headgate.jobs.client.spool.drainer.CLOSING_S", 0.05)
         client = Client(
             bench.app,
             spool=bench.spool,

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headgate import Client
+from headgate.jobs.client.spool.drainer import Drainer
+from headgate.jobs.client.spool.flights import THREADS
 from headgate.jobs.client.spool.policy import Answer, SpoolClaim
 from headgate.jobs.client.spool.sending import SpoolSending
-from headgate.jobs.client.spool.spooler import Drainer, Spooler
+from headgate.jobs.client.spool.spooler import Spooler
+from headgate.jobs.core.immediate import driven, immediate
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.messages.envelope import parse
@@ -66,9 +69,16 @@ class Process:
         self._settle = self.file.settle
         stepping = {name: self._stepping(getattr(self.file, name)) for name in ("put", "claim")}
         vars(self.file).update(stepping, settle=self._stepping(self._settling))
-        self._sending = SpoolSending(
-            self.file, self.send, lambda _: None, bench.clock, bench.hub, parallel=1
+        sending = SpoolSending(
+            self.file,
+            immediate(self.send),
+            lambda _: None,
+            bench.clock,
+            bench.hub,
+            THREADS,
+            parallel=1,
         )
+        self._drain = driven(sending.drain)
 
     def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         """Send to SQS."""
@@ -101,7 +111,7 @@ class Process:
 
     def drain(self) -> None:
         """Send the waiting jobs."""
-        self._returned(self._sending.drain)
+        self._returned(self._drain)
 
     @property
     def dead(self) -> bool:

@@ -1,4 +1,4 @@
-"""The spool of a `headgate.AsyncClient`: `jobs.client.spool.spooler` for an event loop.
+"""The task that sends from the spool of a `headgate.AsyncClient`.
 
 Disk access happens in threads, so that it never blocks the loop.
 """
@@ -11,99 +11,33 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 
-from headgate.jobs.client.fallback import Result, lost, replaced
-from headgate.jobs.client.spool.async_sending import AsyncSending, Send
 from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.client.spool.flights import TASKS
 from headgate.jobs.client.spool.inflow import LONGEST_S, Inflow
-from headgate.jobs.client.spool.policy import CLOSING_S, Answer, Rhythm, Sent, Spool, spooled
+from headgate.jobs.client.spool.policy import CLOSING_S, Answer, Rhythm, Sent, Spool
+from headgate.jobs.client.spool.sending import Send, SpoolSending
+from headgate.jobs.client.spool.spooler import Spooler
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
-from headgate.jobs.errors import SpoolError
 from headgate.jobs.submission.prepare import Submission
 
 _log = logging.getLogger("headgate.spool")
 
 
-class AsyncSpooler:
-    """A `jobs.client.fallback.AsyncFallback` that keeps jobs in a file; see
-    `jobs.client.spool.spooler.Spooler`."""
-
-    def __init__(
-        self, spool: Spool, *, send: Send, sent: Sent, clock: Clock, events: Events
-    ) -> None:
-        self._spool = spool
-        self._send = send
-        self._sent = sent
-        self._clock = clock
-        self._events = events
-        self._opening = asyncio.Lock()
-        self._drainer: AsyncDrainer | None = None
-        self._cause: BaseException | None = None
-        """The latest error for which this process spooled jobs, if any."""
-
-    async def open(self) -> None:
-        """Open the file, and start to send the jobs left by earlier processes. Idempotent."""
-        await self._opened()
-
-    async def takes(self, submissions: Sequence[Submission]) -> bool:
-        """Keep submissions of one queue if earlier ones of it wait; they go behind those."""
-        drainer = await self._opened()
-        if not drainer.file.waits(submissions[0].queue.name):  # microseconds, and never a lock
-            return False
-        try:
-            await self._keep(drainer, submissions, "others of its queue wait before it")
-        except SpoolError as error:
-            raise error from self._cause
-        return True
-
-    async def instead(
-        self, submissions: Sequence[Submission], results: Sequence[Result]
-    ) -> Sequence[Result]:
-        """Keep the jobs that SQS could not be asked to take."""
-        drainer = await self._opened()
-        waiting, cause = lost(submissions, results)
-        if not waiting:
-            drainer.answered()
-            return results
-        outcome: Result = None
-        try:
-            await self._keep(drainer, waiting, str(cause))
-        except SpoolError as error:
-            outcome = error
-            outcome.__cause__ = cause
-        self._cause = cause
-        return replaced(results, outcome)
-
-    async def close(self) -> None:
-        """Try once more, for `CLOSING_S`, to send the waiting jobs; close the file. Idempotent."""
-        drainer, self._drainer = self._drainer, None
-        if drainer is not None:
-            await drainer.stop()
-
-    async def _opened(self) -> AsyncDrainer:
-        if (drainer := self._drainer) is not None:
-            return drainer
-        async with self._opening:
-            if self._drainer is None:
-                file = await asyncio.to_thread(SpoolFile, self._spool, self._clock)
-                self._drainer = AsyncDrainer(
-                    file, self._send, self._sent, self._clock, self._events
-                )
-                self._drainer.start()
-            return self._drainer
-
-    async def _keep(
-        self, drainer: AsyncDrainer, submissions: Sequence[Submission], reason: str
-    ) -> None:
-        await drainer.admit(submissions[0].queue.name, len(submissions))
-        waiting, at = await drainer.put(submissions), self._clock.now()
-        for submission in submissions:
-            self._events.emit(spooled(submission, reason, waiting, at))
-        drainer.kept()
+def task_spooler(spool: Spool, *, send: Send, sent: Sent, clock: Clock, events: Events) -> Spooler:
+    """Return the spooler of a `headgate.AsyncClient`; see `jobs.client.spool.spooler`."""
+    return Spooler(
+        spool,
+        lambda file: AsyncDrainer(file, send, sent, clock, events),
+        asyncio.Lock(),
+        TASKS,
+        clock,
+        events,
+    )
 
 
 class AsyncDrainer:
-    """A task that sends the jobs in the file; see `jobs.client.spool.spooler.Drainer`."""
+    """A task that sends the jobs in the file; a `Drains`."""
 
     def __init__(
         self, file: SpoolFile, send: Send, sent: Sent, clock: Clock, events: Events
@@ -112,7 +46,7 @@ class AsyncDrainer:
         self.put = _Puts(file).put
         self._clock = clock
         self._inflow = Inflow()
-        self._sending = AsyncSending(file, send, sent, clock, events, noted=self._noted)
+        self._sending = SpoolSending(file, send, sent, clock, events, TASKS, noted=self._noted)
         self._moves = asyncio.Event()
         self._changed = asyncio.Event()
         self._rhythm = Rhythm(random.Random())  # noqa: S311 - spreads load, guards no secret
