@@ -68,6 +68,8 @@ class Mixed:
     rng: random.Random
     findings: Findings = field(default_factory=Findings)
     cut: Counter[str] = field(default_factory=Counter)
+    ends: dict[int, str] = field(default_factory=dict)
+    """The signals by which workers were cut off, by process."""
     storms: Counter[str] = field(default_factory=Counter)
     memory_mb: list[float] = field(default_factory=list)
     """Memory samples of the worker that is never cut off, in MB."""
@@ -93,6 +95,7 @@ class Mixed:
             await self._rest(elder)
         self._tell(seconds)
         await settle_accounts(self.findings, self.account, self.stage)
+        self.findings.figures["their earlier runners were ended by"] = dict(self._ends_of_once())
         return self.findings
 
     async def _for_so_long(self, seconds: float, *endless: Coroutine[Any, Any, None]) -> None:
@@ -135,6 +138,7 @@ class Mixed:
                 self.findings.expect(worker.alive, f"a worker ended by itself: {worker.log}")
                 number = self.rng.choice(_SIGNALS)
                 self.cut[number.name] += 1
+                self.ends[worker.pid] = number.name
                 worker.send(number)
                 code = await worker.ended()
                 in_order = number is signal.SIGKILL or READY not in worker.log or code in _IN_ORDER
@@ -199,6 +203,14 @@ class Mixed:
     def _submitter(self) -> Submitter:
         env = self.stage.environment(endpoint_url=self.proxy.endpoint_url)
         return Submitter(self.directory / "jobs.spool", env, app=self.stage.fixture.path)
+
+    def _ends_of_once(self) -> Counter[str]:
+        """Count the jobs with ``once=True`` that ended twice, by the end of an earlier runner."""
+        again = self.account.twice & self.account.once
+        runners = (self.account.starters[job_id][:-1] for job_id in sorted(again))
+        return Counter(
+            "/".join(sorted({self.ends.get(pid, "none") for pid in pids})) for pids in runners
+        )
 
     def _tell(self, seconds: float) -> None:
         first, last = _ends(self.memory_mb)
