@@ -159,7 +159,8 @@ class InvocationBatch:
         """End a job that is cancelled; if it has not begun, it won't."""
         if self._cancelling is None or run.job is None:
             return
-        if (reason := self._cancelling.reason(run.job.attempt.job_id)) is not None:
+        job_id, job_type = run.job.attempt.job_id, run.job.type.name
+        if (reason := self._cancelling.reason(job_id, job_type)) is not None:
             run.cancel(reason)
 
     # --- running ---------------------------------------------------------------------------------

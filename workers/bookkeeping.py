@@ -84,9 +84,11 @@ class Bookkeeping:
         """Return True if records are written for a job."""
         return self.recorder is not None and records_of(self._app, job.type) != "off"
 
-    def cancelled(self, job_id: str) -> str | None:
+    def cancelled(self, job_id: str, job_type: str) -> str | None:
         """Return the reason for which a job is cancelled, or None."""
-        return self._cancelling.reason(job_id) if self._cancelling is not None else None
+        if self._cancelling is None:
+            return None
+        return self._cancelling.reason(job_id, job_type)
 
     async def introduce(self) -> None:
         """Read the jobs already cancelled, which must not start, and write the first beat."""

@@ -15,6 +15,8 @@ from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.client.waiting import (
     LookupPacing,
     check_id,
+    check_result_key,
+    check_type,
     longest_in_queue,
     require_outcomes,
     require_records,
@@ -55,7 +57,8 @@ class Lookup:
     async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
         """`JobHandle.history`."""
         require_records(self.app, declared, job_id)
-        return read_job(job_id, await self.table.query(partition(job_id)))
+        items = await self.table.query(partition(job_id))
+        return read_job(job_id, items, declared.name if declared is not None else None)
 
     async def finished(
         self, job_id: str, declared: JobType[Any, Any] | None, within: Duration | None
@@ -63,9 +66,12 @@ class Lookup:
         """Return the record of a job once it is in a final state; raises as `JobHandle.wait`."""
         require_outcomes(self.app, declared, job_id)
         patience = LookupPacing(job_id, within, clock=self.clock, rng=self.rng)
-        while not (record := await self.history(job_id, declared)).state.is_final:
+        while True:
+            record = await self.history(job_id, declared)
+            check_type(record, declared)
+            if record.state.is_final:
+                return record
             await self.sleep(patience.pause_s(record.state))
-        return record
 
     async def result(
         self, job_id: str, declared: JobType[Any, R] | None, within: Duration | None
@@ -74,6 +80,7 @@ class Lookup:
         record = await self.finished(job_id, declared, within)
         if (ref := record.result_ref) is None:
             return self._result_of(declared, record)
+        check_result_key(record, ref)
         content = await self.store.get(ref.key)
         return await self.concurrency.aside(
             lambda: self._result_of(declared, with_result(record, ref, content))
@@ -84,7 +91,9 @@ class Lookup:
         require_records(self.app, declared, job_id)
         useful = longest_in_queue(self.app)
         at = self.clock.now()
-        await self._put(job_id, cancellation(job_id, reason, at, useful=useful))
+        of = declared.name if declared is not None else None
+        items = cancellation(job_id, reason, at, useful=useful, job_type=of)
+        await self._put(job_id, items)
         if await self.unschedule(job_id):
             await self._put(job_id, [never_sent(job_id, reason, at)])
 
@@ -174,6 +183,7 @@ class JobHandle(_Handle[R]):
         Raises:
             ResultTimeout: the job is in no final state by then.
             SettingsInvalid: the timeout is no duration.
+            JobTypeWrong: the id is that of a job of another type, or of jobs of several.
             RecordsOff: the app doesn't keep completed jobs.
         """
         return drive(self._lookup.finished(self.id, self._declared, timeout)).state
@@ -190,6 +200,7 @@ class JobHandle(_Handle[R]):
             ResultTimeout: it has not finished by then.
             SettingsInvalid: the timeout is no duration.
             ResultInvalid: the kept result doesn't fit the handler's return annotation.
+            JobTypeWrong: the id is that of a job of another type, or of jobs of several.
             RecordsOff: the app doesn't keep results.
         """
         return drive(self._lookup.result(self.id, self._declared, timeout))

@@ -18,6 +18,7 @@ from headgate.jobs.errors import (
     JobDead,
     JobDiscarded,
     JobDropped,
+    JobTypeWrong,
     PayloadLost,
     RecordsOff,
     ResultInvalid,
@@ -27,6 +28,7 @@ from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import keeps
+from headgate.jobs.records.result_keys import is_result_key
 from headgate.jobs.records.state import JobState
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.values.durations import Duration, duration
@@ -117,6 +119,45 @@ def result_of(record: JobRecord, declared: JobType[Any, Any] | None) -> Any:
         raise ResultInvalid(
             record.id, f"the job {record.id} has completed: {error}{kept}"
         ) from None
+
+
+def check_type(record: JobRecord, declared: JobType[Any, Any] | None) -> None:
+    """Check that a record is that of the job that is asked for, whatever else has its id.
+
+    Raises:
+        JobTypeWrong: only jobs of other types are known by the id; or those of several types are,
+            and none is asked for.
+    """
+    others = ", ".join(map(repr, record.other_types))
+    if not others:
+        return
+    if declared is None:
+        raise JobTypeWrong(
+            record.id,
+            f"jobs of several types have the id {record.id}: {record.type!r}, {others}. Name the "
+            "one that is meant: client.handle(id, job_type)",
+            found=[record.type or "", *record.other_types],
+        )
+    if not record.timeline:
+        raise JobTypeWrong(
+            record.id,
+            f"the job {record.id} is of the type {others}, not of {declared.name!r}",
+            found=record.other_types,
+        )
+
+
+def check_result_key(record: JobRecord, ref: PayloadRef) -> None:
+    """Check that a record's large result is its own job's.
+
+    Raises:
+        ResultInvalid: its address is not where the job's result can be.
+    """
+    if not is_result_key(ref.key, record.id, record.type):
+        raise ResultInvalid(
+            record.id,
+            f"the job {record.id} has completed; its record names an object that is not its "
+            f"result: {ref.key[:200]!r}",
+        )
 
 
 def with_result(record: JobRecord, ref: PayloadRef, content: bytes | None) -> JobRecord:

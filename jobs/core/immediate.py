@@ -84,6 +84,7 @@ class ImmediateTable:
     def __init__(self, table: Table) -> None:
         self.put = immediate(table.put)
         self.query = immediate(table.query)
+        self.page = immediate(table.page)
         self.get = immediate(table.get)
         self.lines = immediate(table.lines)
         self.delete = immediate(table.delete)

@@ -205,6 +205,14 @@ class Item:
     line: ListLine | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A part of a partition; ``after`` is where the next page begins, empty at the end."""
+
+    items: Sequence[Item]
+    after: str = ""
+
+
 Key = tuple[str, str]
 """An item's ``pk`` and ``sk``."""
 
@@ -225,10 +233,11 @@ class AsyncTable(Protocol):
         ...
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
-        """Return the items of a partition whose ``sk`` starts with ``prefix``, ordered by ``sk``.
+        """Return a partition's items whose ``sk`` has the prefix, in order, strongly consistent."""
+        ...
 
-        Strongly consistent: sees every write that was confirmed before.
-        """
+    async def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
+        """As `query`, but at most ``limit`` items and a MiB, from ``after`` an earlier page on."""
         ...
 
     async def get(self, pk: str, sk: str) -> Item | None:
@@ -354,6 +363,8 @@ class Table(Protocol):
     def put(self, items: Sequence[Item]) -> list[Item]: ...
 
     def query(self, pk: str, *, prefix: str = "") -> list[Item]: ...
+
+    def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page: ...
 
     def get(self, pk: str, sk: str) -> Item | None: ...
 

@@ -34,6 +34,7 @@ HeadgateError
 │   ├── QueuesMissing               of all that a worker receives from
 │   ├── TableMissing
 │   ├── ItemRefused             the table can't hold what was to be written
+│   ├── ItemUnreadable          an item of the table is none that Headgate has written
 │   ├── ScheduleGroupMissing
 │   ├── BucketMissing
 │   ├── Throttled
@@ -50,6 +51,7 @@ HeadgateError
 │   ├── JobDropped
 │   ├── JobCancelled
 │   ├── ResultTimeout               it has not finished yet
+│   ├── JobTypeWrong                its id is that of a job of another type
 │   ├── ResultInvalid               what was kept is not what its handler returns
 │   └── RecordsOff                  nothing that would tell is kept
 ├── JobTimeout                      an attempt ran past its timeout
@@ -82,6 +84,7 @@ from headgate.jobs.errors.results import (
     JobDead,
     JobDiscarded,
     JobDropped,
+    JobTypeWrong,
     RecordsOff,
     ResultError,
     ResultInvalid,
@@ -112,6 +115,7 @@ from headgate.jobs.errors.transport import (
     CredentialsMissing,
     CredentialsNotConfigured,
     ItemRefused,
+    ItemUnreadable,
     QueueMissing,
     QueuesMissing,
     RegionMissing,
@@ -143,11 +147,13 @@ __all__ = [
     "HeadgateError",
     "InlineFailed",
     "ItemRefused",
+    "ItemUnreadable",
     "JobCancelled",
     "JobDead",
     "JobDiscarded",
     "JobDropped",
     "JobTimeout",
+    "JobTypeWrong",
     "MessageError",
     "MessageQueueWrong",
     "MessageSchemaNewer",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headgate.jobs.errors.root import HeadgateError
 
 
@@ -69,6 +71,17 @@ class ResultTimeout(ResultError, TimeoutError):
 
 class ResultInvalid(ResultError):
     """The job has completed, but its stored result doesn't fit its handler's return type."""
+
+
+class JobTypeWrong(ResultError):
+    """The job with that id is not of the handle's type, or the id is that of jobs of several types.
+
+    ``found`` lists the types that are recorded under it.
+    """
+
+    def __init__(self, job_id: str, message: str, *, found: Sequence[str]) -> None:
+        self.found = tuple(found)
+        super().__init__(job_id, message)
 
 
 class RecordsOff(ResultError):

@@ -70,6 +70,18 @@ class ItemRefused(TransportError):
     """
 
 
+class ItemUnreadable(TransportError):
+    """An item of the table is not one that Headgate can have written; queries leave it out."""
+
+    def __init__(self, pk: str, sk: str) -> None:
+        self.pk = pk
+        self.sk = sk
+        super().__init__(
+            f"the item pk={pk[:200]!r}, sk={sk[:200]!r} is not one that Headgate has written: "
+            "delete it, and see who may write to the table"
+        )
+
+
 class ScheduleGroupMissing(TransportError):
     """The app's group of schedules does not exist on AWS."""
 

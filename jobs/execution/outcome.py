@@ -23,6 +23,7 @@ class Reason(StrEnum):
     NEWER_SCHEMA = "newer-schema"
     DEFERRED_TOO_OFTEN = "deferred-too-often"
     WAIT_TOO_LONG = "wait-too-long"
+    CLAIM_UNREADABLE = "claim-unreadable"
     RETRY_BUDGET = "retry-budget"
     RECEIVED_TOO_OFTEN = "received-too-often"
 

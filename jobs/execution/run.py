@@ -217,6 +217,9 @@ class Run:
         if (job := self.job) is None:
             return self._unrunnable(self._unfit)
         outcome = await self._outcome(job)
+        if isinstance(outcome, Unrunnable):
+            self._unfit = outcome
+            return self._unrunnable(outcome)
         return self._settled(job, outcome, await self._attempt(job, outcome))
 
     def unstarted(self, delay_s: float = 0.0) -> Verdict:

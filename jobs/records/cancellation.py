@@ -1,21 +1,24 @@
 """Requests to cancel jobs: the items that make one, and how workers read them.
 
-    pk  job#ID          sk  cancel    data  {at, reason}     for readers of the job's history
-    pk  cancellations   sk  ID        data  {at, reason}     for workers
+    pk  job#ID          sk  cancel    data  {at, reason, type?}    for readers of the job's history
+    pk  cancellations   sk  ID        data  {at, reason, type?}    for workers
 
-Workers read the whole second partition every few seconds, so that no job costs a read of its own.
-It stays small because an item expires once no queue can hold the job any more.
+Workers read the second partition every few seconds, so that no job costs a read of its own. It
+stays small because an item expires once no queue can hold the job any more. With a ``type`` only a
+job of that type is cancelled: an id is the sender's choice, and a job of another type may have it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.ports import Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.records.items import Mark, deliveries_of, partition
 from headgate.jobs.records.state import CANCEL
+from headgate.jobs.values.stored import text
 from headgate.jobs.values.texts import legible
 
 CANCELLATIONS = "cancellations"
@@ -25,7 +28,26 @@ LONGEST_REASON = 300
 """Characters in a reason: about a tenth of a read unit, and every worker reads it for days."""
 
 
-def cancellation(job_id: str, reason: str, at: datetime, *, useful: timedelta) -> tuple[Item, Item]:
+_LONGEST_ID = 64
+
+_LONGEST_TYPE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """A request as workers know it."""
+
+    reason: str
+    job_type: str | None
+
+    def concerns(self, job_type: str) -> bool:
+        """Return True if a job of that type is meant."""
+        return self.job_type is None or self.job_type == job_type
+
+
+def cancellation(
+    job_id: str, reason: str, at: datetime, *, useful: timedelta, job_type: str | None = None
+) -> tuple[Item, Item]:
     """Return the items that ask for a job to be cancelled.
 
     Args:
@@ -33,6 +55,7 @@ def cancellation(job_id: str, reason: str, at: datetime, *, useful: timedelta) -
         reason: why, in a word or two.
         at: when; aware.
         useful: the time for which a queue may hold the job.
+        job_type: its type; None cancels a job of any type that has the id.
 
     Raises:
         ValueError: the reason is longer than `LONGEST_REASON`.
@@ -43,15 +66,33 @@ def cancellation(job_id: str, reason: str, at: datetime, *, useful: timedelta) -
             f"got {len(reason)}"
         )
     data = {"at": at.isoformat(), "reason": legible(reason, LONGEST_REASON)}
+    if job_type is not None:
+        data["type"] = job_type
     return (
         Item(pk=partition(job_id), sk=CANCEL, data=data, expires_at=at + DEFAULT_KEEP.failed),
         Item(pk=CANCELLATIONS, sk=job_id, data=data, expires_at=at + useful),
     )
 
 
-def read_cancellations(items: Iterable[Item]) -> Mapping[str, str]:
-    """Return the ids of the jobs to cancel, each with its reason."""
-    return {item.sk: item.data["reason"] for item in items}
+def read_cancellations(items: Iterable[Item]) -> tuple[Mapping[str, CancelRequest], int]:
+    """Return the requests by job id, and the number of items that are none and were left out."""
+    found: dict[str, CancelRequest] = {}
+    strange = 0
+    for item in items:
+        if (request := _request(item)) is None:
+            strange += 1
+        else:
+            found[item.sk] = request
+    return found, strange
+
+
+def _request(item: Item) -> CancelRequest | None:
+    reason = text(item.data.get("reason"), LONGEST_REASON)
+    job_type = item.data.get("type")
+    is_typed = text(job_type, _LONGEST_TYPE) is not None
+    if reason is None or len(item.sk) > _LONGEST_ID or not (job_type is None or is_typed):
+        return None
+    return CancelRequest(reason, job_type)
 
 
 def never_sent(job_id: str, reason: str, at: datetime) -> Item:

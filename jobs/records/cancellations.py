@@ -3,6 +3,10 @@
 So no job costs a read, and an idle worker costs one read unit every five seconds, about 17,000 a
 day. A job cancelled between two looks may have ended before the second. A Lambda function, which
 has no time between invocations, looks before each.
+
+A look reads at most one page of the partition, `PAGE` items and a MiB, and the next look goes on
+from there: however many items there are, a worker's traffic stays the same, and they are known
+after a few looks instead of after one.
 """
 
 from __future__ import annotations
@@ -11,16 +15,23 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.events import CancellationsFailed, Events
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.events import CancellationsFailed, Events, ItemsSkipped
+from headgate.jobs.core.ports import AsyncTable, Page
 from headgate.jobs.errors import TransportError
-from headgate.jobs.records.cancellation import CANCELLATIONS, read_cancellations
+from headgate.jobs.records.cancellation import CANCELLATIONS, CancelRequest, read_cancellations
 
 POLL_S = 5.0
 """Approximate seconds between two looks."""
+
+PAGE = 1_000
+"""Maximum number of items that a look reads."""
+
+MOST = 20_000
+"""Maximum number of requests that are known at a time; about 10 MB."""
 
 _JITTER = 0.2
 
@@ -34,7 +45,7 @@ class Cancelling:
     Args:
         table: the table that holds them.
         clock: tells the time.
-        events: receives an event when they could not be read.
+        events: receives an event when they could not be read, or when some had to be left out.
         rng: spreads the looks of many workers.
         on_news: called after a look that found any new ones.
     """
@@ -53,27 +64,34 @@ class Cancelling:
         self._events = events
         self._rng = rng
         self._on_news = on_news
-        self._reasons: Mapping[str, str] = {}
+        self._known: Mapping[str, CancelRequest] = {}
+        self._after = ""
+        """Where the last look ended; empty at the partition's beginning."""
+        self._round: Mapping[str, CancelRequest] = {}
+        """The requests read since that beginning."""
+        self._skipped = self._told = 0
+        """Items left out in this round, and in the last one that was reported."""
         self._fault = ""
         self._looked_at = -math.inf
 
-    def reason(self, job_id: str) -> str | None:
+    def reason(self, job_id: str, job_type: str) -> str | None:
         """Return the reason why a job is to be cancelled; None if no request is known here."""
-        return self._reasons.get(job_id)
+        request = self._known.get(job_id)
+        return request.reason if request is not None and request.concerns(job_type) else None
 
     async def look(self) -> None:
-        """Read them once; if that fails, those known before stay known."""
+        """Read the next page; if that fails, those known before stay known."""
         self._looked_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                items = await self._table.query(CANCELLATIONS)
+                page = await self._table.page(CANCELLATIONS, after=self._after, limit=PAGE)
         except (TransportError, TimeoutError) as error:
             self._tell(str(error) or f"the table did not answer within {_PATIENCE_S:g} s")
             return
-        found = read_cancellations(items)
         self._fault = ""
-        has_news = found.keys() - self._reasons.keys()
-        self._reasons = found
+        known = self._take_in(page)
+        has_news = known.keys() - self._known.keys()
+        self._known = known
         if has_news:
             self._on_news()
 
@@ -88,8 +106,32 @@ class Cancelling:
             await asyncio.sleep(POLL_S * self._rng.uniform(1 - _JITTER, 1 + _JITTER))
             await self.look()
 
+    def _take_in(self, page: Page) -> Mapping[str, CancelRequest]:
+        """Take a page, and return what is known with it; the round's last page ends the round."""
+        found, strange = read_cancellations(page.items)
+        self._skipped += strange
+        self._after = page.after
+        if page.after:
+            self._round = _bounded({**self._round, **found})
+            return _bounded({**self._known, **found})
+        known, self._round = {**self._round, **found}, {}
+        self._tell_skipped(len(known) - MOST)
+        return _bounded(known)
+
+    def _tell_skipped(self, beyond: int) -> None:
+        """Report what was left out, once for each change of its number."""
+        skipped, self._skipped = self._skipped + max(0, beyond), 0
+        if skipped and skipped != self._told:
+            at = self._clock.now()
+            self._events.emit(ItemsSkipped(at=at, kind="cancellation", items=skipped))
+        self._told = skipped
+
     def _tell(self, fault: str) -> None:
         """Report each fault once, not at every look."""
         if fault != self._fault:
             self._fault = fault
             self._events.emit(CancellationsFailed(at=self._clock.now(), error=fault))
+
+
+def _bounded(found: Mapping[str, CancelRequest]) -> Mapping[str, CancelRequest]:
+    return found if len(found) <= MOST else dict(islice(found.items(), MOST))

@@ -12,6 +12,7 @@ from headgate.jobs.core.ports import Item
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.records.items import Mark
+from headgate.jobs.records.reading import result_ref
 from headgate.jobs.records.state import (
     CANCEL,
     PROGRESS,
@@ -83,6 +84,9 @@ class JobRecord:
     id: str
     state: JobState
     type: str | None = None
+    other_types: tuple[str, ...] = ()
+    """Types of other jobs that have the same id, which its sender chooses; this record has nothing
+    of theirs."""
     queue: str | None = None
     """The queue group."""
     priority: str | None = None
@@ -117,14 +121,19 @@ class JobRecord:
     """Everything that happened to it, in order."""
 
 
-def read_job(job_id: str, items: Iterable[Item]) -> JobRecord:
+def read_job(job_id: str, items: Iterable[Item], job_type: str | None = None) -> JobRecord:
     """Return the history that a job's items record, whatever their order and number.
 
     Args:
         job_id: the job's id.
         items: the items of its partition; those that aren't records are ignored.
+        job_type: the job's type, since jobs of several types may have one id; None: that of the
+            first thing that happened under the id.
     """
-    timeline = timeline_of(items)
+    everything = timeline_of(items)
+    types = dict.fromkeys(each.job_type for each in everything if each.job_type)
+    chosen = job_type or next(iter(types), None)
+    timeline = [each for each in everything if each.job_type in (None, chosen)]
     state = state_of(timeline)
     ended = last_final(timeline) if state.is_final else None
     if ended is not None and ended.what == Mark.COMPLETED:
@@ -135,6 +144,7 @@ def read_job(job_id: str, items: Iterable[Item]) -> JobRecord:
         id=job_id,
         state=state,
         type=_named(timeline, "type"),
+        other_types=tuple(each for each in types if each != chosen),
         queue=_named(timeline, "queue"),
         **_submission(of_job.get(SUBMITTED)),
         attempts=tuple(_attempts(timeline)),
@@ -193,7 +203,7 @@ def _ending(last: Happening) -> dict[str, Any]:
         "error_type": last.text("error_type"),
         "error_message": last.text("error_message"),
         "has_result": bool(last.data.keys() & _RESULTS),
-        "result_ref": PayloadRef(**ref) if (ref := last.data.get("result_ref")) else None,
+        "result_ref": result_ref(ref) if (ref := last.data.get("result_ref")) else None,
         "result_fault": last.text("result_fault") or last.text(REFUSAL),
         "result": last.data.get("result"),
     }

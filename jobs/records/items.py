@@ -114,6 +114,11 @@ def partition(job_id: str) -> str:
     return f"job#{job_id}"
 
 
+def is_partition(pk: str) -> bool:
+    """Return True if a partition key is that of a job's items."""
+    return pk.startswith("job#")
+
+
 def deliveries_of(message_id: str) -> str:
     """Return the prefix of the sort keys of a message's items."""
     return f"{_RUN}{message_id}#"

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 
 from headgate.jobs.core.ports import AsyncObjectStore
-from headgate.jobs.core.topology import RESULTS
 from headgate.jobs.errors import PayloadTooLarge, ResultNotKept, TransportError
 from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.messages.large_payloads import parcel
+from headgate.jobs.records.result_keys import result_key
 from headgate.jobs.records.results import MAX_RESULT_BYTES
 from headgate.jobs.values.texts import text_of
 
@@ -31,13 +31,8 @@ Kept = Callable[[dict[str, Any] | ResultNotKept], None]
 """Called once, with the record's fields that stand for the result, or why it is not kept."""
 
 
-def result_key(job_id: str) -> str:
-    """Return the key of a job's result in the bucket; it expires as payloads do."""
-    return f"{RESULTS}{job_id}"
-
-
 async def put_result(
-    store: AsyncObjectStore | None, job_id: str, value: Any, size: int
+    store: AsyncObjectStore | None, job_id: str, job_type: str, value: Any, size: int
 ) -> dict[str, Any]:
     """Store a large result; return the record's fields that stand for it.
 
@@ -50,7 +45,7 @@ async def put_result(
             f"{MAX_RESULT_BYTES:,}, and there is no bucket for more here: give store="
         )
     try:
-        ref, content = await asyncio.to_thread(_packed, result_key(job_id), value)
+        ref, content = await asyncio.to_thread(_packed, result_key(job_id, job_type), value)
         async with asyncio.timeout(_PUT_S):
             await store.put(ref.key, content)
     except TimeoutError as error:
@@ -78,14 +73,14 @@ class LargeResults:
         self._bytes = 0
         self._under_way: set[asyncio.Task[dict[str, Any]]] = set()
 
-    def put(self, job_id: str, value: Any, size: int, kept: Kept) -> None:
+    def put(self, job_id: str, job_type: str, value: Any, size: int, kept: Kept) -> None:
         """Start to store a result of ``size`` bytes; ``kept`` is called with the outcome."""
         if self._under_way and self._bytes + size > ROOM_BYTES:
             kept(_not_kept(size, "too many others are on their way to the store"))
             return
         self._bytes += size
         putting = asyncio.create_task(
-            put_result(self._store, job_id, value, size), name="headgate-result"
+            put_result(self._store, job_id, job_type, value, size), name="headgate-result"
         )
         self._under_way.add(putting)
         putting.add_done_callback(partial(self._ended, size, kept))

@@ -24,7 +24,8 @@ from enum import Enum, auto
 
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import AsyncTable, Item
-from headgate.jobs.errors import TransportError
+from headgate.jobs.errors import ServiceUnavailable, TransportError
+from headgate.jobs.values.stored import moment, text, whole
 
 LIVES = "workers"
 """The partition that holds them."""
@@ -37,6 +38,11 @@ LEASE_S = 30.0
 
 _KEPT = timedelta(days=1)
 """Time after which a life that nobody renews or deletes expires."""
+
+_LONGEST_NAME = 128
+
+_PAGES = 8
+"""Maximum number of requests of one look, of a thousand lives and a MiB each."""
 
 _FRESH_S = 1.0
 """Seconds for which one look serves all, when many messages of a dead worker come at once."""
@@ -78,16 +84,13 @@ def life_item(life: Life) -> Item:
 
 def read_life(item: Item) -> Life | None:
     """Return the life that an item holds; None if this version can't read it."""
-    match item.data:
-        case {"beat": int(beat), "groups": [*groups], "at": str(at)}:
-            try:
-                since = datetime.fromisoformat(at)
-            except ValueError:
-                return None
-            if since.tzinfo is None:
-                return None
-            return Life(name=item.sk, beat=beat, groups=frozenset(map(str, groups)), at=since)
-    return None
+    beat, at = whole(item.data.get("beat")), moment(item.data.get("at"))
+    groups = item.data.get("groups")
+    if beat is None or at is None or not isinstance(groups, list):
+        return None
+    if not all(text(group, _LONGEST_NAME) for group in groups):
+        return None
+    return Life(name=item.sk, beat=beat, groups=frozenset(groups), at=at)
 
 
 @dataclass(slots=True)
@@ -125,11 +128,25 @@ class Lives:
             TransportError: the table can't be asked.
         """
         try:
-            items = await self._table.query(LIVES)
+            items = await self._read()
         except TransportError:
             self.doubt()
             raise
         self._take_in(filter(None, map(read_life, items)))
+
+    async def _read(self) -> list[Item]:
+        found: list[Item] = []
+        after = ""
+        for _ in range(_PAGES):
+            page = await self._table.page(LIVES, after=after)
+            found += page.items
+            if not (after := page.after):
+                return found
+        # Part of them would show the other workers as ended in order.
+        raise ServiceUnavailable(
+            f"the partition {LIVES!r} of the table holds more than workers write there: see who "
+            "may write to it"
+        )
 
     async def catch_up(self) -> None:
         """Look, unless the last look was a moment ago.

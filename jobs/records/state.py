@@ -40,6 +40,7 @@ their writers. That suffices where a message is sent minutes after the one befor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -48,6 +49,8 @@ from typing import Any
 
 from headgate.jobs.core.ports import Item
 from headgate.jobs.records.items import Mark
+from headgate.jobs.records.reading import checked
+from headgate.jobs.values.stored import moment
 
 
 class JobState(StrEnum):
@@ -97,6 +100,8 @@ _ORDER = (
     *(Mark.CANCELLED, Mark.DROPPED, Mark.DISCARDED, Mark.COMPLETED),
 )
 """Order of happenings that have the same time."""
+_RECEIVE = re.compile(r"[0-9]{1,9}")
+
 _RANKS: Mapping[str, int] = {what: rank for rank, what in enumerate(_ORDER)}
 
 
@@ -114,6 +119,11 @@ class Happening:
     """Number of that delivery, from 1; 0 if the message was never sent."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Further values, as they were written."""
+
+    @property
+    def job_type(self) -> str | None:
+        """The type of the job that it happened to; None if the item names none."""
+        return self.data.get("type")
 
     def text(self, name: str) -> str:
         """Return a text field of its data; empty if there is none."""
@@ -145,15 +155,15 @@ def order_of(happening: Happening) -> tuple[datetime, int, str, int, str]:
 
 
 def _happening(item: Item) -> Happening | None:
-    if "at" not in item.data:
+    if (at := moment(item.data.get("at"))) is None:
         return None  # a claim, or anything else in the job's partition
-    at = datetime.fromisoformat(item.data["at"])
+    data = checked(item.data)
     if item.sk in (SUBMITTED, PROGRESS, CANCEL):
-        return Happening(at=at, what=item.sk, data=item.data)
+        return Happening(at=at, what=item.sk, data=data)
     match item.sk.split("#"):
-        case ["run", message_id, receive, what] if what in _RANKS:
+        case ["run", message_id, receive, what] if what in _RANKS and _RECEIVE.fullmatch(receive):
             return Happening(
-                at=at, what=what, message_id=message_id, receive=int(receive), data=item.data
+                at=at, what=what, message_id=message_id, receive=int(receive), data=data
             )
     return None
 

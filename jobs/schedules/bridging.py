@@ -60,7 +60,7 @@ class Bridge:
         if not given.counts:
             return False
         mark = self._claimed(given)
-        if mark.data.get("sent"):
+        if mark.data.get("sent") is True:
             return False
         for failure in self._transport.send(given.queue_name, [given.message(self._now())]):
             raise EntryRejected(failure)

@@ -76,5 +76,6 @@ class Remembering:
         await self._cancelling.look()
         if run.job is None:
             return
-        if (reason := self._cancelling.reason(run.job.attempt.job_id)) is not None:
+        job_id, job_type = run.job.attempt.job_id, run.job.type.name
+        if (reason := self._cancelling.reason(job_id, job_type)) is not None:
             run.cancel(reason)

@@ -10,22 +10,25 @@ a condition. An item outlives its message, and then expires.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headgate.jobs.core.batching import TRIES, pause_s
-from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import MAX_PUT, Item, Table
 from headgate.jobs.dead_letters.reading import ParkedMessage
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
-from headgate.jobs.errors import Throttled
+from headgate.jobs.errors import ItemUnreadable, Throttled
 
 _MARGIN = timedelta(days=1)
 """Time for which an item outlives its message, since clocks and SQS's deletion may differ."""
+
+_log = logging.getLogger("headgate.sweep")
 
 _SWEEP, _LEASE, _SUMMARY = "sweep", "lease", "summary"
 
@@ -57,7 +60,7 @@ class SweepMemory:
         until = self._clock.now() + lasting
         # Version 1 is refused while there is a lease that has not expired.
         lease = Item(pk=_SWEEP, sk=_LEASE, version=1, expires_at=until)
-        if self._table.replace(lease) is not None:
+        if not self._took(lease, until):
             yield False
             return
         try:
@@ -69,7 +72,12 @@ class SweepMemory:
     def known(self, queue: ParkingQueue) -> Mapping[str, Known]:
         """Return the states of a queue's messages, by their SQS ids."""
         items = self._table.query(_partition(queue))
-        return {item.sk: Known(**item.data) for item in items}
+        found = {item.sk: known for item in items if (known := _read(item)) is not None}
+        if strange := len(items) - len(found):
+            _log.warning(
+                "%d items of %s are none that a sweep has written: left out", strange, queue.name
+            )
+        return found
 
     def remember(self, queue: ParkingQueue, changed: Iterable[tuple[ParkedMessage, Known]]) -> None:
         """Write the states of some messages."""
@@ -77,12 +85,35 @@ class SweepMemory:
 
     def summary_is_due(self) -> bool:
         """Return True if the last summary is long enough ago."""
-        return self._table.get(_SWEEP, _SUMMARY) is None
+        try:
+            standing = self._table.get(_SWEEP, _SUMMARY)
+        except ItemUnreadable as error:
+            _log.warning("%s", error)
+            return True
+        return standing is None or self._outlasts(standing, self._clock.now() + SUMMARY_EVERY)
 
     def summarized(self) -> None:
         """Record that a summary was sent just now."""
         quiet_until = self._clock.now() + SUMMARY_EVERY
         self._put([Item(pk=_SWEEP, sk=_SUMMARY, expires_at=quiet_until)])
+
+    def _took(self, lease: Item, until: datetime) -> bool:
+        """Write the lease, unless another sweep has it."""
+        try:
+            standing = self._table.replace(lease)
+        except ItemUnreadable as error:
+            _log.warning("%s", error)
+        else:
+            if standing is None or not self._outlasts(standing, until):
+                return standing is None
+        # No sweep has written it, and it would keep all of them away.
+        self._table.delete([(lease.pk, lease.sk)])
+        return self._table.replace(lease) is None
+
+    def _outlasts(self, standing: Item, longest: datetime) -> bool:
+        """Return True if an item stands for longer than any that a sweep writes, or for ever."""
+        skew = timedelta(seconds=SKEW_S)
+        return standing.expires_at is None or standing.expires_at > longest + skew
 
     def _put(self, items: list[Item]) -> None:
         for start in range(0, len(items), MAX_PUT):
@@ -105,6 +136,13 @@ def _item(queue: ParkingQueue, message: ParkedMessage, known: Known) -> Item:
         data={"told": known.told, "saved": known.saved},
         expires_at=message.deleted_at(queue.retention) + _MARGIN,
     )
+
+
+def _read(item: Item) -> Known | None:
+    told, saved = item.data.get("told"), item.data.get("saved")
+    if not isinstance(told, bool) or not isinstance(saved, bool):
+        return None
+    return Known(told=told, saved=saved)
 
 
 def _partition(queue: ParkingQueue) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.provision import create_table
-from headgate.jobs.core.ports import AsyncTable, Item, Key, Table
+from headgate.jobs.core.ports import AsyncTable, Item, Key, Page, Table
 from headgate.jobs.testing import MemoryTable, VirtualClock
 from tests.support.environment import with_test_credentials
 from tests.support.servers import ServerName
@@ -66,6 +66,9 @@ class _InThreads:
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         return await asyncio.to_thread(self._table.query, pk, prefix=prefix)
+
+    async def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
+        return await asyncio.to_thread(self._table.page, pk, after=after, limit=limit)
 
     async def get(self, pk: str, sk: str) -> Item | None:
         return await asyncio.to_thread(self._table.get, pk, sk)

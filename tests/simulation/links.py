@@ -13,6 +13,7 @@ from headgate.jobs.core.ports import (
     Item,
     Key,
     OutgoingMessage,
+    Page,
     QueueDepth,
     ReceivedMessage,
     ScheduleSpec,
@@ -273,6 +274,9 @@ class AsyncTableLink:
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         return await self._call("query", lambda: self._table.query(pk, prefix=prefix))
 
+    async def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
+        return await self._call("page", lambda: self._table.page(pk, after=after, limit=limit))
+
     async def get(self, pk: str, sk: str) -> Item | None:
         return await self._call("get", lambda: self._table.get(pk, sk))
 
@@ -314,6 +318,11 @@ class TableLink:
 
     def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         return self._link.call("table", "query", lambda: self._table.query(pk, prefix=prefix))
+
+    def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
+        return self._link.call(
+            "table", "page", lambda: self._table.page(pk, after=after, limit=limit)
+        )
 
     def get(self, pk: str, sk: str) -> Item | None:
         return self._link.call("table", "get", lambda: self._table.get(pk, sk))

@@ -20,10 +20,14 @@ class Story:
     Args:
         job_id: the job's id.
         start: the time from which its seconds count.
+        job_type: the job's type.
     """
 
-    def __init__(self, job_id: str = JOB, *, start: datetime = START) -> None:
+    def __init__(
+        self, job_id: str = JOB, *, start: datetime = START, job_type: str = "send"
+    ) -> None:
         self.job_id = job_id
+        self.job_type = job_type
         self.start = start
         self.items: list[Item] = []
 
@@ -47,7 +51,7 @@ class Story:
         self, second: float, what: str, receive: int = 1, *, message: str = "m-1", **data: Any
     ) -> Story:
         """Add one delivery and its outcome."""
-        fields = {"type": "send", "queue": "mail", "worker": "w-1", **data}
+        fields = {"type": self.job_type, "queue": "mail", "worker": "w-1", **data}
         teller = scribe(self.job_id, message, receive)
         self.items.append(teller.mark(Mark(what), self.at(second), fields))
         return self
@@ -59,7 +63,7 @@ class Story:
                 sk=sk,
                 data={
                     "at": self.at(second).isoformat(),
-                    "type": "send",
+                    "type": self.job_type,
                     "queue": "mail",
                     **data,
                 },

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.events import Events, LeaseFailed
+from headgate.jobs.core.events import Events, ItemsSkipped, LeaseFailed
 from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.workers.limits.lease import Lease
@@ -117,12 +117,19 @@ class FleetLeases:
         self._kept.clear()
 
     async def _renew(self, kept: _Kept) -> None:
-        before = kept.lease.fault
+        before, skipped = kept.lease.fault, kept.lease.skipped
         await kept.lease.renew()
+        if kept.lease.skipped > skipped:
+            self._tell_skipped(kept.lease)
         if kept.lease.fault and kept.lease.fault != before:
             self._events.emit(
                 LeaseFailed(at=self._clock.now(), limit=kept.lease.name, error=kept.lease.fault)
             )
+
+    def _tell_skipped(self, lease: Lease) -> None:
+        at = self._clock.now()
+        told = ItemsSkipped(at=at, kind="lease", items=lease.skipped, detail=lease.name)
+        self._events.emit(told)
 
     async def _drop_idle(self) -> None:
         """Give back leases of unused keys, which must not be renewed forever."""

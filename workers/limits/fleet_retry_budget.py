@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -27,10 +28,15 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted
+from headgate.jobs.values.stored import mapping, whole
 from headgate.workers.limits.retry_budget import Book
 
 PATIENCE_S = 10.0
 """Time for which retries wait for a table that doesn't answer."""
+
+_WINDOW = re.compile(r"[0-9]{1,15}")
+
+_MOST_TAKEN = 10**9
 
 _BLOCK = 64
 """Number of windows counted in one item: few enough for one write unit of DynamoDB."""
@@ -243,4 +249,10 @@ class FleetBudget:
 
 
 def _taken(item: Item) -> dict[int, int]:
-    return {int(window): count for window, count in item.data.get("taken", {}).items()}
+    """Return the counts by window; entries that no worker can have written are left out."""
+    found = mapping(item.data.get("taken")) or {}
+    return {
+        int(window): count
+        for window, count in found.items()
+        if _WINDOW.fullmatch(window) and whole(count, most=_MOST_TAKEN) is not None
+    }

@@ -25,7 +25,8 @@ from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import AsyncTable, Item
-from headgate.jobs.errors import TransportError
+from headgate.jobs.errors import ItemUnreadable, TransportError
+from headgate.jobs.values.stored import mapping, number, whole
 from headgate.workers.limits.fair_shares import Need, ShareClaim, wanted
 
 LEASE_S = 20.0
@@ -36,6 +37,8 @@ RENEW_S = 5.0
 
 _FORGOTTEN = timedelta(hours=1)
 """Time after which an item that is no longer renewed expires."""
+
+_MOST_TOKENS = 10**9
 
 _TRIES = 6
 """Number of tries of a renewal, if other workers come first."""
@@ -89,6 +92,8 @@ class Lease:
         self._need = Need.HUNGRY  # a job may have waited before the first renewal
         self.fault = ""
         """Reason why the last renewal failed; empty if it succeeded."""
+        self.skipped = 0
+        """Leases of others that no worker can have written, when the item was read last."""
         self._closed = False
         self._writing = asyncio.Lock()
 
@@ -121,6 +126,9 @@ class Lease:
         try:
             async with self._writing:
                 await self._renewed()
+        except ItemUnreadable as error:
+            self.fault = str(error)
+            await self._clear()
         except TransportError as error:
             self.fault = str(error)
 
@@ -131,6 +139,14 @@ class Lease:
                 return
             if attempt:
                 await asyncio.sleep(self._rng.random() * _PAUSE_S * 2**attempt)
+
+    async def _clear(self) -> None:
+        """Delete an item that no worker can have written: it would stop all that is limited."""
+        self._known = Item(pk=self._known.pk, sk=self._known.sk)
+        try:
+            await self._table.delete([(self._known.pk, self._known.sk)])
+        except TransportError as error:
+            self.fault = str(error)
 
     async def close(self) -> None:
         """Give it back for good; best effort, since it expires otherwise."""
@@ -179,8 +195,11 @@ class Lease:
 
     def _living(self) -> dict[str, Mapping[str, Any]]:
         """Return the leases of others that have not expired for good."""
-        leases: Mapping[str, Mapping[str, Any]] = self._known.data.get("leases", {})
-        oldest = self._clock.now().timestamp() - SKEW_S - self._lasting_s
+        now = self._clock.now().timestamp()
+        found = mapping(self._known.data.get("leases", {})) or {}
+        leases = {name: entry for name, entry in found.items() if _is_lease(entry, now)}
+        self.skipped = len(found) - len(leases)
+        oldest = now - SKEW_S - self._lasting_s
         return {
             name: entry
             for name, entry in leases.items()
@@ -190,3 +209,13 @@ class Lease:
 
 def _entry(tokens: int, until: float, *, hungry: bool) -> dict[str, Any]:
     return {"tokens": tokens, "until": until, "hungry": hungry}
+
+
+def _is_lease(entry: Any, now: float) -> bool:
+    """Return True if a worker can have written an entry: none lasts for longer than `LEASE_S`."""
+    return (
+        isinstance(entry, Mapping)
+        and whole(entry.get("tokens"), most=_MOST_TOKENS) is not None
+        and number(entry.get("until"), most=now + LEASE_S + SKEW_S) is not None
+        and isinstance(entry.get("hungry"), bool)
+    )

@@ -16,6 +16,7 @@
     headgate_breaker_state{limit}                   0 closed, 1 probing, 2 open
     headgate_budget_left{limit}                     retries that still fit into a budget
     headgate_records_failed_total{action}
+    headgate_items_skipped_total{kind}              strange items of the table that were left out
     headgate_hooks_failed_total{hook}
 
 Labels are job types, queues and limits, whose number is bounded; never ids or tenants.
@@ -41,6 +42,7 @@ from headgate.jobs.core.events import (
     HeartbeatExtended,
     HeartbeatFailed,
     HookFailed,
+    ItemsSkipped,
     JobCancelled,
     JobCompleted,
     JobCrashed,
@@ -128,6 +130,9 @@ class Metrics:
             "headgate_records_failed", "Requests for records that failed", "action"
         )
         self._records = make.counter("headgate_records", "Records written or shed", "became")
+        self._skipped = make.counter(
+            "headgate_items_skipped", "Strange items of the table that were left out", "kind"
+        )
         self._hooks = make.counter("headgate_hooks_failed", "Failed hooks", "hook")
         self._count: Mapping[type[Event], Callable[[Any], None]] = {
             **dict.fromkeys(OUTCOMES, self._ended),
@@ -149,6 +154,7 @@ class Metrics:
             RecordsWritten: lambda event: self._records("written").inc(event.items),
             RecordsShed: lambda event: self._records("shed").inc(event.items),
             CancellationsFailed: lambda _event: self._records_failed("cancellations").inc(),
+            ItemsSkipped: lambda event: self._skipped(event.kind).inc(event.items),
             HookFailed: lambda event: self._hooks(event.hook).inc(),
         }
 

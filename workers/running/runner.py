@@ -72,7 +72,7 @@ class Running:
         returns: Returns,
         *,
         recorder: Recorder | None,
-        cancelled: Callable[[str], str | None],
+        cancelled: Callable[[str, str], str | None],
         on_change: Callable[[], None],
     ) -> None:
         self._admission = admission
@@ -209,7 +209,7 @@ class Running:
     def _cancellation(self, hold: Hold) -> str | None:
         """Return the reason for which its job is cancelled, or None."""
         job = hold.run.job
-        return None if job is None else self._cancelled(job.attempt.job_id)
+        return None if job is None else self._cancelled(job.attempt.job_id, job.type.name)
 
     def _drop(self, hold: Hold) -> None:
         """Settle a cancelled job without starting it, which takes no slot."""

@@ -20,7 +20,7 @@ from headgate.jobs.core.ports import MAX_PUT, AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.errors import TransportError
-from headgate.jobs.records.items import SHARDS, is_record, list_name
+from headgate.jobs.records.items import SHARDS, is_partition, is_record, list_name
 
 EVERY_S = 60.0
 
@@ -85,7 +85,8 @@ class Trimmer:
             name = list_name("recent", job_type, shard)
             lines = await self._table.lines(name, limit=kept + _AT_ONCE)
             for item in lines[kept:]:
-                await self._forget(item.pk)
+                if is_partition(item.pk):
+                    await self._forget(item.pk)
 
     async def _forget(self, pk: str) -> None:
         items = await self._table.query(pk)

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from headgate.jobs.core.ports import MAX_PUT, Item, Key, ListLine
-from headgate.jobs.errors import ItemRefused, TransportError
+from headgate.jobs.errors import ItemRefused, ItemUnreadable, TransportError
 
 Attribute = dict[str, Any]
 """One value under the name of its type, such as ``{"S": "text"}``."""
@@ -35,6 +36,7 @@ MAX_ITEM_BYTES = 409_600
 _MAX_KEY_BYTES = {"pk": 2048, "sk": 1024, "list": 2048, "place": 1024}
 _MAX_CONTAINERS = 31  # the innermost of 32 levels is a value; ``data`` is the first
 _DIGITS = 38
+_MOST_VERSIONS = 2**53  # an item replaced every millisecond since 1970 has had fewer
 _LEAST, _BEYOND = 1e-130, 1e126  # the magnitudes of numbers
 
 
@@ -102,24 +104,50 @@ def decode(attributes: Mapping[str, Attribute]) -> Item:
     """Return the item with these attributes; unknown attributes are ignored.
 
     Raises:
-        TransportError: it holds a type that is not JSON's, so Headgate didn't write it.
+        ItemUnreadable: Headgate can't have written it: a value of a type that is not JSON's, an
+            absurd number, or something missing.
     """
+    with suppress(Exception):  # anyone who may write to the table may have written anything
+        return _item(attributes)
+    # Not from that error, which may quote the item.
+    raise ItemUnreadable(_text_of(attributes.get("pk")), _text_of(attributes.get("sk")))
+
+
+def _item(attributes: Mapping[str, Attribute]) -> Item:
     expires_at = attributes.get("expires_at")
     return Item(
         pk=attributes["pk"]["S"],
         sk=attributes["sk"]["S"],
-        data=_decode(attributes.get("data", {"M": {}})),
-        version=int(attributes.get("version", {"N": "0"})["N"]),
+        data=_values(attributes, "data"),
+        version=_version(attributes),
         expires_at=datetime.fromtimestamp(int(expires_at["N"]), UTC) if expires_at else None,
         line=_line(attributes) if "list" in attributes else None,
     )
+
+
+def _values(attributes: Mapping[str, Attribute], name: str) -> dict[str, Any]:
+    found = _decode(attributes.get(name, {"M": {}}))
+    if not isinstance(found, dict):
+        raise TypeError(name)
+    return found
+
+
+def _version(attributes: Mapping[str, Attribute]) -> int:
+    version = int(attributes.get("version", {"N": "0"})["N"])
+    if not 0 <= version <= _MOST_VERSIONS:
+        raise ValueError(version)
+    return version
+
+
+def _text_of(attribute: Attribute | None) -> str:
+    return str((attribute or {}).get("S") or "")
 
 
 def _line(attributes: Mapping[str, Attribute]) -> ListLine:
     return ListLine(
         list=attributes["list"]["S"],
         place=attributes["place"]["S"],
-        summary=_decode(attributes.get("summary", {"M": {}})),
+        summary=_values(attributes, "summary"),
     )
 
 
@@ -237,8 +265,13 @@ def _utf8(text: str) -> int:
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 
 
+def size_of(attributes: Attributes) -> int:
+    """Return the approximate size of an item in bytes, never less than DynamoDB counts."""
+    return _bytes_of_map(attributes)
+
+
 def _check_size(attributes: Attributes) -> None:
-    if (size := _bytes_of_map(attributes)) > MAX_ITEM_BYTES:
+    if (size := size_of(attributes)) > MAX_ITEM_BYTES:
         raise _Unfit(f"it has {size} bytes, and DynamoDB takes {MAX_ITEM_BYTES}")
 
 
@@ -296,5 +329,5 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 def _decode(attribute: Attribute) -> Any:
     [(kind, value)] = attribute.items()
     if kind not in _READERS:
-        raise TransportError(f"an item holds DynamoDB's type {kind!r}, which is not one of JSON's")
+        raise TypeError(kind)
     return _READERS[kind](value)

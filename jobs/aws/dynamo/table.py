@@ -13,7 +13,7 @@ from headgate.jobs.aws.dynamo import wire
 from headgate.jobs.aws.dynamo.attributes import Attributes
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import driven
-from headgate.jobs.core.ports import Item, Key
+from headgate.jobs.core.ports import Item, Key, Page
 
 
 class _Calls(OnDemand[Any]):
@@ -50,6 +50,13 @@ class _Calls(OnDemand[Any]):
                 found += wire.read_items(page, now)
                 if not wire.turn_page(request, page):
                     return found
+
+    async def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
+        """Query a partition, strongly consistent, with one request, which reads at most a MiB."""
+        request = wire.page_request(self.name, pk, after, limit)
+        client = await self.opened()
+        with naming("dynamodb:Query", self.name):
+            return wire.read_page(await client.query(**request), self._clock.now())
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """Return an item or None (GetItem, strongly consistent)."""
@@ -162,7 +169,8 @@ class DynamoTable:
         self.name = name
         calls = _Calls(name, Clients(_connection(access)), clock)
         self.put, self.query, self.get = driven(calls.put), driven(calls.query), driven(calls.get)
-        self.lines, self.delete = driven(calls.lines), driven(calls.delete)
+        self.page, self.lines = driven(calls.page), driven(calls.lines)
+        self.delete = driven(calls.delete)
         self.replace, self.close = driven(calls.replace), driven(calls.stop)
 
     def __enter__(self) -> Self:

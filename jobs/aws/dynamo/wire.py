@@ -19,7 +19,8 @@ from headgate.jobs.aws.dynamo.attributes import (
     encode_next,
     lives,
 )
-from headgate.jobs.core.ports import Item, Key
+from headgate.jobs.core.ports import Item, Key, Page
+from headgate.jobs.errors import ItemUnreadable
 
 CONNECT_TIMEOUT_S = 1.0
 READ_TIMEOUT_S = 2.0
@@ -118,12 +119,26 @@ def read_items(page: Any, now: datetime) -> list[Item]:
     for each in page["Items"]:
         try:
             item = decode(each)
-        except Exception as error:  # noqa: BLE001 - as above
-            _log.warning("an item of the table can't be read: %s", type(error).__name__)
+        except ItemUnreadable as error:
+            _log.warning("left out: %s", error)
             continue
         if lives(item, now):
             found.append(item)
     return found
+
+
+def page_request(table: str, pk: str, after: str, limit: int) -> dict[str, Any]:
+    """Return the request of Query for one page of a partition, strongly consistent."""
+    request = {**query_request(table, pk, ""), "Limit": limit}
+    if after:
+        request["ExclusiveStartKey"] = {"pk": {"S": pk}, "sk": {"S": after}}
+    return request
+
+
+def read_page(page: Any, now: datetime) -> Page:
+    """Return the live items of a Query's page, and where the next one begins."""
+    last = page.get("LastEvaluatedKey")
+    return Page(items=read_items(page, now), after=last["sk"]["S"] if last else "")
 
 
 def turn_page(request: dict[str, Any], page: Any) -> bool:

@@ -25,18 +25,21 @@ from datetime import datetime, timedelta
 
 from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.core.clock import SKEW_S
-from headgate.jobs.core.events import ClaimFailed, Event
+from headgate.jobs.core.events import ClaimFailed, Event, ItemsSkipped
 from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.definitions.options.uniqueness import place
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.values.stored import epoch_s, text
 
 PENDING_S = 15.0
 """Seconds without a renewal after which a job that is not sent counts as abandoned."""
 
 RENEWED_S = PENDING_S / 3
 """Interval of the renewals, in seconds."""
+
+_LONGEST_ID = 64
 
 _LOOK_S = 0.1
 """Interval, in seconds, at which waiting submissions look at the item."""
@@ -193,7 +196,7 @@ class _Key:
             if standing is None or self._is_unsent_self(standing):
                 self.is_ours, self.is_pending = True, False
                 return
-            if standing.version and not self._is_stale(standing):
+            if standing.version and not self._is_free(standing):
                 self._read(standing)
                 return
         raise TransportError(
@@ -205,7 +208,7 @@ class _Key:
         while self.is_pending:
             await self.submitter.sleep(_LOOK_S)
             standing = await self.submitter.table.get(self.known.pk, self.known.sk)
-            if standing is None or self._is_stale(standing):
+            if standing is None or self._is_free(standing):
                 self.known = standing or place(self.by)
                 await self.reserve()
             else:
@@ -236,7 +239,7 @@ class _Key:
             if standing is None:
                 self.known = item
                 return
-            if standing.data.get("job") != self.chosen.id or standing.data["sent"]:
+            if not self._is_unsent_self(standing):
                 return
             self.known = standing  # written by a request whose answer was lost
 
@@ -259,7 +262,12 @@ class _Key:
         for _ in range(_TRIES):
             item = replace(self._item(sent=True), data={"job": self.chosen.id})
             standing = await self.submitter.table.replace(item)
-            if standing is None or (standing.version and standing.data["job"] >= self.chosen.id):
+            if standing is None:
+                return
+            kept = text(standing.data.get("job"), _LONGEST_ID) if standing.version else ""
+            if kept is None:
+                self._tell_strange()
+            elif kept >= self.chosen.id:
                 return
             self.known = standing
         raise TransportError("too many jobs that replace each other at once")
@@ -282,11 +290,25 @@ class _Key:
 
     def _is_unsent_self(self, standing: Item) -> bool:
         """Return True for the job's own claim, written by a request whose answer was lost."""
-        return standing.data.get("job") == self.chosen.id and not standing.data["sent"]
+        found = standing.data.get("job"), standing.data.get("sent")
+        return found == (self.chosen.id, False)
 
-    def _is_stale(self, standing: Item) -> bool:
-        age_s = self.submitter.now().timestamp() - standing.data["at"]
-        return not standing.data["sent"] and age_s > PENDING_S + SKEW_S
+    def _is_free(self, standing: Item) -> bool:
+        """Return True if the key may be taken over: its submission has died, or it is no claim."""
+        if not _is_claim(standing):
+            self._tell_strange()
+            return True
+        if standing.data["sent"]:
+            return False
+        # One from the future would be waited for until then.
+        age_s: float = abs(self.submitter.now().timestamp() - standing.data["at"])
+        return age_s > PENDING_S + SKEW_S
+
+    def _tell_strange(self) -> None:
+        told = ItemsSkipped(
+            at=self.submitter.now(), kind="unique key", items=1, job_id=self.chosen.id
+        )
+        self.submitter.tell(told)
 
     def _report(self, action: str, error: TransportError) -> None:
         self.submitter.tell(
@@ -298,3 +320,13 @@ class _Key:
                 error=str(error),
             )
         )
+
+
+def _is_claim(standing: Item) -> bool:
+    """Return True if an item is a claim as `_Key` writes it."""
+    data = standing.data
+    return (
+        text(data.get("job"), _LONGEST_ID) is not None
+        and isinstance(data.get("sent"), bool)
+        and epoch_s(data.get("at")) is not None
+    )

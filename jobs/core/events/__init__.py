@@ -36,6 +36,8 @@
     records.written       a request wrote records that nothing waits for
     records.shed          records were given up: there was no room left for them, or no time
     cancellations.failed  it could not be read which jobs are cancelled; it is tried again
+    items.skipped         items of the table are none that Headgate has written, or are another job
+                          type's: they were left out
     claim.failed          the table did not answer for a job with once=True, which is given back or
                           held; or for a unique one: a duplicate may then run
     limit.reached         a limit holds back what has been received, or stops receiving
@@ -88,6 +90,7 @@ from headgate.jobs.core.events.limits import (
 from headgate.jobs.core.events.process import (
     CancellationsFailed,
     HookFailed,
+    ItemsSkipped,
     LoopBlocked,
     RecordsFailed,
     RecordsShed,
@@ -121,6 +124,7 @@ __all__ = [
     "HeartbeatExtended",
     "HeartbeatFailed",
     "HookFailed",
+    "ItemsSkipped",
     "JobAlreadyDone",
     "JobCancelled",
     "JobCompleted",

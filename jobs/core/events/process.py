@@ -48,6 +48,17 @@ class RecordsShed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsSkipped(Event):
+    name = "items.skipped"
+    kind: str
+    """``cancellation``, ``claim``, ``unique key``, ``lease``, ``retry budget`` or ``life``."""
+    items: int
+    job_id: str | None = None
+    """The job that they were read for; None if they concern no single one."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationsFailed(Event):
     name = "cancellations.failed"
     error: str

@@ -1,7 +1,7 @@
 """A call of a handler under a claim: one runner at a time, and none once the job is done.
 
     claim    held by another runner → given back; already done → its outcome;
-             the table is unreachable → given back
+             the table is unreachable → given back; none of Headgate's → parked
     call     like every handler, while a task renews the claim every third of its lease
     settle   done → recorded in the claim, before the message is deleted; else the claim is released
 
@@ -26,18 +26,29 @@ import random
 from collections.abc import Awaitable
 from typing import Any, Literal, TypeVar
 
-from headgate.jobs.core.events import ClaimFailed
+from headgate.jobs.core.events import ClaimFailed, ItemsSkipped
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.uniqueness import place
 from headgate.jobs.definitions.policies import keep_of
-from headgate.jobs.errors import ConfigurationError, TransportError
+from headgate.jobs.errors import ConfigurationError, ItemUnreadable, TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.call import HandlerCall, Means
-from headgate.jobs.execution.calling.claims import Claim, Ended, Held, answered
+from headgate.jobs.execution.calling.claim_items import Ended, Held, Unreadable
+from headgate.jobs.execution.calling.claims import Claim, answered
 from headgate.jobs.execution.delivery import Delivery, Job
-from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Interrupted, Outcome
+from headgate.jobs.execution.outcome import (
+    Deferred,
+    Discarded,
+    Done,
+    Failed,
+    Interrupted,
+    Outcome,
+    Reason,
+    Unrunnable,
+)
 from headgate.jobs.retry.backoff import Backoff, job_rng
+from headgate.jobs.values.stored import text
 from headgate.jobs.values.texts import text_of
 
 T = TypeVar("T")
@@ -46,6 +57,8 @@ _log = logging.getLogger("headgate.worker")
 
 _AWAY = Backoff.exponential(base=5, cap=900, jitter="equal")
 """Backoff, by delivery, while the claims table is unreachable."""
+
+_LONGEST_ID = 64
 
 _LONGEST_S = 3600.0
 """Longest redelivery delay, in seconds, of a job that another runner has claimed."""
@@ -97,10 +110,13 @@ async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
             )
         )
         return None
-    if standing is None or standing.data["job"] <= job_id:
+    if standing is None:
         return None
-    later: str = standing.data["job"]
-    return later
+    if (later := text(standing.data.get("job"), _LONGEST_ID)) is None:
+        told = ItemsSkipped(at=means.clock.now(), kind="unique key", items=1, job_id=job_id)
+        means.events.emit(told)
+        return None
+    return later if later > job_id else None
 
 
 class OnceCall:
@@ -124,7 +140,9 @@ class OnceCall:
         self._names = names
         self._call = HandlerCall(means, job, delivery, names)
         keep = keep_of(means.app, job.type).completed
-        self._claim: Claim = means.claims.on(job.attempt.job_id, delivery.queue, keep=keep)
+        self._claim: Claim = means.claims.on(
+            job.attempt.job_id, job.type.name, delivery.queue, keep=keep
+        )
         self._interruption: str | None = None
         self._goes_on = False
         """True if the call was given up while its thread, which can't be stopped, runs on."""
@@ -169,12 +187,18 @@ class OnceCall:
         """Claim the job, call the handler, settle the claim, and return the outcome."""
         try:
             standing = await self._bounded(self._claim.take())
+        except ItemUnreadable:
+            return self._unrunnable()
         except TransportError as error:
             self._report("take", error)
             return self._deferred_by_table(error)
         except TimeoutError:
             return self._interrupted()
+        if self._claim.is_aside:
+            self._tell_skipped("another type's or queue's")
         match standing:
+            case Unreadable():
+                return self._unrunnable()
             case Held():
                 return self._deferred_by_another(standing)
             case Ended(outcome=outcome):
@@ -258,6 +282,9 @@ class OnceCall:
         while True:
             try:
                 return await self._claim.finish(outcome)
+            except ItemUnreadable as error:  # and never will be: the job is done all the same
+                self._report("finish", error)
+                return True
             except TransportError as error:
                 self._report("finish", error)
             rounds += 1
@@ -287,6 +314,19 @@ class OnceCall:
             self._asking = None
 
     # --- giving the delivery back ----------------------------------------------------------------
+
+    def _unrunnable(self) -> Unrunnable:
+        """Return the outcome where the claim doesn't tell whether the job has ended."""
+        detail = "its claim in the table is none that Headgate has written"
+        self._tell_skipped(detail)
+        return Unrunnable(reason=Reason.CLAIM_UNREADABLE, detail=detail)
+
+    def _tell_skipped(self, detail: str) -> None:
+        job_id = self._job.attempt.job_id
+        at = self._means.clock.now()
+        self._means.events.emit(
+            ItemsSkipped(at=at, kind="claim", items=1, job_id=job_id, detail=detail)
+        )
 
     def _interrupted(self) -> Interrupted:
         return Interrupted(reason=self._interruption or "another runner has claimed the job")

@@ -2,11 +2,12 @@
 
     pk  job#ID   sk  claim
 
-    data  {"state": "running", "runner": RUNNER, "since": S, "until": S}  the job is running
-          {"state": "lapsed", "runner": RUNNER, "since": S, "until": S}   the lease has expired
-          {"state": "free", "runner": RUNNER}                            an attempt has ended
-          {"state": "done", "runner": RUNNER, "result": JSON_TEXT}       the job has completed
-          {"state": "done", "runner": RUNNER, "discarded": REASON}       its handler discarded it
+    data  {"state": "running", "since": S, "until": S, ...}  the job is running
+          {"state": "lapsed", "since": S, "until": S, ...}   the lease has expired
+          {"state": "free", ...}                             an attempt has ended
+          {"state": "done", "result": JSON_TEXT, ...}        the job has completed
+          {"state": "done", "discarded": REASON, ...}        its handler discarded it
+    each with "runner": RUNNER, "type": TYPE, "queue": GROUP
 
 Each write replaces exactly the item that its writer has read
 (`jobs.core.ports.AsyncTable.replace`), so only one of two competing runners gets a job, and a
@@ -17,6 +18,13 @@ other runners wait until the lease has expired by their wall clocks, and for ano
 A runner that finds an expired lease first marks it as lapsed, and leaves `GRACE_S` before it claims
 the job: while the table was unreachable the job's runner may have finished without being able to
 record that. If that runner lives and reaches the table within that time, its record counts.
+
+An id proves nothing, since the sender chooses it. So a claim is one type's and one queue group's:
+whoever finds another's at its place steps aside, to ``claim#TYPE#GROUP``, and neither ever ends,
+holds back or speaks for the other. It first extends the other claim, so that the place stays taken
+for as long as its own claim counts; else a later delivery would look there, and find nothing. The
+first place has no type in its name, because workers of earlier versions look there, whose claims
+have no type either and count for any.
 
 An attempt that was released may have handed the job to a schedule, or to another message, which
 comes up to `LONGEST_WAIT_S` later; and a message that could not be deleted then brings the job
@@ -30,25 +38,29 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
-
-from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.core.topology import QueueSpec
-from headgate.jobs.errors import ItemRefused, ResultNotKept, ServiceUnavailable
+from headgate.jobs.errors import ItemRefused, ServiceUnavailable
+from headgate.jobs.execution.calling.claim_items import (
+    CLAIM,
+    ClaimSubject,
+    Ended,
+    Held,
+    Unreadable,
+    ended,
+    standing_of,
+)
 from headgate.jobs.execution.outcome import Discarded, Done
 from headgate.jobs.records.items import partition
-from headgate.jobs.records.results import MAX_RESULT_BYTES, dump_result, is_large
+from headgate.jobs.records.results import is_large
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
 
 T = TypeVar("T")
-
-CLAIM = "claim"
-"""Sort key of the claim among a job's items."""
 
 LEASED_OF_VISIBILITY = 2 / 3
 """The lease, as a fraction of the visibility timeout. A message is extended once a third of its
@@ -60,6 +72,9 @@ GRACE_S = 4.0
 retries within a second of each answer, and waits `_PATIENCE_S` for one."""
 
 _NO_LONGER = timedelta(0)
+
+_ROUNDING = timedelta(seconds=1)
+"""The difference that whole seconds make to an item's expiry."""
 
 _TRIES = 4
 """Attempts to claim a job while other runners' writes come first."""
@@ -81,69 +96,13 @@ async def answered(asking: Awaitable[T]) -> T:
         raise ServiceUnavailable(f"the table did not answer within {_PATIENCE_S:g} s") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """The job is claimed by another runner."""
-
-    left_s: float
-    """Seconds until its lease has expired by all clocks."""
-    ran_s: float
-    """Seconds for which it has held the claim."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The job has ended and must not run again."""
-
-    outcome: Done | Discarded
-
-
-def standing_of(item: Item, now_s: float) -> Held | Ended | None:
-    """Return a claim's standing for other runners; None if the job may be claimed.
-
-    Args:
-        item: the table's item; of version 0 if there is none.
-        now_s: the wall clock, in seconds since 1970.
-    """
-    match item.data:
-        case {"state": "running" | "lapsed", "since": since, "until": until} if (
-            until + SKEW_S > now_s
-        ):
-            return Held(left_s=until + SKEW_S - now_s, ran_s=max(0.0, now_s - since))
-        case {"state": "done", "discarded": reason}:
-            return Ended(outcome=Discarded(reason=reason))
-        case {"state": "done", "result": text}:
-            return Ended(outcome=Done(result=from_json(text)))
-        case {"state": "done"}:
-            return Ended(outcome=Done())
-        case _:
-            return None
-
-
-def ended(outcome: Done | Discarded) -> dict[str, Any]:
-    """Return the claim's data for a job with this outcome."""
-    match outcome:
-        case Discarded(reason=reason):
-            return {"state": "done", "discarded": reason}
-        case Done(result=result):
-            text = _json_text(result)
-            return {"state": "done"} if text is None else {"state": "done", "result": text}
-
-
-def _json_text(result: Any) -> str | None:
-    try:
-        value, size = dump_result(result)
-    except ResultNotKept:
-        return None  # a handler may return anything: its job is done all the same
-    return to_json(value).decode() if size <= MAX_RESULT_BYTES else None
-
-
 class Claim:
     """One runner's claim on one job. Any method may raise a `TransportError`.
 
     Args:
         table: holds the claim.
         job_id: the job's id.
+        subject: the job's type and queue.
         runner: the runner's name, which no other delivery has.
         lease_s: the lease's length in seconds, unless it is renewed.
         keep: how long the claim of a finished job is kept.
@@ -155,6 +114,7 @@ class Claim:
         self,
         table: AsyncTable,
         job_id: str,
+        subject: ClaimSubject,
         *,
         runner: str,
         lease_s: float,
@@ -168,8 +128,15 @@ class Claim:
         self._keep = keep
         self._outstanding = outstanding
         self._clock = clock
+        self._subject = subject
         self._known = Item(pk=partition(job_id), sk=CLAIM)
         """The table's item, as last seen."""
+        self._asked_until: datetime | None = None
+        """The latest expiry that this runner has written."""
+        self._not_before: datetime | None = None
+        """An expiry that another runner has written, and that must not be shortened."""
+        self.is_aside = False
+        """True once the first place was found taken by another type's or queue's claim."""
         self._ends_at = float("-inf")
         """The end of the lease, on the monotonic clock."""
         self._since = 0.0
@@ -180,7 +147,7 @@ class Claim:
         """Seconds for which the runner may still rely on the claim."""
         return self._ends_at - self._clock.monotonic()
 
-    async def take(self) -> Held | Ended | None:
+    async def take(self) -> Held | Ended | Unreadable | None:
         """Claim the job, and return None if this runner has it. The first try costs one request.
 
         A claim whose lease has expired is marked as lapsed, and is held for `GRACE_S`.
@@ -188,6 +155,12 @@ class Claim:
         for _ in range(_TRIES):
             if self._known.version:  # another runner may have handed the job on as well
                 self._keep = max(self._keep, self._outstanding)
+            if not self._subject.is_meant(self._known):
+                if self.is_aside:
+                    return Unreadable()
+                await self._step_aside()
+                continue
+            self._not_before = self._known.expires_at
             standing = standing_of(self._known, self._clock.now().timestamp())
             if standing is not None:
                 return standing
@@ -235,6 +208,18 @@ class Claim:
             self._ends_at = started + self.lease_s
         return refusal
 
+    async def _step_aside(self) -> None:
+        """Leave the place to another's claim, and make that outlive ours."""
+        other = self._known
+        until = self._clock.now() + max(self._keep, self._outstanding)
+        if other.version and other.expires_at is not None and other.expires_at < until:
+            longer = replace(other, version=other.version + 1, expires_at=until)
+            if (standing := await answered(self._table.replace(longer))) is not None:
+                self._known = standing
+                return
+        self._known = Item(pk=other.pk, sk=self._subject.place)
+        self.is_aside = True
+
     async def _lapse(self) -> Item | None:
         """Mark another runner's lease as expired; that runner's next write still counts."""
         until = self._clock.now().timestamp() + GRACE_S
@@ -244,22 +229,37 @@ class Claim:
 
     async def _write(self, said: Mapping[str, Any], lasting: timedelta) -> Item | None:
         """Replace the item if it is as last seen, or ours; else return the item found."""
-        data = {"runner": self._runner, **said}
+        subject = self._subject
+        owned = {"runner": self._runner, "type": subject.job_type, "queue": subject.queue}
+        data = {**owned, **said}
         while True:
             item = Item(
                 pk=self._known.pk,
                 sk=self._known.sk,
                 data=data,
                 version=self._known.version + 1,
-                expires_at=self._clock.now() + lasting,
+                expires_at=self._expiry(lasting),
             )
             standing = await answered(self._table.replace(item))
             if standing is None or (standing.version, standing.data) == (item.version, data):
                 self._known = item
                 return None
-            if standing.data.get("runner") != self._runner or standing.data["state"] == "done":
+            is_ours = standing.data.get("runner") == self._runner
+            if not is_ours or standing.data.get("state") == "done":
                 return standing
             self._known = standing  # our own write, whose answer was lost: go on from it
+            if _is_after(standing.expires_at, self._asked_until):
+                self._not_before = standing.expires_at  # one that stepped aside extended it
+
+    def _expiry(self, lasting: timedelta) -> datetime:
+        until = self._clock.now() + lasting
+        if self._asked_until is None or until > self._asked_until:
+            self._asked_until = until
+        return until if self._not_before is None else max(until, self._not_before)
+
+
+def _is_after(found: datetime | None, asked: datetime | None) -> bool:
+    return found is not None and asked is not None and found > asked + _ROUNDING
 
 
 class Claims:
@@ -276,7 +276,9 @@ class Claims:
         self._owner = owner
         self._clock = clock
 
-    def on(self, job_id: str, queue: QueueSpec, *, keep: timedelta = _NO_LONGER) -> Claim:
+    def on(
+        self, job_id: str, job_type: str, queue: QueueSpec, *, keep: timedelta = _NO_LONGER
+    ) -> Claim:
         """Return a claim for a delivery of a job by a queue, without sending a request.
 
         The claim of a finished job is kept for ``keep``, and at least for the queue's retention; if
@@ -286,6 +288,7 @@ class Claims:
         return Claim(
             self.table,
             job_id,
+            ClaimSubject(job_type=job_type, queue=queue.group),
             runner=f"{self._owner}/{secrets.token_hex(6)}",
             lease_s=queue.visibility_s * LEASED_OF_VISIBILITY,
             keep=max(keep, queue.retention),

@@ -9,7 +9,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.calling.claims import CLAIM, Ended, standing_of
+from headgate.jobs.execution.calling.claim_items import ClaimSubject, Ended, find_claim, standing_of
 from headgate.jobs.execution.earlier_deliveries import Past, UnendedStart
 from headgate.jobs.execution.outcome import Crashed
 from headgate.jobs.execution.recording.writer import RecordWriter
@@ -101,9 +101,10 @@ class Recall:
         died of later. If there is none, the first delivery was released while the table was
         unreachable, so that the release could not be recorded.
         """
-        if run.job is None or not run.job.type.once:
+        if (job := run.job) is None or not job.type.once:
             return []
-        claim, now = await self._table.get(partition(scribe.job_id), CLAIM), self._clock.now()
+        subject = ClaimSubject(job_type=job.type.name, queue=run.delivery.queue.group)
+        claim, now = await find_claim(self._table, scribe.job_id, subject), self._clock.now()
         if claim is None and past.is_silent:
             released = scribe.mark(Mark.RELEASED, now, {}, receive=1)
             self._writer.journal.put(released)

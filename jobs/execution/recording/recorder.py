@@ -243,7 +243,8 @@ class Recorder:
             told = own | {"result": value}
             self._journal.put(scribe.mark(Mark.COMPLETED, at, told), size=size)
             return
-        self._results.put(scribe.job_id, value, size, partial(self._kept, scribe, at, own))
+        kept = partial(self._kept, scribe, at, own)
+        self._results.put(scribe.job_id, scribe.job_type, value, size, kept)
 
     def _kept(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 
 from headgate.jobs.aws.dynamo.attributes import (
@@ -15,11 +15,16 @@ from headgate.jobs.aws.dynamo.attributes import (
     encode_all,
     encode_next,
     lives,
+    size_of,
 )
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import Item, Key, Table
-from headgate.jobs.errors import TableMissing
+from headgate.jobs.core.ports import Item, Key, Page, Table
+from headgate.jobs.errors import ItemUnreadable, TableMissing
 from headgate.jobs.testing.memory.table_faults import TableAction, TableFaults, Unprocessed
+
+_PAGE_BYTES = 2**20
+"""The most that one request reads.
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Query.html"""
 
 
 class MemoryTable:
@@ -53,6 +58,11 @@ class MemoryTable:
         """Return the live items of a partition, in order."""
         async with self._call("query"):
             return self._store.query(pk, prefix)
+
+    async def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
+        """Return the next items of a partition, up to a number or a MiB."""
+        async with self._call("page"):
+            return self._store.page(pk, after, limit)
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """Return an item if it is live, or None."""
@@ -129,6 +139,10 @@ class _Table:
         with self._call("query"):
             return self._store.query(pk, prefix)
 
+    def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
+        with self._call("page"):
+            return self._store.page(pk, after, limit)
+
     def get(self, pk: str, sk: str) -> Item | None:
         with self._call("get"):
             return self._store.get(pk, sk)
@@ -174,9 +188,18 @@ class _Store:
 
     def query(self, pk: str, prefix: str) -> list[Item]:
         with self._lock:
-            places = sorted(sk for of, sk in self._items if of == pk and sk.startswith(prefix))
-            found = [self._standing(pk, sk) for sk in places]
-        return [item for item in found if item is not None]
+            places = self._places(pk, prefix)
+            return [*self._legible(pk, places)]
+
+    def page(self, pk: str, after: str, limit: int) -> Page:
+        with self._lock:
+            places = [sk for sk in self._places(pk) if sk.encode() > after.encode()]
+            room = _PAGE_BYTES
+            for count, sk in enumerate(places):
+                room -= size_of(self._items[pk, sk])
+                if count == limit or room < 0:
+                    return Page(items=[*self._legible(pk, places[:count])], after=places[count - 1])
+            return Page(items=[*self._legible(pk, places)])
 
     def get(self, pk: str, sk: str) -> Item | None:
         with self._lock:
@@ -184,11 +207,9 @@ class _Store:
 
     def lines(self, name: str, after: str, before: str) -> list[Item]:
         with self._lock:
-            standing = [self._standing(*key) for key in self._items]
+            standing = [item for pk, sk in self._items for item in self._legible(pk, [sk])]
         found = [
-            (item.line.place, item)
-            for item in standing
-            if item and item.line and item.line.list == name
+            (item.line.place, item) for item in standing if item.line and item.line.list == name
         ]
         between = [
             (place, item)
@@ -210,6 +231,17 @@ class _Store:
                 return standing or Item(pk=item.pk, sk=item.sk)
             self._items[item.pk, item.sk] = encoded
             return None
+
+    def _places(self, pk: str, prefix: str = "") -> list[str]:
+        found = (sk for of, sk in self._items if of == pk and sk.startswith(prefix))
+        return sorted(found, key=str.encode)
+
+    def _legible(self, pk: str, places: Sequence[str]) -> Iterator[Item]:
+        """Yield the live items at some places, without those that can't be read."""
+        for sk in places:
+            with suppress(ItemUnreadable):
+                if (item := self._standing(pk, sk)) is not None:
+                    yield item
 
     def _standing(self, pk: str, sk: str) -> Item | None:
         attributes = self._items.get((pk, sk))

@@ -1289,7 +1289,7 @@ def test_a_once_job_that_another_runner_has_stays_until_that_one_s_lease_may_hav
         function.submit(job, "a")
         [message] = function.messages()
         claims = Claims(function.table, owner="another", clock=function.clock)
-        claim = claims.on(str(parse(message.body).id), function.app.topology.queues[0])
+        claim = claims.on(str(parse(message.body).id), job.name, function.app.topology.queues[0])
         assert asyncio.run(claim.take()) is None
         for _ in ("the lease", "the grace after it"):
             assert len(function.invoke()["batchItemFailures"]) == 1
@@ -1384,4 +1384,4 @@ def test_an_environment_looks_for_cancellations_every_few_seconds_at_most() -> N
         function.invoke()
         function.clock.advance(1)
     function.consumer.close()
-    assert function.table.calls.count("query") == 4
+    assert function.table.calls.count("page") == 4

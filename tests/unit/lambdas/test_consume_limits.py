@@ -316,7 +316,7 @@ def test_a_cancellation_that_is_read_late_ends_the_job_that_runs() -> None:
             backend=deployed.backend,
         ) as client:
             client.handle(cancelled).cancel()
-        deployed.table.faults.slow_down("query", by=1.5)
+        deployed.table.faults.slow_down("page", by=1.5)
         assert deployed.invoke() == {"batchItemFailures": []}
     assert ended == ["other"]
     assert deployed.heard(JobCancelled) == 1

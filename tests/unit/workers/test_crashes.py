@@ -279,7 +279,7 @@ async def test_a_first_delivery_reads_and_writes_nothing() -> None:
         await rig.happens(JobCompleted, 8)
         asked = [*rig.table.calls]
     # By the worker itself, before it received: for cancellations, and as a sign of life.
-    assert asked == ["query", "put", "query"]
+    assert asked == ["page", "put", "page"]
 
 
 async def test_without_its_table_jobs_run_and_are_counted_by_deliveries() -> None:

@@ -419,7 +419,7 @@ async def test_a_job_of_a_crashed_worker_is_run_by_the_next_once_the_lease_has_e
     rig = Rig(app)
     [job] = await rig.submit(charge)
     queue = app.topology.queues[0]
-    dead = Claims(rig.table, owner="dead", clock=rig.clock).on(job, queue)
+    dead = Claims(rig.table, owner="dead", clock=rig.clock).on(job, "charge", queue)
     assert await dead.take() is None
     began = rig.clock.monotonic()
     async with rig.working():
@@ -604,7 +604,9 @@ async def test_the_outcome_of_a_second_delivery_is_the_first_one_s() -> None:
     [job] = await rig.submit(charge)
     async with rig.working():
         await asyncio.wait_for(rig.happens(JobCompleted), LIMIT_S)
-    claim = Claims(rig.table, owner="later", clock=rig.clock).on(job, app.topology.queues[0])
+    claim = Claims(rig.table, owner="later", clock=rig.clock).on(
+        job, "charge", app.topology.queues[0]
+    )
     standing = await claim.take()
     assert getattr(standing, "outcome", None) == Done(result={"cents": 5})
 

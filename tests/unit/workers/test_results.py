@@ -184,7 +184,7 @@ async def test_a_job_that_killed_its_workers_is_dead_to_who_waits() -> None:
     retry = Retry(max_attempts=3, backoff=Backoff.fixed(1))
     mail = app.queue("mail", priorities=[Priority.NORMAL], retry=retry)
 
-    @mail.job("send")
+    @mail.job("send-email")
     async def send(_note: Note) -> None: ...
 
     rig = Rig(app)

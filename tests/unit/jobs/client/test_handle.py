@@ -42,6 +42,10 @@ class Receipt(BaseModel):
     lines: list[str] = []
 
 
+def _story() -> Story:
+    return Story(job_type="capture")
+
+
 class Bench:
     """A client of one kind, with the services that it uses."""
 
@@ -122,7 +126,7 @@ async def test_each_look_is_one_query_and_shows_what_is_there(bench: Bench) -> N
     job = bench.handle()
     assert await job.state() is JobState.UNKNOWN
     assert await job.progress() is None
-    await bench.write(Story().run(1, "started").progress(2, 40, "packing"))
+    await bench.write(_story().run(1, "started").progress(2, 40, "packing"))
     bench.table.calls.clear()
 
     assert await job.state() is JobState.RUNNING
@@ -145,7 +149,7 @@ async def test_a_table_that_cant_be_asked_is_an_error_and_no_state(bench: Bench)
 
 
 async def test_a_result_comes_back_as_what_the_handler_returned(bench: Bench) -> None:
-    await bench.write(Story().run(1, "completed", result={"number": 7, "lines": ["a"]}))
+    await bench.write(_story().run(1, "completed", result={"number": 7, "lines": ["a"]}))
     result = await bench.handle().result()
     assert result == Receipt(number=7, lines=["a"])
     assert bench.pauses == []
@@ -179,24 +183,24 @@ async def test_a_result_is_read_by_the_handlers_annotation(
     bench: Bench, returns: Any, kept: Any, expected: Any
 ) -> None:
     job = _returning(bench.app, "other", returns)
-    await bench.write(Story().run(1, "completed", result=kept))
+    await bench.write(Story(job_type="other").run(1, "completed", result=kept))
     assert await bench.handle(job=job).result() == expected
 
 
 async def test_without_the_type_its_records_say_which_it_is(bench: Bench) -> None:
-    await bench.write(Story().run(1, "completed", type="capture", result={"number": 7}))
+    await bench.write(_story().run(1, "completed", type="capture", result={"number": 7}))
     assert await bench.client.handle(JOB).result() == Receipt(number=7)
 
 
 async def test_a_result_of_a_type_that_the_app_doesnt_know_is_json(bench: Bench) -> None:
-    await bench.write(Story().run(1, "completed", type="gone", result={"number": 7}))
+    await bench.write(_story().run(1, "completed", type="gone", result={"number": 7}))
     assert await bench.client.handle(JOB).result() == {"number": 7}
 
 
 async def test_what_is_not_what_the_handler_returns_is_refused_without_its_values(
     bench: Bench,
 ) -> None:
-    await bench.write(Story().run(1, "completed", result={"number": "secret"}))
+    await bench.write(_story().run(1, "completed", result={"number": "secret"}))
     with pytest.raises(ResultInvalid, match=r"completed.*Receipt.*number") as raised:
         await bench.handle().result()
     assert raised.value.job_id == JOB
@@ -204,21 +208,21 @@ async def test_what_is_not_what_the_handler_returns_is_refused_without_its_value
 
 
 async def test_a_result_that_was_not_kept_is_missing_and_not_none(bench: Bench) -> None:
-    await bench.write(Story().run(1, "completed"))
+    await bench.write(_story().run(1, "completed"))
     with pytest.raises(ResultInvalid, match="none was kept"):
         await bench.handle().result()
 
 
 async def test_a_result_that_pydantic_cant_read_is_refused(bench: Bench) -> None:
     job = _returning(bench.app, "other", VirtualClock)
-    await bench.write(Story().run(1, "completed", result=1))
+    await bench.write(Story(job_type="other").run(1, "completed", result=1))
     with pytest.raises(ResultInvalid, match="pydantic can't read"):
         await bench.handle(job=job).result()
 
 
 async def test_a_dead_job_raises_with_its_reason_and_its_error(bench: Bench) -> None:
     await bench.write(
-        Story().run(
+        _story().run(
             1,
             "dead",
             reason="attempts-exhausted",
@@ -234,18 +238,18 @@ async def test_a_dead_job_raises_with_its_reason_and_its_error(bench: Bench) -> 
 
 
 async def test_a_quarantined_job_is_dead_too(bench: Bench) -> None:
-    await bench.write(Story().run(1, "quarantined", detail="it died three times"))
+    await bench.write(_story().run(1, "quarantined", detail="it died three times"))
     with pytest.raises(JobDead, match="quarantined; it died three times") as raised:
         await bench.handle().result()
     assert raised.value.reason == "quarantined"
 
 
 async def test_a_cancelled_and_a_discarded_job_have_no_result(bench: Bench) -> None:
-    await bench.write(Story().run(1, "cancelled", reason="a mistake"))
+    await bench.write(_story().run(1, "cancelled", reason="a mistake"))
     with pytest.raises(JobCancelled, match="a mistake"):
         await bench.handle().result()
     other = "0196a2b4-0000-7000-8000-000000000002"
-    await bench.write(Story(other).run(1, "discarded", reason="stale"))
+    await bench.write(Story(other, job_type="capture").run(1, "discarded", reason="stale"))
     with pytest.raises(JobDiscarded, match="stale"):
         await bench.handle(other).result()
 
@@ -254,9 +258,9 @@ async def test_a_cancelled_and_a_discarded_job_have_no_result(bench: Bench) -> N
 
 
 async def test_waiting_ends_when_the_job_does(bench: Bench) -> None:
-    story = Story().run(1, "started")
+    story = _story().run(1, "started")
     await bench.write(story)
-    finished = Story().run(3, "completed", result={"number": 1}).items
+    finished = _story().run(3, "completed", result={"number": 1}).items
 
     def finish_in_time() -> None:
         if bench.clock.now() >= story.at(3):
@@ -273,14 +277,14 @@ async def test_waiting_ends_when_the_job_does(bench: Bench) -> None:
 async def test_waiting_returns_any_final_state_and_raises_for_none(
     bench: Bench, final: str
 ) -> None:
-    await bench.write(Story().run(1, final))
+    await bench.write(_story().run(1, final))
     assert await bench.handle().wait() == final
 
 
 async def test_who_waits_looks_less_and_less_often_and_never_without_a_pause(
     bench: Bench,
 ) -> None:
-    await bench.write(Story().run(0, "failed"))
+    await bench.write(_story().run(0, "failed"))
     with pytest.raises(ResultTimeout):
         await bench.handle().wait(timeout=60)
     assert all(pause > 0 for pause in bench.pauses)
@@ -297,7 +301,7 @@ async def test_out_of_patience_it_says_the_state_after_a_last_look(
     method: str,
     timeout: Duration,  # noqa: ASYNC109 - not awaited here
 ) -> None:
-    await bench.write(Story().run(0, "failed"))
+    await bench.write(_story().run(0, "failed"))
     with pytest.raises(ResultTimeout, match="within 10 s; its state is retrying") as raised:
         await getattr(bench.handle(), method)(timeout=timeout)
     assert (raised.value.state, raised.value.timeout_s) == ("retrying", 10)
@@ -332,7 +336,7 @@ async def test_where_only_failures_are_kept_nobody_waits_in_vain(
 ) -> None:
     bench = Bench(kind, "failures")
     job = bench.handle()
-    await bench.write(Story().run(1, "failed"))
+    await bench.write(_story().run(1, "failed"))
     for ask in (job.wait, job.result):
         with pytest.raises(RecordsOff, match="at records='failures', keeps nothing"):
             await ask(timeout=5)

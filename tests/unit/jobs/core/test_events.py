@@ -13,6 +13,7 @@ from headgate.jobs.core import events
 from headgate.jobs.core.events import (
     CancellationsFailed,
     HookFailed,
+    ItemsSkipped,
     JobEvent,
     LimitEvent,
     LoopBlocked,
@@ -33,6 +34,7 @@ class Tick(Event):
 OF_THE_WORKER = (
     CancellationsFailed,
     HookFailed,
+    ItemsSkipped,
     LoopBlocked,
     RecordsFailed,
     RecordsShed,

@@ -106,7 +106,7 @@ async def test_a_worker_that_never_beat_again_after_an_outage_has_not_died_by_th
     await it.beats(1)
     await it.lives.look()
     await it.look_for(LEASE_S - 10)
-    it.table.faults.raise_on("query", ServiceUnavailable("away"))
+    it.table.faults.raise_on("page", ServiceUnavailable("away"))
     with pytest.raises(ServiceUnavailable):
         await it.lives.look()
     assert it.fate() is Fate.OPEN
@@ -132,10 +132,10 @@ async def test_a_look_of_a_moment_ago_serves_many() -> None:
     await it.lives.look()
     for _ in range(100):
         await it.lives.catch_up()
-    assert it.table.calls == ["query"]
+    assert it.table.calls == ["page"]
     it.clock.advance(1)
     await it.lives.catch_up()
-    assert it.table.calls == ["query"] * 2
+    assert it.table.calls == ["page"] * 2
 
 
 async def test_the_beats_of_those_that_are_known_are_told() -> None:

@@ -93,12 +93,11 @@ def test_a_job_as_json_has_every_field_of_its_record(table: Table, jobs: Jobs) -
 def test_what_a_job_says_is_neither_markup_nor_a_command_to_the_terminal(
     table: Table, jobs: Jobs
 ) -> None:
-    story = Story().submitted(tenant={"org": NASTY}).progress(2, 40, NASTY)
+    story = Story(job_type=NASTY).submitted(tenant={"org": NASTY}).progress(2, 40, NASTY)
     about: dict[str, Any] = {
         "error_type": NASTY,
         "error_message": NASTY,
         "reason": NASTY,
-        "type": NASTY,
     }
     story.run(3, "dead", attempt=1, traceback=f"{NASTY}\n  {NASTY}", **about)
     table.put(story.items)

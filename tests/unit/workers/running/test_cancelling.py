@@ -257,9 +257,9 @@ async def test_the_table_is_asked_once_at_the_start_and_then_every_few_seconds()
     async with rig.working():
         await asyncio.sleep(600)
         calls = rig.table.calls
-        looks = calls.count("query") - calls.count("put")  # each sign of life is a put and a query
+        looks = calls.count("page") - calls.count("put")  # each sign of life is a put and a page
     assert 600 / POLL_S * 0.9 <= looks <= 600 / POLL_S * 1.1
-    assert set(rig.table.calls) == {"query", "put", "delete"}
+    assert set(rig.table.calls) == {"page", "put", "delete"}
 
 
 async def test_without_records_the_table_is_never_asked() -> None:

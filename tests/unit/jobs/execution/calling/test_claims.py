@@ -23,15 +23,15 @@ from headgate import App, Priority
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import Item
 from headgate.jobs.errors import ServiceUnavailable, TransportError
-from headgate.jobs.execution.calling.claims import (
-    GRACE_S,
-    Claim,
-    Claims,
+from headgate.jobs.execution.calling.claim_items import (
+    ClaimSubject,
     Ended,
     Held,
+    Unreadable,
     ended,
     standing_of,
 )
+from headgate.jobs.execution.calling.claims import GRACE_S, Claim, Claims
 from headgate.jobs.execution.outcome import Discarded, Done
 from headgate.jobs.records.items import partition
 from headgate.jobs.records.results import MAX_RESULT_BYTES
@@ -39,12 +39,14 @@ from headgate.jobs.testing import LoopClock, MemoryTable, VirtualClock
 
 LEASE_S = 20.0
 JOB = "0198"
+SUBJECT = ClaimSubject(job_type="pay", queue="jobs")
 
 
 def _claim(table: Any, runner: str, clock: Clock) -> Claim:
     return Claim(
         table,
         JOB,
+        SUBJECT,
         runner=runner,
         lease_s=LEASE_S,
         keep=timedelta(days=7),
@@ -120,13 +122,13 @@ async def test_that_a_job_is_done_is_known_for_as_long_as_a_message_of_it_may_co
     app.queue("mail", priorities=[Priority.NORMAL])
     [spec] = app.topology.queues
     claims = Claims(table, owner="one", clock=clock)
-    claim = claims.on(JOB, spec, keep=keep)
+    claim = claims.on(JOB, "pay", spec, keep=keep)
     assert await claim.take() is None
     assert await claim.finish(Done())
     clock.advance(max(keep, spec.retention) - timedelta(seconds=1))
-    assert await claims.on(JOB, spec).take() == Ended(outcome=Done())
+    assert await claims.on(JOB, "pay", spec).take() == Ended(outcome=Done())
     clock.advance(2)
-    assert await claims.on(JOB, spec).take() is None
+    assert await claims.on(JOB, "pay", spec).take() is None
 
 
 async def test_a_job_tried_before_is_known_for_as_long_as_schedules_may_bring_it() -> None:
@@ -469,7 +471,7 @@ class Claiming(RuleBasedStateMachine):
             assert not self.ends or self._is_done()
 
 
-async def _taken(claim: Claim) -> Held | Ended | str:
+async def _taken(claim: Claim) -> Held | Ended | Unreadable | str:
     return await claim.take() or "mine"
 
 

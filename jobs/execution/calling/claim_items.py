@@ -1,0 +1,138 @@
+"""Claims as the table holds them: whose a claim is, and how it stands for other runners.
+
+`jobs.execution.calling.claims` has the format, and writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.ports import AsyncTable, Item
+from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.errors import ResultNotKept
+from headgate.jobs.execution.outcome import Discarded, Done
+from headgate.jobs.records.items import partition
+from headgate.jobs.records.results import MAX_RESULT_BYTES, dump_result
+from headgate.jobs.values.stored import epoch_s, text
+
+CLAIM = "claim"
+"""Sort key of the claim among a job's items."""
+
+LONGEST_LEASE_S = MAX_VISIBILITY.total_seconds()
+"""No lease is longer, in seconds: a claim that says so was not written by Headgate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The job is claimed by another runner."""
+
+    left_s: float
+    """Seconds until its lease has expired by all clocks."""
+    ran_s: float
+    """Seconds for which it has held the claim."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The job has ended and must not run again."""
+
+    outcome: Done | Discarded
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The claim is none that Headgate has written, so nothing tells whether the job has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimSubject:
+    """The jobs that a claim speaks for, besides their id."""
+
+    job_type: str
+    queue: str
+    """The queue group."""
+
+    def is_meant(self, item: Item) -> bool:
+        """Return True unless a claim is another type's or queue's; earlier versions name none."""
+        of = item.data.get("type", self.job_type), item.data.get("queue", self.queue)
+        return of == (self.job_type, self.queue)
+
+    @property
+    def place(self) -> str:
+        """The sort key of a claim that found the first place taken."""
+        return f"{CLAIM}#{self.job_type}#{self.queue}"
+
+
+def standing_of(item: Item, now_s: float) -> Held | Ended | Unreadable | None:
+    """Return a claim's standing for other runners; None if the job may be claimed.
+
+    Args:
+        item: the table's item; of version 0 if there is none.
+        now_s: the wall clock, in seconds since 1970.
+    """
+    if not item.version:
+        return Unreadable() if item.data else None
+    match item.data.get("state"):
+        case "running" | "lapsed":
+            return _held(item.data, now_s)
+        case "done":
+            return _end_of(item.data)
+        case "free":
+            return None
+        case _:
+            return Unreadable()
+
+
+def _held(data: Mapping[str, Any], now_s: float) -> Held | Unreadable | None:
+    since, until = epoch_s(data.get("since")), epoch_s(data.get("until"))
+    if since is None or until is None or until > now_s + LONGEST_LEASE_S + SKEW_S:
+        return Unreadable()
+    left_s = until + SKEW_S - now_s
+    return Held(left_s=left_s, ran_s=max(0.0, now_s - since)) if left_s > 0 else None
+
+
+def _end_of(data: Mapping[str, Any]) -> Ended | Unreadable:
+    if "discarded" in data:
+        reason = text(data["discarded"], MAX_RESULT_BYTES)
+        return Unreadable() if reason is None else Ended(outcome=Discarded(reason=reason))
+    if "result" not in data:
+        return Ended(outcome=Done())
+    try:
+        return Ended(outcome=Done(result=from_json(data["result"])))
+    except (TypeError, ValueError):
+        return Unreadable()
+
+
+async def find_claim(table: AsyncTable, job_id: str, subject: ClaimSubject) -> Item | None:
+    """Return the claim that deliveries of a job have made; None if they have not, or it expired.
+
+    Raises:
+        TransportError: the table can't be asked, or the claim can't be read.
+    """
+    item = await table.get(partition(job_id), CLAIM)
+    if item is not None and not subject.is_meant(item):
+        return await table.get(partition(job_id), subject.place)
+    return item
+
+
+def ended(outcome: Done | Discarded) -> dict[str, Any]:
+    """Return the claim's data for a job with this outcome."""
+    match outcome:
+        case Discarded(reason=reason):
+            return {"state": "done", "discarded": reason}
+        case Done(result=result):
+            text = _json_text(result)
+            return {"state": "done"} if text is None else {"state": "done", "result": text}
+
+
+def _json_text(result: Any) -> str | None:
+    try:
+        value, size = dump_result(result)
+    except ResultNotKept:
+        return None  # a handler may return anything: its job is done all the same
+    return to_json(value).decode() if size <= MAX_RESULT_BYTES else None
