@@ -6,6 +6,7 @@
     each attempt that fails           1, of two units, and one of the index
     each later attempt                1 (started), and a read
     dies                              1, and one of the index
+    completes at a later attempt      1, also where jobs that complete at once write nothing
 
 A batch of 25 items is billed as 25 items. Deletion of expired items is free of charge.
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
@@ -132,7 +133,7 @@ def _records(stream: Stream, level: RecordsLevel, keep: Keep, load: Load, *, lon
     failed = put(FAILED_BYTES, keep.failed, indexed=True) * failures
     later = (put(STARTED_BYTES, keep.failed) + _READ_ONCE) * (stream.attempts - 1)
     dead = put(DEAD_BYTES, keep.failed, indexed=True) * stream.dead
-    ended = _completed(stream, level, keep, load) * (1 - stream.dead)
+    ended = _ended(stream, level, keep, load)
     return failed + later + dead + ended + _begun(level, keep, long=long)
 
 
@@ -144,9 +145,15 @@ def _begun(level: RecordsLevel, keep: Keep, *, long: bool) -> Usage:
     return started if long and keeps(level, "outcomes") and keep.completed else NOTHING
 
 
+def _ended(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:
+    if keeps(level, "outcomes") and keep.completed:
+        return _completed(stream, level, keep, load) * (1 - stream.dead)
+    # A job that completes at its first attempt writes nothing; an end follows each later start.
+    retried = min(1.0, stream.attempts - 1)
+    return put(COMPLETED_BYTES, keep.failed) * max(0.0, retried - stream.dead)
+
+
 def _completed(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:
-    if not keeps(level, "outcomes") or not keep.completed:
-        return NOTHING
     size = COMPLETED_BYTES + _result_bytes(stream, load)
     listed = keeps(level, "full") or keep.last is not None
     item = put(size, keep.completed, indexed=listed)
