@@ -184,7 +184,7 @@ def test_a_job_that_is_cancelled_while_it_runs_leaves_what_is_around_it() -> Non
     job = function.mail.job("send")(endless)
     with _closed(function), _client_of(function) as client:
         client.submit(job, Note()).cancel("a mistake")
-        function.table.faults.slow_down("query", 1)  # so it is known once the job runs
+        function.table.faults.slow_down("page", 1)  # so it is known once the job runs
         assert function.invoke(function.travel(60)) == {"batchItemFailures": []}
     assert function.told == ENDED
     assert function.left == []
