@@ -270,6 +270,37 @@ async def test_a_query_reads_more_than_one_page(at: TableUnderTest) -> None:
     assert await _names(at) == names
 
 
+async def test_pages_of_a_partition_follow_one_another(at: TableUnderTest) -> None:
+    names = [f"{number:02}" for number in range(7)]
+    await _put(at, *(_item(at, name) for name in names))
+
+    found, after = list[str](), ""
+    for _ in range(4):
+        page = await at.table.page(at.pk, after=after, limit=3)
+        found += [item.sk for item in page.items]
+        after = page.after
+        if not after:
+            break
+
+    assert found == names
+    assert after == ""
+    assert (await at.table.page(f"{at.pk}y")).items == []
+
+
+@_large_requests
+async def test_a_page_reads_a_mebibyte_at_most(at: TableUnderTest) -> None:
+    names = [f"{number:02}" for number in range(6)]
+    for start in range(0, 6, 3):
+        batch = names[start : start + 3]
+        await _put(at, *(_item(at, name, data={"text": "x" * 300_000}) for name in batch))
+
+    first = await at.table.page(at.pk)
+    second = await at.table.page(at.pk, after=first.after)
+
+    assert 3 <= len(first.items) < 6
+    assert [item.sk for item in (*first.items, *second.items)] == names
+
+
 async def test_what_has_expired_is_not_read(at: TableUnderTest) -> None:
     await _put(
         at,

@@ -175,7 +175,9 @@ def _ending(table: Table, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     query = table.query
 
     def ended(pk: str, *, prefix: str = "") -> list[Item]:
-        story = Story(pk.removeprefix("job#"), job_type="send-email").run(1, kind, result=7, reason="because")
+        story = Story(pk.removeprefix("job#"), job_type="send-email").run(
+            1, kind, result=7, reason="because"
+        )
         table.put(story.items)
         return query(pk, prefix=prefix)
 
