@@ -105,9 +105,11 @@ class Played:
         world, plan = self._world, self._life.plan
         if plan is None or plan.child is None or (child := world.jobs.get(plan.child)) is None:
             return
+        if (declared := world.app_of(self._run.actor).types.get(child.type)) is None:
+            return  # an old version submits no job of a new type
         try:
             ref = await self._ctx.submit(
-                world.app.types[child.type], world.work_of(child), **world.overrides_of(child)
+                declared, world.work_of(child), **world.overrides_of(child)
             )
         except SubmissionError as error:
             world.misplanned(child, error)

@@ -16,10 +16,10 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from headgate import AsyncClient
+from headgate import App, AsyncClient
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.ports import ScheduleSpec
-from headgate.jobs.errors import RecordsOff, SubmissionError, TransportError
+from headgate.jobs.errors import PartlySubmitted, RecordsOff, SubmissionError, TransportError
 from headgate.jobs.schedules.delayed_job import PREFIX
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.testing.memory.ordering import Message as StoredIn
@@ -161,7 +161,7 @@ class World:
         declared, overrides = self.app.types[job.type], self.overrides_of(job)
         try:
             handle = await client.submit(declared, self.work_of(job), **overrides)
-        except TransportError as error:
+        except (TransportError, PartlySubmitted) as error:
             self.ledger.log("refused", job.index, type(error).__name__, error)
             self.ledger.counts[f"refused:{type(error).__name__}"] += 1
             return
@@ -193,6 +193,12 @@ class World:
     def misplanned(self, job: JobPlan, error: SubmissionError) -> None:
         """Record that no system would take a job: the simulation is wrong, and not the system."""
         self.ledger.fault("misplanned", f"job {job.index}: {type(error).__name__}: {error}")
+
+    def app_of(self, actor: Actor) -> App:
+        """Return the app in the version that a worker or a function runs."""
+        place = actor.name.partition(".")[0]
+        is_old = any(each.old and each.name == place for each in self.plan.workers)
+        return self.old_app if is_old else self.app
 
     def work_of(self, job: JobPlan) -> Work:
         """Return the payload of a job."""
