@@ -40,8 +40,8 @@ from headgate.workers.limits.app_limits import needs_table
 from headgate.workers.limits.gate import Gate
 from headgate.workers.receiving.demand import Demand
 from headgate.workers.receiving.heartbeat import Heartbeat
+from headgate.workers.receiving.lineup import Lineup
 from headgate.workers.receiving.poller import Poller
-from headgate.workers.receiving.pollers import Pollers
 from headgate.workers.receiving.queue_watch import QueueWatch
 from headgate.workers.running.backlog import Backlog
 from headgate.workers.running.hook_runner import HookRunner
@@ -195,23 +195,22 @@ class Parts:
             on_change=self.look_soon,
         )
         self.heartbeat = Heartbeat(transport, queues, self.holdings, clock=clock, events=events)
-        self.pollers = Pollers(
-            (
-                Poller(
-                    queue,
-                    transport,
-                    self.demand,
-                    self.waiting,
-                    self.running.deliver,
-                    wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
-                    clock=clock,
-                    events=events,
-                    rng=services.rng,
-                )
-                for queue in queues
-            ),
-            self.demand,
-        )
+        self._lineup = Lineup(queues, self.demand)
+        self.pollers = [
+            Poller(
+                queue,
+                transport,
+                self.demand,
+                self.waiting,
+                self.running.deliver,
+                self._lineup,
+                wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
+                clock=clock,
+                events=events,
+                rng=services.rng,
+            )
+            for queue in queues
+        ]
 
     @asynccontextmanager
     async def children_open(self) -> AsyncIterator[None]:
@@ -235,7 +234,8 @@ class Parts:
 
     def close(self) -> None:
         """Stop receiving and starting messages."""
-        self.pollers.stop()
+        for poller in self.pollers:
+            poller.stop()
         self.books.hurry()
         self.running.close()
 
@@ -297,9 +297,9 @@ class Parts:
         Receives come first, so that a higher priority can claim a slot that has come free; and
         again after any message has been started or set aside.
         """
-        self.pollers.notice()
+        self._lineup.notice()
         if self.running.fill():
-            self.pollers.notice()
+            self._lineup.notice()
 
 
 def _table_of(app: App, ports: AsyncPorts) -> AsyncTable | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
-from itertools import islice
 
 from headgate.jobs.core.topology import QueueSpec
+from headgate.workers.dispatch.shares import peers_of
 from headgate.workers.held import Hold
 
 
@@ -15,6 +15,7 @@ class Line:
 
     def __init__(self, queue: QueueSpec) -> None:
         self.queue = queue
+        self.peers = peers_of(queue)
         self.ready: deque[Hold] = deque()
         """Messages that, as far as is known, wait only for a slot."""
         self.unread: dict[Hold, str] = {}
@@ -22,11 +23,15 @@ class Line:
         self.blocked: dict[str, OrderedDict[Hold, None]] = {}
         """By limit, the messages that it held back when they were last checked."""
         self.eased: dict[str, None] = {}
-        """The limits among them to check again."""
+        """Limits to check again, of whose messages the oldest of all peers waits here."""
         self.behind: dict[Hold, None] = {}
         """Messages that may not start before others of their FIFO group."""
         self.held_back = 0
         """Number of messages that limits hold back."""
+        self.is_live = False
+        """True while messages may be able to start, as `Shares` has been told."""
+        self.entries = 0
+        """Number of entries in the heap of its peers; see `workers.dispatch.waiting`."""
         self._types: Counter[str] = Counter()
         """By type, the number of messages that wait only for a slot or for being read."""
 
@@ -42,19 +47,6 @@ class Line:
     def startable(self) -> int:
         """The number of messages that wait only for a slot, or for being read."""
         return len(self.ready) + len(self.unread)
-
-    @property
-    def is_live(self) -> bool:
-        """True while messages may be able to start."""
-        return bool(self.ready or self.eased)
-
-    @property
-    def age(self) -> float:
-        """The time of receipt of the oldest message among those that may come first."""
-        if not self.eased:
-            return self.ready[0].delivery.received_at
-        first = [next(iter(self.blocked[limit])) for limit in self.eased]
-        return min(hold.delivery.received_at for hold in (*first, *islice(self.ready, 1)))
 
     def startable_of(self, job_type: str) -> int:
         """Return the number of jobs of a type that wait only for a slot, or for being read."""
@@ -92,15 +84,6 @@ class Line:
         self.blocked.setdefault(limit, OrderedDict())[hold] = None
         self.held_back += 1
 
-    def ease(self, limit: str) -> None:
-        """Check again, at the next choice, what a limit holds back."""
-        if limit in self.blocked:
-            self.eased[limit] = None
-
-    def holds(self, limit: str) -> None:
-        """Note that a limit, checked again, still holds back the first of its messages."""
-        self.eased.pop(limit, None)
-
     def is_aside(self, hold: Hold) -> bool:
         """Return True if a message waits for more than a slot."""
         return bool(hold.limit) or hold in self.behind
@@ -131,7 +114,6 @@ class Line:
         del holds[hold]
         if not holds:
             del self.blocked[hold.limit]
-            self.eased.pop(hold.limit, None)
         hold.limit = ""
         self.held_back -= 1
 

@@ -1,19 +1,21 @@
 """The waiting messages, and the next to start: guaranteed shares first, then strict priority.
 
-A choice does not look at what a limit holds back until that limit may let a message start, and then
-only at the first of its messages: so its cost does not grow with the number of waiting messages.
+No choice looks at more than a few messages, however many wait, in however many queues. Those that
+a limit holds back are checked when it may let one start, and only the oldest of them.
 
 Pure: it knows no clock and no event loop.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+import heapq
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.workers.dispatch.line import Line
-from headgate.workers.dispatch.shares import Shares
+from headgate.workers.dispatch.shares import Peers, Shares
 from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
 
@@ -23,6 +25,46 @@ BlockOf = Callable[[Hold], Block | None]
 
 def no_block(_hold: Hold) -> None:
     """Return None: nothing holds any message back."""
+
+
+class _Lines:
+    """The lines of peers: queues of one priority with equal shares."""
+
+    def __init__(self, queue: QueueSpec) -> None:
+        self.queue = queue
+        """One of the queues."""
+        self.startable = 0
+        """Number of messages that wait only for a slot, or for being read."""
+        self.blocked: dict[str, OrderedDict[Hold, None]] = {}
+        """By limit, the messages that it holds back, in all these lines."""
+        self.eased: dict[str, Line] = {}
+        """Limits to check again, each with the line of the oldest message that it holds back."""
+        self._by_age: list[tuple[float, int, Line]] = []
+        """A heap of the lines with messages that wait only for a slot, by the time of receipt of
+        the first. That time may be out of date, and is then too early."""
+        self._order = itertools.count()
+
+    def enter(self, line: Line) -> None:
+        """Put a line in order of the age of its first message."""
+        line.entries += 1
+        age = _received(line.ready[0])
+        heapq.heappush(self._by_age, (age, next(self._order), line))
+
+    def oldest(self, check: Callable[[Line], Hold | None]) -> Hold | None:
+        """Return the longest-waiting message that may start.
+
+        Args:
+            check: returns the first message of a line if it may start, and sets it aside otherwise.
+        """
+        while self._by_age:
+            age, _, line = self._by_age[0]
+            if line.ready and _received(line.ready[0]) <= age and (hold := check(line)) is not None:
+                return hold
+            heapq.heappop(self._by_age)
+            line.entries -= 1
+            if line.ready and not line.entries:
+                self.enter(line)
+        return None
 
 
 class Waiting:
@@ -49,10 +91,13 @@ class Waiting:
         self._shares = shares
         self._block = block
         self._startable = [0 for _ in Priority]
-        self._live: list[dict[str, Line]] = [{} for _ in Priority]
-        """By rank, the lines with messages that may be able to start."""
-        self._blocked: defaultdict[str, dict[str, Line]] = defaultdict(dict)
-        """By limit, the lines with messages that it holds back."""
+        """By rank, the number of messages that wait only for a slot, or for being read."""
+        self._peers: dict[Peers, _Lines] = {}
+        self._by_rank: list[list[_Lines]] = [[] for _ in Priority]
+        for line in self._lines.values():
+            if line.peers not in self._peers:
+                self._peers[line.peers] = lines = _Lines(line.queue)
+                self._by_rank[line.queue.priority.rank].append(lines)
         self.aside = 0
         """Number of messages that can't start, whatever slots are free."""
         self._news: list[tuple[Hold, Block]] = []
@@ -68,7 +113,7 @@ class Waiting:
             self.aside += 1
         else:
             line.put(hold)
-            self._startable[line.queue.priority.rank] += 1
+            self._count(line, 1)
             self._track(line)
 
     def lead(self, hold: Hold) -> None:
@@ -81,14 +126,15 @@ class Waiting:
         """Note that a message's records and payload have been read, so that it may start."""
         line = self._line_of(hold)
         if line.read(hold):
+            self._peers[line.peers].enter(line)  # it may be older than all others of its line
             self._track(line)
 
     def ease(self, limit: str | None = None) -> None:
         """Check again, at the next choice, what a limit holds back; or what all limits do."""
-        for name in (limit,) if limit is not None else tuple(self._blocked):
-            for line in self._blocked.get(name, {}).values():
-                line.ease(name)
-                self._track(line)
+        for lines in self._peers.values():
+            for name in (limit,) if limit is not None else tuple(lines.blocked):
+                if name in lines.blocked:
+                    self._ease(lines, name)
 
     def next(
         self, has_slot: Callable[[QueueSpec], bool], has_turn: Callable[[QueueSpec], bool]
@@ -129,6 +175,14 @@ class Waiting:
         """Return the number of messages of a queue that wait only for a slot."""
         return self._lines[name].startable
 
+    def startable_of(self, peers: Peers) -> int:
+        """Return the same for all queues of peers."""
+        return self._peers[peers].startable
+
+    def of_rank(self, rank: int) -> int:
+        """Return the number of messages waiting for a slot with that rank."""
+        return self._startable[rank]
+
     def up_to(self, rank: int) -> int:
         """Return the number of messages waiting for a slot with that rank or a more urgent one."""
         return sum(self._startable[: rank + 1])
@@ -139,12 +193,12 @@ class Waiting:
         was_aside = line.is_aside(hold)
         if not line.remove(hold):
             return False
-        if limit and limit not in line.blocked:
-            self._forget(limit, line)
+        if limit:
+            self._unblock(self._peers[line.peers], hold, limit)
         if was_aside:
             self.aside -= 1
         else:
-            self._startable[line.queue.priority.rank] -= 1
+            self._count(line, -1)
         self._track(line)
         return True
 
@@ -162,101 +216,104 @@ class Waiting:
     def _line_of(self, hold: Hold) -> Line:
         return self._lines[hold.delivery.queue.name]
 
+    def _count(self, line: Line, change: int) -> None:
+        self._startable[line.queue.priority.rank] += change
+        self._peers[line.peers].startable += change
+
     def _track(self, line: Line) -> None:
         """Track whether messages of a line may be able to start."""
-        name, lines = line.queue.name, self._live[line.queue.priority.rank]
-        if line.is_live == (name in lines):
-            return
-        if line.is_live:
-            lines[name] = line
-        else:
-            del lines[name]
-        self._shares.has_work(name, has_work=line.is_live)
+        if line.ready and not line.entries:
+            self._peers[line.peers].enter(line)
+        is_live = bool(line.ready or line.eased)
+        if is_live != line.is_live:
+            line.is_live = is_live
+            self._shares.has_work(line.queue.name, has_work=is_live)
 
     def _next_owed(self, has_slot: Callable[[QueueSpec], bool]) -> Hold | None:
-        for name in self._shares.owed():
-            if (hold := self._first(self._lines[name], has_slot)) is not None:
-                return hold
-            self._shares.passed_over(name)
+        for peers in self._shares.owed():
+            lines = self._peers[peers]
+            if has_slot(lines.queue):
+                hold = self._first_of(lines, self._shares.only(peers))
+                if hold is not None:
+                    return hold
+            self._shares.passed_over(peers)
         return None
 
     def _next_by_priority(self, has_turn: Callable[[QueueSpec], bool]) -> Hold | None:
-        for lines in self._live:
-            if lines and (hold := self._oldest(lines.values(), has_turn)) is not None:
-                return hold
+        for of_rank in self._by_rank:
+            if of_rank and has_turn(of_rank[0].queue):
+                holds = [hold for lines in of_rank if (hold := self._first_of(lines)) is not None]
+                if holds:
+                    return min(holds, key=_received)
         return None
 
-    def _oldest(
-        self, lines: Collection[Line], has_turn: Callable[[QueueSpec], bool]
-    ) -> Hold | None:
-        """Return the longest-waiting startable message of one priority's lines, or None."""
-        if not has_turn(next(iter(lines)).queue):
-            return None
-        best: Hold | None = None
-        for line in sorted(lines, key=_age):
-            if not line.is_live:
-                continue  # the check of another line has shown that its limit still holds
-            if best is not None and line.age >= _received(best):
-                break
-            hold = self._first(line, has_turn)
-            if hold is not None and (best is None or _received(hold) < _received(best)):
-                best = hold
-        return best
+    def _first_of(self, lines: _Lines, only: str | None = None) -> Hold | None:
+        """Return the next message of peers that may start, or of only one of the queues."""
+        if only is None:
+            return self._first_eased(lines, lines.eased) or lines.oldest(self._check)
+        line = self._lines[only]
+        return self._first_eased(lines, line.eased) or self._first_ready(line)
 
-    def _first(self, line: Line, may_start: Callable[[QueueSpec], bool]) -> Hold | None:
-        """Return the first message of a line that may start, or None."""
-        if not line.is_live or not may_start(line.queue):
-            return None
-        return self._first_eased(line) or self._first_ready(line)
-
-    def _first_eased(self, line: Line) -> Hold | None:
+    def _first_eased(self, lines: _Lines, eased: dict[str, Line] | dict[str, None]) -> Hold | None:
         """Return the first message set aside that its limit no longer holds back, or None.
 
-        One message of each limit is checked: what holds it back holds back those after it, and
-        those of other queues.
+        One message of each limit is checked: what holds it back holds back those after it.
         """
-        while line.eased:
-            limit = next(iter(line.eased))
-            hold = next(iter(line.blocked[limit]))
+        while eased:
+            limit = next(iter(eased))
+            hold = next(iter(lines.blocked[limit]))
             if (block := self._block(hold)) is None:
                 return hold
             if block.limit == limit:
-                self._no_longer_eased(limit)
+                self._no_longer_eased(lines, limit)
             else:
-                self._set_aside(line, hold, block)
+                self._set_aside(self._line_of(hold), hold, block)
         return None
 
     def _first_ready(self, line: Line) -> Hold | None:
-        """Return the first message that waits only for a slot; set aside those before it."""
+        """Return the first message that waits only for a slot; set aside all before it."""
         while line.ready:
-            hold = line.ready[0]
-            if (block := self._block(hold)) is None:
+            if (hold := self._check(line)) is not None:
                 return hold
-            self._set_aside(line, hold, block)
+        return None
+
+    def _check(self, line: Line) -> Hold | None:
+        """Return the first message that waits only for a slot; set it aside if it does not."""
+        hold = line.ready[0]
+        if (block := self._block(hold)) is None:
+            return hold
+        self._set_aside(line, hold, block)
         return None
 
     def _set_aside(self, line: Line, hold: Hold, block: Block) -> None:
         self.remove(hold)
         line.set_aside(hold, block.limit)
-        self._blocked[block.limit][line.queue.name] = line
+        blocked = self._peers[line.peers].blocked
+        blocked.setdefault(block.limit, OrderedDict())[hold] = None
         self.aside += 1
         self._news.append((hold, block))
 
-    def _no_longer_eased(self, limit: str) -> None:
-        for line in self._blocked[limit].values():
-            line.holds(limit)
+    def _unblock(self, lines: _Lines, hold: Hold, limit: str) -> None:
+        """Remove a message from those that a limit holds back; the next may start as it might."""
+        holds, is_eased = lines.blocked[limit], limit in lines.eased
+        del holds[hold]
+        self._no_longer_eased(lines, limit)
+        if not holds:
+            del lines.blocked[limit]
+        elif is_eased:
+            self._ease(lines, limit)
+
+    def _ease(self, lines: _Lines, limit: str) -> None:
+        self._no_longer_eased(lines, limit)
+        line = self._line_of(next(iter(lines.blocked[limit])))
+        lines.eased[limit] = line
+        line.eased[limit] = None
+        self._track(line)
+
+    def _no_longer_eased(self, lines: _Lines, limit: str) -> None:
+        if (line := lines.eased.pop(limit, None)) is not None:
+            del line.eased[limit]
             self._track(line)
-
-    def _forget(self, limit: str, line: Line) -> None:
-        """Note that a limit holds back no message of a line any more."""
-        lines = self._blocked[limit]
-        del lines[line.queue.name]
-        if not lines:
-            del self._blocked[limit]
-
-
-def _age(line: Line) -> float:
-    return line.age
 
 
 def _received(hold: Hold) -> float:

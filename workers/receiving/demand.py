@@ -11,24 +11,30 @@ from functools import partial
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.topology import MAX_BATCH, Priority, QueueSpec
 from headgate.workers.dispatch.line import Line
-from headgate.workers.dispatch.shares import Shares
+from headgate.workers.dispatch.shares import Peers, Shares, peers_of
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Holdings
+from headgate.workers.receiving.expectation import Expectation
+from headgate.workers.receiving.guesses import Guesses
+from headgate.workers.receiving.latency import Latency
 from headgate.workers.receiving.pace import Pace
-
-_TURNOVER_S = 1.0
-"""The window over which the rate of finished jobs is averaged."""
-
-_LEAST_LATENCY_S = 0.001
+from headgate.workers.receiving.turnover import TURNOVER_S, Turnover
 
 _IMMINENT_LATENCIES, _LEAST_IMMINENT_S = 3, 0.005
 """Bounds on the time for which slots are kept free for the messages of a receive: a number of usual
 latencies, and at least this many seconds."""
 
 _LATENCIES = 5
-_LEAST_ON_ITS_WAY_S = 0.1
+_LEAST_ON_ITS_WAY_S, _LEAST_OF_FIRST_S = 0.05, 0.1
 """Bounds on the time after which a receive is taken to wait at an empty queue: a number of usual
-latencies, and at least this many seconds."""
+latencies, and at least this many seconds; for the first receives, which open connections, more."""
+
+_LEAST_MEANWHILE_S = 0.02
+"""The least time in which slots come free for the messages of a receive that begins now; the event
+loop may be busy for about as long with the jobs of all slots."""
+
+_DRAINED_IN_S = 0.1
+"""Time in which messages would be started that are held beyond those that need slots now."""
 
 
 class Demand:
@@ -36,8 +42,8 @@ class Demand:
 
     For each queue these are the free slots, plus those that will come free during a receive, minus
     the messages that wait already or are expected from other receives; or the part of them that the
-    queue is owed by its guaranteed share, whatever waits elsewhere. Never more than its limits let
-    start. Messages that can't start, whatever slots are free, are not counted.
+    queue and its peers are owed by their guaranteed share, whatever waits elsewhere. Never more
+    than its limits let start. Messages that can't start, whatever slots are free, are not counted.
 
     Args:
         concurrency: the total number of slots.
@@ -73,8 +79,8 @@ class Demand:
         """Maximum number of messages held, except those set aside. Messages being settled count as
         well: if SQS accepts no deletes, receiving must not go on for ever."""
         self._reserved = reserved
-        self._rate = 0.0
-        self._rate_at = clock.monotonic()
+        self._turnover = Turnover(clock.monotonic())
+        self._settlements = Turnover(clock.monotonic())
         self.busy = 0
         """Number of slots in use."""
         self._critical = 0
@@ -86,9 +92,13 @@ class Demand:
         from a queue that has just returned a full batch."""
         self._coming_of: Counter[str] = Counter()
         """By queue, the number of messages expected from receives under way."""
+        self._coming_of_peers: Counter[Peers] = Counter()
+        """The same, of all queues of one priority with equal shares."""
+        self._examples = {line.peers: line.queue.name for line in waiting.lines()}
+        """Of the queues of one priority with equal shares, one."""
+        self._guesses = Guesses()
         self._paces: dict[str, Pace] = {}
-        self.latency_s = 0.01
-        """Seconds that a receive takes if it need not wait for messages, smoothed."""
+        self._latency = Latency()
         self.answered = False
         """True once SQS has answered a receive, so that there are credentials and a region."""
 
@@ -103,14 +113,22 @@ class Demand:
         self.busy -= 1
         self._critical -= queue.priority is Priority.CRITICAL
         self._shares.finished(queue.name)
-        self._rate = self._rate_now() + 1 / _TURNOVER_S
+        self._turnover.add(self._clock.monotonic())
+
+    def settled(self) -> None:
+        """Note that SQS has carried out what became of a job."""
+        self._settlements.add(self._clock.monotonic())
 
     def changed(self) -> None:
         """Note that there may be more room than before."""
         self._on_change()
 
-    def brought(self, count: int, queue: QueueSpec) -> None:
-        """Note that a receive has returned ``count`` messages."""
+    def brought(self, count: int, queue: QueueSpec, *, first: bool = False) -> None:
+        """Note that a receive, perhaps the ``first``, has returned ``count`` messages."""
+        if count:
+            self._guesses.brought(peers_of(queue))
+        elif first:
+            self._guesses.silent(peers_of(queue))
         if (pace := self._paces.get(queue.name)) is None:
             pace = self._paces[queue.name] = Pace(queue.priority)
         pace.brought(count)
@@ -127,27 +145,37 @@ class Demand:
         pace = self._paces.get(queue.name)
         return pace is not None and pace.is_in_vain
 
-    def took(self, seconds: float) -> None:
-        """Note that a receive returned a full batch in that time.
+    def took(self, began: float, ended: float) -> None:
+        """Note that a receive from a queue with a backlog began and ended at those moments."""
+        self._latency.add(began, ended)
 
-        Some receives wait at an empty queue first, which is no latency: so times above the usual
-        one get a low weight, and times below it a high one.
-        """
-        sample_s = min(seconds, 2 * self.latency_s)
-        weight = 0.05 if sample_s > self.latency_s else 0.3
-        self.latency_s = max(
-            _LEAST_LATENCY_S, self.latency_s + weight * (sample_s - self.latency_s)
-        )
+    def guess(self, queue: QueueSpec) -> int:
+        """Return the most to expect of a receive, from what its queue's peers have brought."""
+        return self._guesses.of(peers_of(queue))
 
-    def expect(self, count: int, queue: QueueSpec, *, surely: bool) -> Expectation:
-        """Count the messages expected from a receive; ``surely`` if its queue has a backlog.
+    def is_plentiful(self, queue: QueueSpec) -> bool:
+        """Return True unless the last receives from a queue's peers brought less than expected."""
+        return self._guesses.is_full(peers_of(queue))
+
+    def expect(
+        self, count: int, queue: QueueSpec, *, surely: bool = False, first: bool = False
+    ) -> Expectation:
+        """Count the messages expected from a receive.
 
         A receive that takes much longer than usual waits at an empty queue, and must not keep
         others from receiving: its messages are no longer expected then, and its queue's share goes
         to others.
+
+        Args:
+            count: the number of messages.
+            queue: the queue.
+            surely: True if the queue has a backlog.
+            first: True for the first receive from the queue, which waits for no messages: if it
+                takes long, that says nothing about the queue.
         """
-        patience_s = max(_LEAST_ON_ITS_WAY_S, _LATENCIES * self.latency_s)
-        imminent_s = max(_LEAST_IMMINENT_S, _IMMINENT_LATENCIES * self.latency_s)
+        least_s = _LEAST_OF_FIRST_S if first else _LEAST_ON_ITS_WAY_S
+        patience_s = max(least_s, _LATENCIES * self._latency.seconds)
+        imminent_s = max(_LEAST_IMMINENT_S, _IMMINENT_LATENCIES * self._latency.seconds)
         return Expectation(
             partial(self._expect, queue),
             count,
@@ -155,7 +183,7 @@ class Demand:
             partial(self._expect_at_once, queue),
             imminent_s if surely else 0.0,
             on_free=self._on_change,
-            on_late=partial(self._late, queue),
+            on_late=partial(self._late, queue, is_silent=count > 0 and not first),
         )
 
     def free(self, priority: Priority) -> int:
@@ -187,60 +215,98 @@ class Demand:
         return self._by_priority(priority, self._soon(priority, self._meanwhile_s)) >= 1
 
     def is_owed(self, queue: QueueSpec) -> bool:
-        """Return True if a message of a queue could start soon by the queue's share."""
-        return self._shares.turns(queue.name, self._soon(queue.priority, self._meanwhile_s)) >= 1
+        """Return True if a further message of a queue could start soon by its peers' share."""
+        return self._by_share(queue, self._soon(queue.priority, self._meanwhile_s)) >= 1
+
+    def owes_alike(self, queue: QueueSpec) -> bool:
+        """Return True if a queue is owed as much as each of its peers."""
+        return self._shares.has_slots(queue.name) or not self._shares.of(queue.name)
 
     def room(self, queue: QueueSpec) -> float:
         """Return the number of further messages of a queue that could start soon."""
         return self._startable(queue, within_s=self._meanwhile_s)
 
-    def limit(self, queue: QueueSpec, *, has_more: bool) -> int:
+    def limit(self, queue: QueueSpec, *, has_more: bool, first: bool = False) -> int:
         """Return the number to ask SQS for: messages that could start within about 1 s, 1 to 10.
 
         With few free slots and long jobs a full batch would only be hidden here and then given
         back. So would one from each of many queues, all of which are polled while idle: unless its
-        last batch was full, a queue is asked for its part of the messages that may be held.
+        last batch was full, a queue is asked for its part of the messages that may be held, or for
+        the guess if it is the first time.
 
         Args:
             queue: the queue to receive from.
             has_more: True if its last batch was full.
+            first: True for the first receive from the queue.
         """
-        most = MAX_BATCH if has_more else min(MAX_BATCH, self._most // self._waiting.queues)
-        return max(1, min(most, math.ceil(self._startable(queue, within_s=_TURNOVER_S))))
+        part = min(MAX_BATCH, self._most // self._waiting.queues)
+        most = max(part, self.guess(queue)) if first else MAX_BATCH if has_more else part
+        return max(1, min(most, math.ceil(self._startable(queue, within_s=TURNOVER_S))))
 
     def _startable(self, queue: QueueSpec, *, within_s: float) -> float:
-        name, coming = queue.name, self._coming_of[queue.name]
+        name = queue.name
         pace = self._paces.get(name)
         if pace and pace.is_in_vain and pace.is_pausing(self._clock.monotonic()):
             return 0
-        bound = min(self._bound, self._most - self._holdings.aside(name))
-        acceptable = self._acceptable(self._waiting.line(name)) - coming
         soon = self._soon(queue.priority, within_s)
-        by_priority = self._by_priority(queue.priority, soon)
-        by_share = self._shares.turns(name, soon) - self._waiting.startable(name) - coming
-        return min(bound, acceptable, max(by_priority, by_share))
+        startable = max(self._by_priority(queue.priority, soon), self._by_share(queue, soon))
+        startable = min(startable, self._bound, self._most - self._holdings.aside(name))
+        if startable < 1:
+            return startable  # its limits are not asked in vain
+        return min(startable, self._acceptable(self._waiting.line(name)) - self._coming_of[name])
 
     @property
     def _meanwhile_s(self) -> float:
         """The time in which slots come free for the messages of a receive that begins now."""
-        return 2 * self.latency_s
+        return max(_LEAST_MEANWHILE_S, 2 * self._latency.seconds)
 
     @property
-    def _bound(self) -> int:
-        """The number of messages that may still be held, of all queues."""
-        return self._most - (self._holdings.engaged - self._waiting.aside)
+    def _bound(self) -> float:
+        """The number of messages that may still be held, of all queues.
+
+        It grows with the jobs that are settled, not with those that end: while SQS takes no
+        deletes, what has ended is still held. None, unless there is a batch's worth: many queues
+        would be asked for a message each, where one soon is asked for ten.
+        """
+        engaged = self._holdings.engaged - self._waiting.aside
+        drained = self._settlements.within(_DRAINED_IN_S, self._clock.monotonic())
+        left = self._most + drained - engaged
+        return left if left >= MAX_BATCH else 0.0
 
     def _soon(self, priority: Priority, within_s: float) -> float:
         """Return the number of slots that a priority could take within that time."""
-        return self.free(priority) + self._rate_now() * within_s
+        return self.free(priority) + self._ending(within_s)
 
     def _by_priority(self, priority: Priority, soon: float) -> float:
         """Return the number of those slots left to new messages of a priority.
 
-        Messages expected of lower priorities would start later, so they take no room here.
+        Messages expected of lower priorities would start later, so they take no room here. What
+        these are owed by their shares does, beyond the first receive: where receives and not slots
+        are scarce, shares of the starts are shares of what is received.
         """
         rank = priority.rank
-        return soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1])
+        left = soon - self._waiting.up_to(rank) - sum(self._coming[: rank + 1])
+        if not self._coming[rank] and not self._waiting.of_rank(rank):
+            return left
+        return left - sum(
+            self._shares.turns(name, soon)
+            for peers, name in self._examples.items()
+            if peers[0] > rank
+            and (self._waiting.startable_of(peers) or self._coming_of_peers[peers])
+        )
+
+    def _by_share(self, queue: QueueSpec, soon: float) -> float:
+        """Return the number of those slots owed to new messages of a queue and its peers.
+
+        If the peers hold their share of the slots, no more than is owed to the queue alone.
+        """
+        name, peers = queue.name, peers_of(queue)
+        of_peers = self._waiting.startable_of(peers) + self._coming_of_peers[peers]
+        if self._shares.has_slots(name):
+            return self._shares.turns(name, soon) - of_peers
+        alone = self._waiting.startable(name) + self._coming_of[name]
+        earned = self._shares.earned(name, soon)
+        return min(earned - of_peers, self._shares.turns(name, soon) - alone)
 
     def may_have_work(self, queue: QueueSpec) -> None:
         """Note that a receive has returned, so that the queue is no longer known to be empty."""
@@ -249,76 +315,17 @@ class Demand:
     def _expect(self, queue: QueueSpec, change: int) -> None:
         self._coming[queue.priority.rank] += change
         self._coming_of[queue.name] += change
+        self._coming_of_peers[peers_of(queue)] += change
 
     def _expect_at_once(self, queue: QueueSpec, change: int) -> None:
         self._imminent[queue.priority.rank] += change
 
-    def _late(self, queue: QueueSpec) -> None:
+    def _late(self, queue: QueueSpec, *, is_silent: bool) -> None:
+        if is_silent:
+            self._guesses.silent(peers_of(queue))
         self._shares.is_dry(queue.name)
         self._on_change()
 
-    def _rate_now(self) -> float:
-        """Return the number of finished jobs per second, decayed to now."""
-        now = self._clock.monotonic()
-        self._rate *= math.exp((self._rate_at - now) / _TURNOVER_S)
-        self._rate_at = now
-        return self._rate
-
-
-class Expectation:
-    """The messages expected from one receive, for as long as they can still be on their way.
-
-    Args:
-        expect: called with each change of the number of expected messages.
-        count: the number of messages.
-        patience_s: how long they are expected.
-        expect_at_once: called with each change of the number of slots kept free for them.
-        imminent_s: how long slots are kept free; 0 for not at all.
-        on_free: called when slots are no longer kept free.
-        on_late: called when the messages are no longer expected.
-    """
-
-    def __init__(
-        self,
-        expect: Callable[[int], None],
-        count: int,
-        patience_s: float,
-        expect_at_once: Callable[[int], None],
-        imminent_s: float,
-        *,
-        on_free: Callable[[], None],
-        on_late: Callable[[], None],
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self._expect = expect
-        self._count = count
-        self._expect_at_once = expect_at_once
-        self._imminent = count if imminent_s else 0
-        self._on_free = on_free
-        self._on_late = on_late
-        expect(count)
-        self._timer = loop.call_later(patience_s, self._give_up)
-        if self._imminent:
-            expect_at_once(count)
-            self._first_timer = loop.call_later(imminent_s, self._free_slots)
-
-    def end(self) -> None:
-        """Expect nothing more: the receive has returned, or never began."""
-        self._timer.cancel()
-        self._hold_no_slots()
-        self._expect(-self._count)
-        self._count = 0
-
-    def _free_slots(self) -> None:
-        self._hold_no_slots()
-        self._on_free()
-
-    def _hold_no_slots(self) -> None:
-        if self._imminent:
-            self._first_timer.cancel()
-            held, self._imminent = self._imminent, 0
-            self._expect_at_once(-held)
-
-    def _give_up(self) -> None:
-        self.end()
-        self._on_late()
+    def _ending(self, within_s: float) -> float:
+        """Return the number of jobs that will end within that time."""
+        return self._turnover.within(within_s, self._clock.monotonic())

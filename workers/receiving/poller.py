@@ -29,13 +29,20 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.values.texts import type_of
 from headgate.workers.dispatch.waiting import Waiting
-from headgate.workers.receiving.demand import Demand, Expectation
+from headgate.workers.receiving.demand import Demand
+from headgate.workers.receiving.expectation import Expectation
+from headgate.workers.receiving.lineup import Lineup
 
 MAX_RECEIVERS = 16
 """Maximum number of concurrent receives for one queue."""
 
-_FIRST_WAIT_S = 1
-"""Longest wait of the first receive, so that the worker is soon known to be ready."""
+_DOUBLINGS = 4
+"""Number of full batches in a row after which there are as many; before, a queue may turn out to be
+short, and room is better used for others."""
+
+_FIRST_WAIT_S = 0
+"""Wait of the first receive: whatever is in the queue, its answer tells soon that the worker is
+ready, and whether others may take the room that it has been given."""
 
 _EXTRA_WAIT_S = 1
 """Longest wait of extra receivers; above 0, since a short poll may miss messages."""
@@ -57,6 +64,10 @@ class _Claim:
 
     limit: int
     expectation: Expectation
+    is_first: bool = False
+    """True if none from this queue has succeeded yet."""
+    from_backlog: bool = False
+    """True if the last one returned as many messages as it asked for."""
 
 
 class Poller:
@@ -69,6 +80,7 @@ class Poller:
         demand: Demand,
         waiting: Waiting,
         deliver: Callable[[Sequence[Delivery]], None],
+        lineup: Lineup,
         *,
         wait_s: float,
         clock: Clock,
@@ -80,6 +92,7 @@ class Poller:
         self._demand = demand
         self._waiting = waiting
         self._deliver = deliver
+        self._lineup = lineup
         self._wait_s = wait_s
         self._clock = clock
         self._events = events
@@ -95,6 +108,8 @@ class Poller:
         """Number of messages of the last receive."""
         self._full = False
         """True if the last receive returned as many as it asked for, so there are probably more."""
+        self._fulls = 0
+        """Number of consecutive receives that did. With each, twice as many may be concurrent."""
         self._fault: BaseException | None = None
         """The exception that ended an extra receiver."""
 
@@ -122,26 +137,27 @@ class Poller:
         self._stopping.set()
         self._ring(None)
 
-    @property
-    def is_eager(self) -> bool:
-        """True while it would receive, or receive more concurrently, given room."""
-        return self._full or self.has_no_room
-
-    def notice(self) -> bool:
-        """Take room if there is any for it; return True if it has."""
-        if not self.has_no_room:
-            return self._grow()
-        if (claim := self._claim()) is None:
+    def take_room(self) -> bool:
+        """Start to receive if there is room; return True if so."""
+        if not self.has_no_room or (claim := self._claim()) is None:
             return False
         self._ring(claim)
-        self._grow()
+        return True
+
+    def grow(self) -> bool:
+        """Start one more receive concurrently if there is room; return True if so."""
+        if not self._may_grow or (claim := self._claim()) is None:
+            return False
+        extra = asyncio.create_task(self._extra(claim), name=f"headgate-extra-{self.queue.name}")
+        self._extras.add(extra)
+        extra.add_done_callback(self._extra_ended)
         return True
 
     async def _poll(self) -> None:
         while not self._stopping.is_set():
             if self._fault is not None:
                 raise self._fault
-            claim = self._claim() or await self._rung()
+            claim = self._claim_in_turn() or await self._rung()
             if claim is None:
                 continue
             if self._stopping.is_set():  # since the bell was rung
@@ -153,25 +169,41 @@ class Poller:
         """Return the wait of a receive; short until one has succeeded, so readiness shows soon."""
         return self._wait_s if self._has_received else min(self._wait_s, _FIRST_WAIT_S)
 
+    def _claim_in_turn(self) -> _Claim | None:
+        """Take room for another receive, unless peers have waited for it longer."""
+        if not self._lineup.has_others(self):
+            return self._claim()
+        self._demand.changed()
+        return None
+
     def _claim(self) -> _Claim | None:
         """Take room for one receive immediately, so that no other poller counts on it as well."""
         queue = self.queue
         if self._waiting.startable(queue.name) >= MAX_BATCH or self._demand.room(queue) < 1:
             return None
-        limit = self._demand.limit(queue, has_more=self._full)
+        first = not self._has_received
+        limit = self._demand.limit(queue, has_more=self._full, first=first)
+        if first:
+            expected = min(limit, self._demand.guess(queue))
+            return _Claim(limit, self._demand.expect(expected, queue, first=True), is_first=True)
         if self._demand.is_in_vain(queue):
-            return _Claim(limit, self._demand.expect(0, queue, surely=False))
-        expected = min(2 * self._last if self._full else self._last, limit)
-        return _Claim(limit, self._demand.expect(expected, queue, surely=self._last >= MAX_BATCH))
+            return _Claim(limit, self._demand.expect(0, queue))
+        expected = 2 * self._last if self._full else self._last
+        expected = min(expected, limit, self._demand.guess(queue))
+        surely = self._last >= MAX_BATCH
+        expectation = self._demand.expect(expected, queue, surely=surely)
+        return _Claim(limit, expectation, from_backlog=self._full)
 
     async def _rung(self) -> _Claim | None:
         self._bell = asyncio.get_running_loop().create_future()
+        self._lineup.wait(self)
         try:
             return await self._bell
         finally:
             self._bell = None
 
     def _ring(self, claim: _Claim | None) -> None:
+        self._lineup.leave(self)
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(claim)
 
@@ -184,8 +216,9 @@ class Poller:
             await self._back_off(error)
 
     async def _receive(self, wait_s: float, claim: _Claim, started: float) -> None:
+        if self._may_grow:
+            self._demand.changed()
         try:
-            self._grow()
             messages = await self._transport.receive(
                 self.queue.name, limit=claim.limit, wait_s=wait_s
             )
@@ -196,11 +229,18 @@ class Poller:
         self._demand.answered = True
         self._has_received = True
         self._report(len(messages), started)
-        self._last, self._full = len(messages), len(messages) >= claim.limit
-        self._demand.brought(len(messages), self.queue)
+        self._learn(len(messages), len(messages) >= claim.limit)
+        self._demand.brought(len(messages), self.queue, first=claim.is_first)
+        if self._full and claim.from_backlog:
+            self._demand.took(started, self._clock.monotonic())
         self._accept(messages, started, wait_s)
         if not self._full:
             self._demand.changed()
+
+    def _learn(self, messages: int, full: bool) -> None:
+        self._last, self._full = messages, full
+        self._fulls = min(self._fulls + 1, _DOUBLINGS) if full else 0
+        self._lineup.may_grow(self, may_grow=full)
 
     def _report(self, messages: int, started: float) -> None:
         took_s = self._clock.monotonic() - started
@@ -212,8 +252,6 @@ class Poller:
 
     def _accept(self, messages: Sequence[ReceivedMessage], started: float, wait_s: float) -> None:
         now = self._clock.monotonic()
-        if self._full:
-            self._demand.took(now - started)
         # An answer that stayed unread while this process was suspended counts from when it was due.
         received_at = min(now, started + wait_s + _OVERDUE_S)
         self._deliver(
@@ -223,26 +261,16 @@ class Poller:
             ]
         )
 
-    def _grow(self) -> bool:
-        """Add receivers while batches are full and there is room.
-
-        Returns:
-            True if any were added.
-        """
-        before = len(self._extras)
-        while (
+    @property
+    def _may_grow(self) -> bool:
+        """True while batches are full, and no more receives run than that allows."""
+        return (
             self._full
             and not self._stopping.is_set()
             and not self._demand.is_in_vain(self.queue)
-            and len(self._extras) < MAX_RECEIVERS - 1
-            and (claim := self._claim())
-        ):
-            extra = asyncio.create_task(
-                self._extra(claim), name=f"headgate-extra-{self.queue.name}"
-            )
-            self._extras.add(extra)
-            extra.add_done_callback(self._extra_ended)
-        return len(self._extras) > before
+            and self._demand.is_plentiful(self.queue)
+            and len(self._extras) < min(MAX_RECEIVERS, 2**self._fulls) - 1
+        )
 
     def _extra_ended(self, extra: asyncio.Task[None]) -> None:
         self._extras.discard(extra)
@@ -255,7 +283,7 @@ class Poller:
             await self._try_receive(_EXTRA_WAIT_S, claim)
             more = self._full and not self._demand.is_in_vain(self.queue)
             more = more and not self._stopping.is_set()
-            claim = self._claim() if more else None
+            claim = self._claim_in_turn() if more else None
 
     def _count(self, started: float) -> None:
         """Count a failed receive; those that were under way together count as one failure.
@@ -266,7 +294,7 @@ class Poller:
         if started >= self._failed_at:
             self._failures, self._failed_at = self._failures + 1, self._clock.monotonic()
         if self._failures > 1:
-            self._last, self._full = 0, False
+            self._learn(0, full=False)
 
     async def _back_off(self, error: Exception) -> None:
         hopeless = isinstance(error, CredentialsNotConfigured | RegionMissing)

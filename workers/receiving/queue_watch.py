@@ -45,6 +45,8 @@ class QueueWatch:
     def __init__(self, queues: Iterable[str], *, clock: Clock) -> None:
         self._clock = clock
         self._states = {name: QueueState() for name in queues}
+        self._missing = 0
+        """Number of queues that don't exist."""
         self._none = asyncio.Event()
         """Set while none of the queues exists."""
         self._some = asyncio.Event()
@@ -55,11 +57,13 @@ class QueueWatch:
         """Track an event."""
         match event:
             case PollReceived(queue=queue) if queue in self._states:
+                self._missing -= self._states[queue].missing
                 self._states[queue] = QueueState(answered_at=self._clock.monotonic())
             case PollFailed(queue=queue) if queue in self._states:
                 state = self._states[queue]
                 state.error = event.error
                 if event.missing:
+                    self._missing += not state.missing
                     state.missing, state.missed_at = True, self._clock.monotonic()
             case _:
                 return
@@ -80,7 +84,7 @@ class QueueWatch:
     @property
     def none_exists(self) -> bool:
         """True if SQS has answered that no queue exists."""
-        return len(self.missing) == len(self._states)
+        return self._missing == len(self._states)
 
     @property
     def has_received(self) -> bool:

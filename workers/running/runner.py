@@ -313,7 +313,8 @@ class Running:
             self.interrupted.append(verdict.attempt.job_id)
         if self._recorder is not None:
             await self._recorder.explain(hold.run, verdict)
-        settled = await self._settler.settle(hold, verdict)
+        if settled := await self._settler.settle(hold, verdict):
+            self._demand.settled()
         stays = isinstance(verdict.action, RetryAfter | Release)
         if self._recorder is not None and settled:
             self._recorder.parked(hold.run, verdict)

@@ -7,14 +7,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 import pytest
 
 from headgate import App, Priority
 from headgate.jobs.core.events import Event, JobCompleted, JobStarted, PollReceived
+from headgate.jobs.core.topology import DEFAULT_LANES
 from headgate.jobs.definitions.job_type import JobType
 from headgate.workers.dispatch.once_per_turn import OncePerTurn
+from headgate.workers.dispatch.shares import MOST_SHARED
 from tests.unit.workers.rig import Note, Rig
 
 pytestmark = pytest.mark.looptime
@@ -97,6 +100,55 @@ async def test_of_many_queues_no_more_is_received_than_can_start_soon() -> None:
         assert received <= 120 + 110, "one of each idle queue, and what may be held"
         await rig.happens(JobCompleted, JOBS)
     assert len(rig.heard(JobStarted)) == JOBS
+
+
+@pytest.mark.parametrize("priority", [Priority.CRITICAL, Priority.NORMAL])
+async def test_many_queues_take_few_more_requests_than_four(priority: Priority) -> None:
+    requests = {}
+    for queues in (4, 24):
+        rig = await filled(queues, priority)
+        async with rig.working():
+            await rig.happens(JobCompleted, JOBS)
+        receives = [event for event in rig.heard(PollReceived) if event.messages]
+        deletes = [call for call in rig.sqs.calls if call.action == "delete"]
+        requests[queues] = len(receives), len(deletes)
+    for few, many in zip(requests[4], requests[24], strict=True):
+        assert many <= 1.5 * few
+
+
+async def test_no_queue_waits_for_the_end_of_anothers_backlog() -> None:
+    rig = Rig(app_of(3, Priority.NORMAL, 0.05))
+    jobs: list[JobType[Note, None]] = list(rig.app.types.values())
+    await rig.submit(jobs[0], *[""] * 400)
+    for job in jobs[1:]:
+        await rig.submit(job, *[""] * 40)
+    async with rig.working(concurrency=10):
+        started = await rig.happens(JobStarted, 200)
+    counts = Counter(event.queue for event in started[:200])
+    assert min(counts.values()) >= 38, "a third each, until the short ones are empty"
+
+
+async def test_short_jobs_of_many_queues_leave_each_priority_its_share() -> None:
+    app = App("shop", records="off")
+    for number in range(6):
+
+        @app.queue(f"queue-{number}").job(f"job-{number}")
+        async def work(_note: Note) -> None:
+            await asyncio.sleep(0.005)
+
+    rig = Rig(app)
+    rig.wire.requests["receive"] = partial(asyncio.sleep, 0.002)
+    types: list[JobType[Note, None]] = list(app.types.values())
+    for job in types:
+        for priority in Priority:
+            await rig.submit(job, *[""] * 120, priority=priority)
+    async with rig.working():
+        started = (await rig.happens(JobStarted, 1000))[:1000]
+    counts = Counter(event.priority for event in started)
+    shares = {priority: 6 * DEFAULT_LANES[priority].share for priority in Priority}
+    scale = 1000 * MOST_SHARED / sum(shares.values())
+    for priority in Priority:
+        assert counts[priority] >= 0.8 * scale * shares[priority]
 
 
 async def test_of_many_queues_each_gets_its_turn() -> None:

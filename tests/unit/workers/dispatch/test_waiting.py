@@ -474,6 +474,26 @@ def test_a_queue_whose_slots_come_free_is_owed_starts_again() -> None:
     assert choice.start() == low
 
 
+def test_a_queue_with_long_jobs_does_not_starve_its_peers() -> None:
+    shares = Shares(_SPECS, slots=20)
+    waiting = Waiting(_SPECS, shares)
+    critical, *_ = (spec.name for spec in _SPECS)
+    long, short = (spec.name for spec in _SPECS if spec.priority is Priority.LOW)
+    started: Counter[str] = Counter()
+    for moment in range(1000):
+        for name in (critical, long, short):
+            if not waiting.startable(name):
+                waiting.put(_hold(name, float(moment)))
+        hold = waiting.next(_always, _always)
+        assert hold is not None
+        shares.started(name := hold.delivery.queue.name)
+        started[name] += 1
+        if name != long:  # whose jobs never end
+            shares.finished(name)
+    assert started[long] == 3, "a tenth of the slots for both, rounded up, and one more"
+    assert started[short] >= 40
+
+
 def test_what_comes_and_goes_while_nothing_starts_takes_no_memory() -> None:
     choice = _Choice()
     for _ in range(1000):
