@@ -36,7 +36,6 @@ from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
 
 # Dependencies are installed, and a bundle of 50 MB is given to a server that starts it.
-pytestmark = pytest.mark.timeout(300)
 
 ACCOUNT = "000000000000"
 ATTEMPTS = 3

@@ -36,8 +36,6 @@ from tests.support.workers import WorkerProcess, environment
 
 MINUTE_S = 60
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits until everything is bundled
-
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedShop]:

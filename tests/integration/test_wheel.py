@@ -27,8 +27,6 @@ from tests.support.workers import WorkerProcess, environment
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "typing" / "samples.py"
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits until everything is built
-
 
 # --- contents ------------------------------------------------------------------------------------
 
