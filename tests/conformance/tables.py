@@ -112,7 +112,7 @@ async def _memory_in_threads(request: pytest.FixtureRequest) -> AsyncIterator[Ta
 
 
 def _connect_to(
-    name: ServerName,
+    name: ServerName, *, lean: bool = True
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]:
     """Return a factory of connections, one per test, to the session's server fixture ``name``."""
 
@@ -120,10 +120,12 @@ def _connect_to(
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
         endpoint_url = await _server(name, request)
         clock = VirtualClock(START)
-        async with AsyncDynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
+        async with AsyncDynamoTable(
+            _NAME, endpoint_url=endpoint_url, clock=clock, lean=lean
+        ) as table:
             yield TableUnderTest(
                 table=table,
-                missing=lambda: AsyncDynamoTable("nowhere", endpoint_url=endpoint_url),
+                missing=lambda: AsyncDynamoTable("nowhere", endpoint_url=endpoint_url, lean=lean),
                 clock=clock,
                 pk=_partition(),
             )
@@ -132,9 +134,9 @@ def _connect_to(
 
 
 def _connect_in_threads_to(
-    name: ServerName,
+    name: ServerName, *, lean: bool = True
 ) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[TableUnderTest]]:
-    """Return the same as `_connect_to`, by boto3."""
+    """Return the same as `_connect_to`, for synchronous code."""
 
     @asynccontextmanager
     async def connect(request: pytest.FixtureRequest) -> AsyncIterator[TableUnderTest]:
@@ -143,10 +145,10 @@ def _connect_in_threads_to(
 
         @asynccontextmanager
         async def missing() -> AsyncIterator[AsyncTable]:
-            with DynamoTable("nowhere", endpoint_url=endpoint_url) as table:
+            with DynamoTable("nowhere", endpoint_url=endpoint_url, lean=lean) as table:
                 yield _InThreads(table)
 
-        with DynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock) as table:
+        with DynamoTable(_NAME, endpoint_url=endpoint_url, clock=clock, lean=lean) as table:
             yield TableUnderTest(
                 table=_InThreads(table), missing=missing, clock=clock, pk=_partition()
             )
@@ -180,7 +182,9 @@ TABLES: tuple[TableCandidate, ...] = (
     TableCandidate(name="ministack", connect=_connect_to("ministack")),
     TableCandidate(name="dynamodb", connect=_connect_to("dynamodb")),
     TableCandidate(name="memory-synchronous", connect=_memory_in_threads),
-    TableCandidate(name="moto-boto3", connect=_connect_in_threads_to("moto"), gaps=_MOTO),
-    TableCandidate(name="ministack-boto3", connect=_connect_in_threads_to("ministack")),
-    TableCandidate(name="dynamodb-boto3", connect=_connect_in_threads_to("dynamodb")),
+    TableCandidate(name="moto-synchronous", connect=_connect_in_threads_to("moto"), gaps=_MOTO),
+    TableCandidate(name="ministack-synchronous", connect=_connect_in_threads_to("ministack")),
+    TableCandidate(name="dynamodb-synchronous", connect=_connect_in_threads_to("dynamodb")),
+    TableCandidate(name="dynamodb-aiobotocore", connect=_connect_to("dynamodb", lean=False)),
+    TableCandidate(name="dynamodb-boto3", connect=_connect_in_threads_to("dynamodb", lean=False)),
 )

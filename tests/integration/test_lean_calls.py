@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+from zlib import crc32
 
 import pytest
 from botocore.credentials import ReadOnlyCredentials
@@ -134,6 +136,26 @@ async def test_an_answer_that_is_no_json_object_is_no_answer(calling: Opener, bo
     async with serving(Reply(body=body)) as server, calling(server, attempts=1) as (caller, _):
         with pytest.raises(ResponseParserError):
             await caller.call("ReceiveMessage", {})
+
+
+async def test_an_answer_whose_checksum_is_another_is_no_answer(calling: Opener) -> None:
+    wrong = Reply(headers={"x-amz-crc32": "1"})
+    right = Reply(headers={"x-amz-crc32": str(crc32(b"{}"))})
+    async with serving(wrong, right) as server, calling(server, attempts=1) as (caller, _):
+        with pytest.raises(ResponseParserError, match="checksum"):
+            await caller.call("GetItem", {})
+        assert await caller.call("GetItem", {}) == {}
+
+
+async def test_a_refused_condition_has_the_item_that_is_there(calling: Opener) -> None:
+    item = {"pk": {"S": "a"}}
+    body = {"__type": "com.amazonaws#ConditionalCheckFailedException", "Item": item}
+    async with serving(Reply(status=400, body=body)) as server, calling(server) as (caller, _):
+        with pytest.raises(ClientError) as caught:
+            await caller.call("PutItem", {})
+    response: Any = caught.value.response
+    assert response["Error"]["Code"] == "ConditionalCheckFailedException"
+    assert response["Item"] == item
 
 
 # --- retries -------------------------------------------------------------------------------------

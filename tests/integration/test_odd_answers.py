@@ -14,6 +14,7 @@ from botocore.config import Config
 
 import headgate.jobs.aws.scheduler
 from headgate.jobs.aws.connections.clients import AnyClients
+from headgate.jobs.aws.dynamo import wire
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
@@ -174,8 +175,12 @@ def test_synchronous_sqs_raises_nothing_but_transport_errors(server: OddServer, 
                 sqs.send("q", [OutgoingMessage(body="secret")])
 
 
-async def test_the_table_raises_nothing_but_transport_errors(server: OddServer) -> None:
-    table = AsyncDynamoTable("t", endpoint_url=server.url, config=ONE_TRY)
+@pytest.mark.parametrize("lean", [True, False], ids=["lean", "aiobotocore"])
+async def test_the_table_raises_nothing_but_transport_errors(
+    server: OddServer, monkeypatch: pytest.MonkeyPatch, lean: bool
+) -> None:
+    monkeypatch.setattr(wire, "ATTEMPTS", 1)
+    table = AsyncDynamoTable("t", endpoint_url=server.url, lean=lean)
     item = Item(pk="a", sk="b", data={"text": "secret"}, version=1)
     calls: tuple[Callable[[], Awaitable[object]], ...] = (
         lambda: table.put([item]),
@@ -192,8 +197,12 @@ async def test_the_table_raises_nothing_but_transport_errors(server: OddServer) 
                     await call()
 
 
-def test_the_synchronous_table_raises_nothing_but_transport_errors(server: OddServer) -> None:
-    with DynamoTable("t", endpoint_url=server.url, config=ONE_TRY) as table:
+@pytest.mark.parametrize("lean", [True, False], ids=["lean", "boto3"])
+def test_the_synchronous_table_raises_nothing_but_transport_errors(
+    server: OddServer, monkeypatch: pytest.MonkeyPatch, lean: bool
+) -> None:
+    monkeypatch.setattr(wire, "ATTEMPTS", 1)
+    with DynamoTable("t", endpoint_url=server.url, lean=lean) as table:
         calls: tuple[Callable[[], object], ...] = (
             lambda: table.put([Item(pk="a", sk="b")]),
             lambda: table.get("a", "b"),

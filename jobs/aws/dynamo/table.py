@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from typing import Any, Self, Unpack
+
+from botocore.exceptions import ClientError
 
 from headgate.jobs.aws.connections.clients import AnyClients, AsyncClients, Clients, OnDemand
 from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.aws.dynamo import wire
-from headgate.jobs.aws.dynamo.attributes import Attributes
+from headgate.jobs.aws.lean.caller import Caller
+from headgate.jobs.aws.lean.opening import open_caller
+from headgate.jobs.aws.lean.services import DYNAMODB
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import driven
 from headgate.jobs.core.ports import Item, Key, Page
 
 
-class _Calls(OnDemand[Any]):
-    """The calls of a table, through a client whose calls are awaited."""
+class _Calls(OnDemand[Caller]):
+    """The calls of a table, through a caller of DynamoDB."""
 
-    def __init__(self, name: str, clients: AnyClients, clock: Clock | None) -> None:
-        super().__init__(clients, self._open_table)
+    def __init__(
+        self,
+        name: str,
+        clients: AnyClients,
+        opening: Callable[[AsyncExitStack], Awaitable[Caller]],
+        clock: Clock | None,
+    ) -> None:
+        super().__init__(clients, opening)
         self.name = name
         self._clock = clock or SystemClock()
 
@@ -34,19 +46,19 @@ class _Calls(OnDemand[Any]):
         if not items:
             return []
         request = wire.put_request(self.name, items)
-        client = await self.opened()
+        caller = await self.opened()
         with naming("dynamodb:BatchWriteItem", self.name):
-            answer = await client.batch_write_item(**request)
+            answer = await caller.call("BatchWriteItem", request)
             return wire.unprocessed(self.name, items, answer)
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         """Query a partition, strongly consistent, with a request for every MiB that it reads."""
         request = wire.query_request(self.name, pk, prefix)
         now, found = self._clock.now(), list[Item]()
-        client = await self.opened()
+        caller = await self.opened()
         with naming("dynamodb:Query", self.name):
             while True:
-                page = await client.query(**request)
+                page = await caller.call("Query", request)
                 found += wire.read_items(page, now)
                 if not wire.turn_page(request, page):
                     return found
@@ -54,15 +66,15 @@ class _Calls(OnDemand[Any]):
     async def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
         """Query a partition, strongly consistent, with one request, which reads at most a MiB."""
         request = wire.page_request(self.name, pk, after, limit)
-        client = await self.opened()
+        caller = await self.opened()
         with naming("dynamodb:Query", self.name):
-            return wire.read_page(await client.query(**request), self._clock.now())
+            return wire.read_page(await caller.call("Query", request), self._clock.now())
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """Return an item or None (GetItem, strongly consistent)."""
-        client = await self.opened()
+        caller = await self.opened()
         with naming("dynamodb:GetItem", self.name):
-            answer = await client.get_item(**wire.get_request(self.name, pk, sk))
+            answer = await caller.call("GetItem", wire.get_request(self.name, pk, sk))
             return wire.read_item(answer.get("Item"), self._clock.now())
 
     async def lines(
@@ -71,11 +83,11 @@ class _Calls(OnDemand[Any]):
         """Query the index, with a request for every MiB that it reads."""
         request = wire.lines_request(self.name, name, after, before)
         now, found = self._clock.now(), list[Item]()
-        client = await self.opened()
+        caller = await self.opened()
         with naming("dynamodb:Query", self.name):
             while True:
                 # Two more than needed: the bounds themselves are left out.
-                page = await client.query(**request, Limit=limit - len(found) + 2)
+                page = await caller.call("Query", {**request, "Limit": limit - len(found) + 2})
                 found += wire.read_lines(page, now, after, before)
                 if len(found) >= limit or not wire.turn_page(request, page):
                     return found[:limit]
@@ -85,9 +97,9 @@ class _Calls(OnDemand[Any]):
         if not keys:
             return []
         request = wire.delete_request(self.name, keys)
-        client = await self.opened()
+        caller = await self.opened()
         with naming("dynamodb:BatchWriteItem", self.name):
-            answer = await client.batch_write_item(**request)
+            answer = await caller.call("BatchWriteItem", request)
             return wire.undeleted(self.name, answer)
 
     async def replace(self, item: Item) -> Item | None:
@@ -109,18 +121,18 @@ class _Calls(OnDemand[Any]):
         """
         now = self._clock.now()
         written = wire.written_once(item)
-        client = await self.opened()
+        caller = await self.opened()
         with naming("dynamodb:PutItem", self.name):
+            request = wire.replace_request(self.name, written, item.version, now)
             try:
-                await client.put_item(**wire.replace_request(self.name, written, item.version, now))
-            except client.exceptions.ConditionalCheckFailedException as refusal:
-                found: Attributes = refusal.response.get("Item", {})
+                await caller.call("PutItem", request)
+            except ClientError as refusal:
+                answer: Any = refusal.response
+                if answer["Error"]["Code"] != "ConditionalCheckFailedException":
+                    raise
             else:
                 return None
-            return wire.read_refusal(item, written, found, now)
-
-    async def _open_table(self, stack: AsyncExitStack) -> Any:
-        return await stack.enter_async_context(self._clients.open("dynamodb"))
+            return wire.read_refusal(item, written, answer.get("Item", {}), now)
 
 
 class AsyncDynamoTable(_Calls):
@@ -141,11 +153,21 @@ class AsyncDynamoTable(_Calls):
     Args:
         name: The table's physical name.
         clock: Determines which items have expired.
+        lean: False for aiobotocore making every call; otherwise see `jobs.aws.lean`.
         access: As in `Connection`; the session is one of aiobotocore.
     """
 
-    def __init__(self, name: str, *, clock: Clock | None = None, **access: Unpack[Access]) -> None:
-        super().__init__(name, AsyncClients(_connection(access)), clock)
+    def __init__(
+        self,
+        name: str,
+        *,
+        clock: Clock | None = None,
+        lean: bool = True,
+        **access: Unpack[Access],
+    ) -> None:
+        connection = _connection(access)
+        opening = partial(_open_async, connection, lean)
+        super().__init__(name, AsyncClients(connection), opening, clock)
 
 
 class DynamoTable:
@@ -156,18 +178,27 @@ class DynamoTable:
         with DynamoTable(app.topology.table_name) as table:
             table.put([Item(pk="job#1", sk="done")])
 
-    Safe to share between threads. It opens with its first call, so a process may still fork after
-    making one, and again with one after `close`. Otherwise it is like `AsyncDynamoTable`.
+    Safe to share between threads. It opens with its first call, and again with one after `close`.
+    For forking it is like `jobs.aws.sqs.transport.SqsTransport`; otherwise like `AsyncDynamoTable`.
 
     Args:
         name: The table's physical name.
         clock: Determines which items have expired.
+        lean: False for boto3 making every call; otherwise see `jobs.aws.lean`.
         access: As in `Connection`; the session is one of boto3.
     """
 
-    def __init__(self, name: str, *, clock: Clock | None = None, **access: Unpack[Access]) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        clock: Clock | None = None,
+        lean: bool = True,
+        **access: Unpack[Access],
+    ) -> None:
         self.name = name
-        calls = _Calls(name, Clients(_connection(access)), clock)
+        connection = _connection(access)
+        calls = _Calls(name, Clients(connection), partial(_open, connection, lean), clock)
         self.put, self.query, self.get = driven(calls.put), driven(calls.query), driven(calls.get)
         self.page, self.lines = driven(calls.page), driven(calls.lines)
         self.delete = driven(calls.delete)
@@ -178,6 +209,26 @@ class DynamoTable:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+async def _open_async(connection: Connection, lean: bool, stack: AsyncExitStack) -> Caller:
+    from headgate.jobs.aws.lean.async_opening import open_async_callers
+
+    [caller] = await open_async_callers(
+        DYNAMODB, connection, closing=stack, lean=lean, clock=SystemClock()
+    )
+    return caller
+
+
+async def _open(connection: Connection, lean: bool, stack: AsyncExitStack) -> Caller:
+    return open_caller(
+        DYNAMODB,
+        connection,
+        stack.enter_context(ExitStack()),
+        lean=lean,
+        clock=SystemClock(),
+        sleep=time.sleep,
+    )
 
 
 def _connection(access: Access) -> Connection:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+from zlib import crc32
 
 from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError, create_parser
@@ -36,8 +37,11 @@ class HttpAnswer:
         """Return the body's members; nulls are left out, as botocore does.
 
         Raises:
-            ResponseParserError: the body is not a JSON object.
+            ResponseParserError: the body is not a JSON object, or not the one that was sent.
         """
+        checksum = self.headers.get("x-amz-crc32")  # DynamoDB's
+        if checksum is not None and checksum != str(crc32(self.body)):
+            raise ResponseParserError("the response's checksum is another")
         parsed = _read(self.body)
         if not isinstance(parsed, dict):
             raise ResponseParserError("the response is no JSON object")
@@ -50,17 +54,27 @@ class HttpAnswer:
             raise ResponseParserError("the response is nested too deeply") from error
 
     def refusal(self, action: str) -> ClientError:
-        """Read the error by botocore's own parser, which takes every form of error response."""
+        """Read the error by botocore's own parser, which takes every form of error response.
+
+        Its further members, such as the item that a condition forbids to replace, are added.
+        """
         headers = {name.lower(): value for name, value in self.headers.items()}
         response = {"status_code": self.status, "headers": headers, "body": self.body}
         try:
-            parsed = create_parser("json").parse(response, _NO_SHAPE)
+            parsed = self._members() | create_parser("json").parse(response, _NO_SHAPE)
         except Exception:  # noqa: BLE001 - a proxy's page, or anything else with that status
             parsed = {
                 "Error": {"Code": str(self.status), "Message": "the answer can't be read"},
                 "ResponseMetadata": {"HTTPStatusCode": self.status},
             }
         return ClientError(parsed, action)
+
+    def _members(self) -> dict[str, Any]:
+        try:
+            parsed = _read(self.body)
+        except ResponseParserError:
+            return {}
+        return parsed if isinstance(parsed, dict) else {}
 
 
 def written(params: Mapping[str, Any]) -> bytes:

@@ -140,6 +140,11 @@ def _reason_against(client: Any, session: Any, url: SplitResult, calls: list[str
         or url.path not in {"", "/"}
         or url.query
         or url.username,
+        "its endpoint differs by account or by call": getattr(
+            config, "account_id_endpoint_mode", None
+        )
+        == "required"
+        or config.endpoint_discovery_enabled is True,
         "it goes through a proxy": get_environ_proxies(url.geturl()).get(url.scheme),
         "botocore has plugins": os.environ.get("BOTOCORE_EXPERIMENTAL__PLUGINS", "DISABLED")
         != "DISABLED",

@@ -20,6 +20,12 @@ class JsonService:
     """Further headers of its requests, by lower-case names."""
 
 
+DYNAMODB = JsonService(
+    name="dynamodb",
+    target="DynamoDB_20120810",
+    actions=("BatchWriteItem", "GetItem", "PutItem", "Query"),
+)
+
 SQS = JsonService(
     name="sqs",
     target="AmazonSQS",

@@ -17,7 +17,7 @@ from aiobotocore.session import get_session
 from botocore.config import Config
 from pydantic import BaseModel
 
-import headgate.jobs.aws.connections.clients
+import headgate.jobs.aws.lean.opening
 from headgate import App, AsyncClient, Client, Schedule
 from headgate.jobs.aws.connections.connection import Connection, async_aws_client, aws_client
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
@@ -100,11 +100,11 @@ def test_a_synchronous_table_opens_at_its_first_call_once_and_again_after_a_clos
 ) -> None:
     sdk = Sdk()
     monkeypatch.setattr(
-        headgate.jobs.aws.connections.clients,
+        headgate.jobs.aws.lean.opening,
         "aws_client",
-        lambda service, _: sdk.client(service, config=Config(), region_name="eu-west-3"),
+        lambda service, *_: sdk.client(service, config=Config(), region_name="eu-west-3"),
     )
-    table = DynamoTable("shop-test-records")
+    table = DynamoTable("shop-test-records", lean=False)
     table.close()
     assert sdk.made == sdk.closed == []
     with ThreadPoolExecutor(8) as pool:
@@ -118,7 +118,7 @@ def test_a_synchronous_table_opens_at_its_first_call_once_and_again_after_a_clos
 
 async def test_an_async_table_opens_at_its_first_call_once() -> None:
     sdk: Any = AsyncSdk()
-    async with AsyncDynamoTable("shop-test-records", session=sdk) as table:
+    async with AsyncDynamoTable("shop-test-records", session=sdk, lean=False) as table:
         assert sdk.made == []
         await asyncio.gather(*(table.query("p") for _ in range(50)))
         assert sdk.made == ["dynamodb"]
