@@ -51,8 +51,9 @@ async def test_answers_that_come_after_thirty_seconds_lose_nothing(stage: Stage)
     async with Proxy(stage.endpoint_url) as proxy:
         worker = await stage.worker("brief", "--concurrency", "10", endpoint_url=proxy.endpoint_url)
         await stage.journal.until(lambda: stage.journal.count("done").total() >= 10)
-        proxy.inject(Delay(seconds=30), times=12)
-        await proxy.until(lambda: sum(proxy.faults.values()) >= 12)
+        # Few, since a worker asks for little while nothing answers.
+        proxy.inject(Delay(seconds=30), times=6)
+        await proxy.until(lambda: sum(proxy.faults.values()) >= 6)
         await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
         await stage.empties("brief")
         assert worker.alive
