@@ -247,7 +247,7 @@ async def test_a_wrapper_around_botocores_calls_is_not_gone_around(
     find: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def traced(self: Any, *args: Any) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # a stand-in: it is looked at, and never called
 
     for owner in (botocore.client.BaseClient, AioBaseClient):
         monkeypatch.setattr(owner, "_make_api_call", traced)

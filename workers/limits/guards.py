@@ -19,7 +19,7 @@ are about as many as keys in use."""
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What holds a job back: a limit, or something like one."""
+    """A limit, or something like one, that holds a job back."""
 
     limit: str
     """Its name, as in `jobs.core.events.LimitEvent`, with the key if it counts by key."""

@@ -1,1 +1,1 @@
-"""What every service of AWS is reached by: connections, credentials, retries and faults."""
+"""Connections to AWS, shared by all its services: clients, credentials, retries and faults."""

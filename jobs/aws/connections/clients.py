@@ -83,7 +83,7 @@ class Clients:
 
 
 class OnDemand(Generic[T]):
-    """What the calls of an adapter need, opened by the first of them.
+    """The client that an adapter's calls need, opened by the first of them.
 
     Args:
         clients: open the clients.

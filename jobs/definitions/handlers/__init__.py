@@ -1,1 +1,1 @@
-"""What users write to run jobs: handlers, what is injected into them, code around them, hooks."""
+"""Handlers and all that users write beside them: resources, code around attempts, and hooks."""

@@ -1,1 +1,1 @@
-"""What becomes of a message: decided from its outcome, and carried out."""
+"""Settling of messages: the decision from an attempt's outcome, and its requests to SQS."""

@@ -16,7 +16,7 @@ from tests.unit.lambdas.test_consume import Countdown, Function, Note, _client_o
 from tests.unit.workers.running.test_around import Session, Told
 
 ENDED = ["pool", "open", "close CancelledError", "around CancelledError"]
-"""What happens around a job whose handler is cancelled."""
+"""The steps around a job whose handler is cancelled."""
 
 
 class Surrounded(Function):

@@ -1,4 +1,4 @@
-"""What an adapter needs is opened once, by its first call, and closed with all that came along."""
+"""An adapter's client is opened once, by its first call, and closed with all that came along."""
 
 from __future__ import annotations
 
