@@ -21,7 +21,6 @@ class Faults:
         self._ledger = ledger
         self.over = not plan.faults
         """True once no more faults occur."""
-        self.hit: set[tuple[str, str]] = set()
 
     def latency_s(self) -> float:
         """Return a request's latency."""
