@@ -170,6 +170,19 @@ def holder_died(life: Life) -> bool:
     )
 
 
+def shown_by_an_old_receipt(world: World, message: Message, held: Delivery) -> bool:
+    """True if an earlier receiver may have ended the visibility of the delivery that is held.
+
+    It repeats a release whose answer was lost, and SQS may act on a past delivery's receipt.
+    """
+    return world.plan.old_receipts_work and any(
+        earlier.actor is not None
+        and earlier.number < held.number
+        and earlier.actor.trouble_until >= held.at
+        for earlier in message.deliveries
+    )
+
+
 def is_left_to_itself(world: World, life: Life, run: Run) -> bool:
     """True for an interrupted run of a synchronous handler: its thread goes on.
 

@@ -22,6 +22,7 @@ from tests.simulation.excuses import (
     is_blind,
     is_left_to_itself,
     is_written,
+    shown_by_an_old_receipt,
 )
 from tests.simulation.ledger import Delivery, Life, Message, Run
 from tests.simulation.plan import LimitPlan
@@ -169,6 +170,8 @@ class Observer:
         if before.shown:
             return  # a stop left its thread behind, which learns of it a moment later
         if holder.trouble_until >= before.at or holder.name.startswith(("fn", "poller")):
+            return
+        if shown_by_an_old_receipt(self._world, message, before):
             return
         life = self._ledger.life(message.job_id)
         if len(life.messages) > 1:
