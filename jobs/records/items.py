@@ -133,6 +133,15 @@ def is_record(sk: str) -> bool:
     return sk in _OF_JOB or sk.startswith(_RUN)
 
 
+def delivery_of(sk: str) -> tuple[str, int] | None:
+    """Return the message and the number of the delivery that an item is about, if it is one's."""
+    message_id, _, rest = sk.removeprefix(_RUN).partition("#")
+    number, _, _ = rest.partition("#")
+    if not sk.startswith(_RUN) or not number.isdecimal():
+        return None
+    return message_id, int(number)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scribe:
     """Makes the items of one delivery."""

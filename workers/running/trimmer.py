@@ -1,9 +1,11 @@
 """Trimming of a type's completed jobs to the latest ones: ``keep=Keep(last=100)``.
 
 About once a minute a worker reads the lists of the types of which it has completed jobs since, and
-deletes the records beyond the number kept; items that keep such a job from running or being sent
-twice stay until they expire. Lists are sharded, and each shard keeps its part, so the number kept
-is approximate. Several workers may do this concurrently without harm.
+deletes the records beyond the number kept. Items that keep such a job from running or being sent
+twice stay until they expire. So does what is known of a message that SQS has delivered again: it
+may do so once more, and without these items an earlier delivery would seem to have crashed. Lists
+are sharded, and each shard keeps its part, so the number kept is approximate. Several workers may
+do this concurrently without harm.
 """
 
 from __future__ import annotations
@@ -11,16 +13,23 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from dataclasses import replace
 from typing import NoReturn
 
 from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobCompleted, RecordsFailed
-from headgate.jobs.core.ports import MAX_PUT, AsyncTable
+from headgate.jobs.core.ports import MAX_PUT, AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.errors import TransportError
-from headgate.jobs.records.items import SHARDS, is_partition, is_record, list_name
+from headgate.jobs.records.items import (
+    SHARDS,
+    delivery_of,
+    is_partition,
+    is_record,
+    list_name,
+)
 
 EVERY_S = 60.0
 
@@ -89,8 +98,16 @@ class Trimmer:
                     await self._forget(item.pk)
 
     async def _forget(self, pk: str) -> None:
-        items = await self._table.query(pk)
-        keys = [(item.pk, item.sk) for item in items if is_record(item.sk)]
-        for batch in in_batches(keys, lambda _key: 0, most=MAX_PUT):
-            # Keys that are left over are found again the next time.
-            await self._table.delete(batch)
+        items = [item for item in await self._table.query(pk) if is_record(item.sk)]
+        again = {message for message, number in map(_delivery, items) if number > 1}
+        gone = [item for item in items if _delivery(item)[0] not in again]
+        # What is left over of either is found again the next time, by its line in the list.
+        for batch in in_batches(gone, lambda _item: 0, most=MAX_PUT):
+            await self._table.delete([(item.pk, item.sk) for item in batch])
+        for item in items:
+            if item not in gone and item.line is not None:
+                await self._table.put([replace(item, line=None)])
+
+
+def _delivery(item: Item) -> tuple[str, int]:
+    return delivery_of(item.sk) or ("", 0)

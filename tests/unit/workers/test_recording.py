@@ -30,7 +30,7 @@ from headgate.jobs.errors import (
     TransportError,
 )
 from headgate.jobs.records.history import read_job
-from headgate.jobs.records.items import LISTS, SHARDS, list_name, partition
+from headgate.jobs.records.items import LISTS, SHARDS, Mark, Scribe, list_name, partition
 from headgate.jobs.records.results import MAX_RESULT_BYTES
 from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.firing import schedule_input
@@ -485,6 +485,42 @@ async def test_trimming_leaves_what_keeps_a_job_from_being_sent_or_run_twice() -
     assert rig.remaining() == 0
     assert ran.count(job_id) == 1
     assert rig.calls("send") == 1 + 4, "the firing's, and four batches"
+
+
+async def test_trimming_leaves_what_is_known_of_a_message_that_was_delivered_again() -> None:
+    app = App("shop")
+
+    @app.job("work", keep=Keep(last=1))
+    async def work(_note: Note) -> None: ...
+
+    rig = Rig(app)
+    again = await rig.submit(work, "again")
+    async with rig.working():
+        await rig.happens(JobCompleted)
+        await asyncio.sleep(1)
+    [delivered] = await _items(rig, again[0])
+    scribe = Scribe(
+        job_id=again[0],
+        message_id=delivered.sk.split("#")[1],
+        receive=2,
+        job_type="work",
+        queue="jobs",
+        worker="another",
+        level="failures",
+        keep=Keep(last=1),
+        retention=timedelta(days=4),
+    )
+    later = [scribe.mark(kind, rig.clock.now(), {}) for kind in (Mark.STARTED, Mark.COMPLETED)]
+    await rig.table.put(later)
+    async with rig.working(concurrency=20):
+        once = await rig.submit(work, *map(str, range(80)))  # at least some ten for each part
+        await rig.happens(JobCompleted, 81)
+        await asyncio.sleep(120)
+    assert [item.sk for item in await _items(rig, again[0])] == sorted(
+        [delivered.sk, *(item.sk for item in later)]
+    )
+    assert not any(item.line for item in await _items(rig, again[0])), "it is in no list"
+    assert sum([len(await _items(rig, each)) for each in once]) == SHARDS
 
 
 async def _items(rig: Rig, job_id: str) -> list[Item]:
