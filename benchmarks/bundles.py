@@ -19,9 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.environments import ROOT
+from examples.shop import contracts
 from headgate.infra.functions.bundling import Bundle, consumer_bundle, functions_bundle
 from headgate.infra.functions.pip_install import Platform, for_lambda, for_this_machine
 from headgate.jobs.deployment.groups import ConsumerGroup
+from headgate.jobs.schedules.routes import Routes
 
 ROUNDS = 15
 MOST_MS = 500.0
@@ -79,7 +81,7 @@ def _functions(scratch: Path) -> list[Function]:
     )
     module = "examples.shop.function"
     shop = ConsumerGroup(name="shop", handler=f"{module}.handler", source=str(source))
-    shared = functions_bundle()
+    shared = functions_bundle(Routes.of(contracts.app))
     return [
         Function(name="bridge", module="headgate.lambdas.bridge", bundle=shared),
         Function(name="sweep", module="headgate.lambdas.sweep.handler", bundle=shared),

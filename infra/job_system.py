@@ -10,6 +10,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -25,6 +26,7 @@ from headgate.infra.fargate.image import worker_image
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.worker_service import Workers
 from headgate.infra.functions.bridge import BridgeFunction
+from headgate.infra.functions.bundling import functions_code
 from headgate.infra.functions.consumer import ConsumerFunction
 from headgate.infra.functions.event_rules import EventRules
 from headgate.infra.functions.schedules import DeclaredSchedules
@@ -45,6 +47,7 @@ from headgate.jobs.deployment.groups import (
 from headgate.jobs.deployment.sweep_plan import sweep_plan
 from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.schedules.routes import Routes
 
 
 class JobSystem(IJobSystem):
@@ -107,11 +110,12 @@ class JobSystem(IJobSystem):
         self._alerts = Alerts(
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
-        bridge = self._add_bridge() if has_bridge(app) else None
+        code = functions_code(Routes.of(app))
+        bridge = self._add_bridge(code) if has_bridge(app) else None
         self.bridge = bridge.function if bridge is not None else None
         """The function that submits jobs for schedules and events; None: the app has none."""
         schedules = self._add_schedules(bridge) if bridge is not None else None
-        self.sweep = self._add_sweep()
+        self.sweep = self._add_sweep(code)
         """The function that reports dead letters, for example for alarms."""
         self._resources = self._refer(schedules)
         self._workers = (
@@ -249,13 +253,14 @@ class JobSystem(IJobSystem):
             ],
         )
 
-    def _add_bridge(self) -> BridgeFunction:
+    def _add_bridge(self, code: lambda_.Code) -> BridgeFunction:
         failed = self._queues.add(failed_firings(self.app.topology))
         acknowledge(failed, "SQS3", "It is the dead-letter queue of the bridge and what invokes it")
         bridge = BridgeFunction(
             self,
             "Bridge",
             name=self.app.topology.bridge_name,
+            code=code,
             feeds=_fed_by_bridge(self.app, self._queues),
             failed=failed,
             table=self._records.table,
@@ -277,7 +282,7 @@ class JobSystem(IJobSystem):
             standby=self.deployment.standby,
         )
 
-    def _add_sweep(self) -> Sweep:
+    def _add_sweep(self, code: lambda_.Code) -> Sweep:
         plan = sweep_plan(self.app, has_bridge=has_bridge(self.app))
         failed = self._queues.add(failed_sweeps(self.app.topology))
         acknowledge(failed, "SQS3", "It is the dead-letter queue of the sweep and what invokes it")
@@ -285,6 +290,7 @@ class JobSystem(IJobSystem):
             self,
             "Sweep",
             name=function_name(self.app.topology, "sweep"),
+            code=code,
             plan=plan,
             parking=[self._queues.named(queue.name) for queue in plan.queues],
             failed=failed,

@@ -2,7 +2,9 @@
 
 It contains none of the user's code: all it needs is in the schedule's input
 (`jobs.schedules.firing`, `jobs.schedules.delayed_job`), or in the input that the event's rule
-produces (`jobs.definitions.event_rules.event_rule`). EventBridge invokes it asynchronously, so when
+produces (`jobs.definitions.event_rules.event_rule`); and in the routes that it is deployed with, by
+which it sends a job only to a queue that the job's type runs from (`jobs.schedules.routes`).
+EventBridge invokes it asynchronously, so when
 it raises, Lambda invokes it twice more, and then keeps the input in the dead-letter queue of
 schedules and events. A job that one invocation has sent is not sent again by another
 (`jobs.schedules.bridging`).
@@ -13,17 +15,21 @@ https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from aws_lambda_powertools import Logger
 
+from headgate.jobs.core.events import Event, Events
 from headgate.jobs.definitions.event_rules.event_rule import Occurrence
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing
 from headgate.jobs.schedules.inputs import Input, read_input
+from headgate.jobs.schedules.routes import FILE, Routes
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
 
 TABLE = "HEADGATE_TABLE"
 """Environment variable with the name of the app's table."""
+
+_ROUTES = Path(__file__).with_name(FILE)
 
 _ALREADY_SENT = "already sent"
 _NOT_COUNTED = "fired before the schedule's start, or between the times of its rate"
@@ -44,7 +52,9 @@ def handler(event: object, context: LambdaContext) -> dict[str, str]:
 
     Raises:
         MessageUnreadable: ``event`` is neither; names the fields. Lambda keeps it in the queue of
-            failed schedules and events.
+            failed schedules and events; likewise what is refused below.
+        MessageTypeUnknown: the deployed app has no such type.
+        MessageQueueWrong: the type doesn't run from the queue.
         TransportError: SQS could not be reached, or refused.
     """
     given = read_input(event)
@@ -96,7 +106,14 @@ def _bridge() -> Bridge:
         from headgate.jobs.aws.dynamo.table import DynamoTable
 
         table = DynamoTable(name)
-    return Bridge(transport, table, lambda: datetime.now(UTC))
+    routes = Routes.from_text(_ROUTES.read_bytes())
+    return Bridge(
+        transport, table, lambda: datetime.now(UTC), routes=routes, events=Events(_log_event)
+    )
+
+
+def _log_event(event: Event) -> None:
+    _logger().error(event.name, extra=asdict(event) | {"at": event.at.isoformat()})
 
 
 @cache

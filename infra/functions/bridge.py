@@ -17,7 +17,6 @@ from headgate.infra.data.encryption import key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.permissions import SUBMIT, statement
-from headgate.infra.functions.bundling import functions_code
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
 
@@ -32,6 +31,7 @@ class BridgeFunction(Construct):
 
     Args:
         name: the function's name, by which schedules created at run time find it.
+        code: the asset, which has the routes by which it checks what it is to send.
         feeds: the queues that it submits to; its role reaches no other.
         failed: the queue for firings and events that it could not submit.
         table: the table in which it records what it has sent.
@@ -46,6 +46,7 @@ class BridgeFunction(Construct):
         construct_id: str,
         *,
         name: str,
+        code: lambda_.Code,
         feeds: Sequence[sqs.IQueue],
         failed: sqs.IQueue,
         table: dynamodb.ITableV2,
@@ -65,7 +66,7 @@ class BridgeFunction(Construct):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
-            code=functions_code(),
+            code=code,
             memory_size=FUNCTION_MEMORY_MB,
             timeout=_TIMEOUT,
             reserved_concurrent_executions=reserved,

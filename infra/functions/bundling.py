@@ -1,6 +1,6 @@
 """The functions' assets, bundled without docker.
 
-    bridge and sweep    headgate's jobs/ and lambdas/, and their dependencies
+    bridge and sweep    headgate's jobs/ and lambdas/, their dependencies, and the app's routes
     a consumer          these, the dependencies for AWS on an event loop, the user's code and its
                         dependencies
 
@@ -16,7 +16,7 @@ import hashlib
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from headgate.infra.functions.requirements import Requirements
 from headgate.infra.functions.user_code import UserCode
 from headgate.jobs.deployment.groups import ConsumerGroup
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.schedules.routes import FILE, Routes
 
 _OURS = Path(headgate.__file__).parent
 _CARRIED = ("jobs", "lambdas")
@@ -60,6 +61,8 @@ class Bundle:
     requirements: Requirements
     stripped: tuple[str, ...] = _LEAVINGS
     """Patterns of the dependencies' files that nothing needs."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Further files, written at synthesis: their contents by their names in the bundle."""
 
     def code(self) -> lambda_.AssetCode:
         """Return the asset; it is built at synthesis unless ``cdk.out`` has it already.
@@ -83,6 +86,8 @@ class Bundle:
         for name, path in (*self.files.items(), *self.requirements.files(), *made_by):
             content = path.read_bytes()
             digest.update(f"{name}\n{_mode_of(path):o}\n{len(content)}\n".encode() + content)
+        for name, text in self.texts.items():
+            digest.update(f"{name}\n{len(text)}\n{text}".encode())
         return digest.hexdigest()
 
     def build(self, target: Path, platform: Platform) -> None:
@@ -101,19 +106,25 @@ class Bundle:
             copy = target / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, copy)
+        for name, text in self.texts.items():
+            (target / name).write_text(text, encoding="utf-8")
         if platform.compiler:
             add_bytecode(platform.compiler, target)
         for path in target.rglob("*"):  # the function runs as another user
             path.chmod(_mode_of(path))
 
 
-def functions_bundle() -> Bundle:
-    """Return the bundle of the functions without user code: the bridge and the sweep."""
+def functions_bundle(routes: Routes) -> Bundle:
+    """Return the bundle of the functions without user code: the bridge and the sweep.
+
+    The sweep needs no routes, and has them so that one asset serves both.
+    """
     return Bundle(
         owner="the bridge function",
         files=dict(_own_modules()),
         requirements=Requirements(pinned=_PINS),
         stripped=(*_LEAVINGS, *_UNREAD),
+        texts={f"{_OURS.name}/lambdas/{FILE}": routes.to_text()},
     )
 
 
@@ -141,13 +152,13 @@ def consumer_bundle(group: ConsumerGroup, output: Path | None = None) -> Bundle:
     )
 
 
-def functions_code() -> lambda_.AssetCode:
+def functions_code(routes: Routes) -> lambda_.AssetCode:
     """Return the asset of `functions_bundle`.
 
     Raises:
         ConfigurationError: neither pip nor uv is available to install the dependencies.
     """
-    return functions_bundle().code()
+    return functions_bundle(routes).code()
 
 
 def _mode_of(path: Path) -> int:

@@ -21,7 +21,6 @@ from headgate.infra.data.encryption import key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
 from headgate.infra.data.permissions import statement
-from headgate.infra.functions.bundling import functions_code
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
@@ -53,6 +52,7 @@ class Sweep(Construct):
 
     Args:
         name: the function's name, by which people invoke it in between.
+        code: the asset.
         plan: the queues to inspect, and the critical ones.
         parking: the queues of the plan; its role reaches no other.
         failed: a standard queue for the invocations of sweeps that failed.
@@ -67,6 +67,7 @@ class Sweep(Construct):
         construct_id: str,
         *,
         name: str,
+        code: lambda_.Code,
         plan: SweepPlan,
         parking: Sequence[sqs.IQueue],
         failed: sqs.IQueue,
@@ -100,7 +101,7 @@ class Sweep(Construct):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=_HANDLER,
-            code=functions_code(),
+            code=code,
             memory_size=FUNCTION_MEMORY_MB,
             timeout=Duration.seconds(int(TIMEOUT.total_seconds())),
             role=role.without_policy_updates(),

@@ -1,30 +1,42 @@
 """The bridge: sends one message for each invocation by EventBridge, however often it is repeated.
 
-    pk  job#ID   sk  sent#SENDING   data  {"sent": BOOLEAN}
+    pk  sent#ID   sk  SENDING#DIGEST   data  {"sent": BOOLEAN}
 
 A job may be sent many times in its life: by its schedule, and again by each one-time schedule that
 holds it until a later attempt. So the sending is claimed, never the job. The item is written with
 ``false`` before the message is sent and with ``true`` after; an invocation that finds ``true``
 sends nothing. Two simultaneous invocations may both send: rare, and no worse than SQS's own
 duplicates. An invocation whose table doesn't answer sends too, since no job may be lost for that.
+
+Inputs are written by whoever may create a schedule, so nothing in them is believed. A job goes only
+where `jobs.schedules.routes` has it. And the digest is that of the very message and its queue: an
+input that bears another job's id and time speaks for itself alone, and keeps nothing from being
+sent.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.events import Events, FiringRefused
 from headgate.jobs.core.ports import Item, Sender, Table
 from headgate.jobs.errors import TransportError
-from headgate.jobs.records.items import partition
 from headgate.jobs.schedules.inputs import Input
+from headgate.jobs.schedules.routes import Routes
+
+SENT = "sent#"
+"""Prefix of the partition of the marks about one job."""
 
 KEEP = timedelta(days=2)
 """Longer than EventBridge Scheduler (24 h) and Lambda (6 h) retry an invocation.
 https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
 https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"""
+
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 _log = logging.getLogger("headgate.bridge")
 
@@ -36,6 +48,8 @@ class Bridge:
         transport: sends the messages.
         table: records the sendings; None sends every time.
         now: the wall clock.
+        routes: the queues that each type's jobs may be sent to.
+        events: receives an event for each input that is refused.
     """
 
     def __init__(
@@ -43,10 +57,15 @@ class Bridge:
         transport: Sender,
         table: Table | None,
         now: Callable[[], datetime],
+        *,
+        routes: Routes,
+        events: Events | None = None,
     ) -> None:
         self._transport = transport
         self._table = table
         self._now = now
+        self._routes = routes
+        self._events = events or Events()
 
     def submit(self, given: Input) -> bool:
         """Send the message; when this returns, SQS has it.
@@ -55,10 +74,12 @@ class Bridge:
         count.
 
         Raises:
+            MessageError: its queue is not one that its type runs from.
             TransportError: SQS could not be asked, or refused.
         """
         if not given.counts:
             return False
+        self._check_route(given)
         mark = self._claimed(given)
         if mark.data.get("sent") is True:
             return False
@@ -67,10 +88,24 @@ class Bridge:
         self._replace(mark, sent=True)
         return True
 
+    def _check_route(self, given: Input) -> None:
+        if (refusal := self._routes.refusal(given)) is None:
+            return
+        self._events.emit(
+            FiringRefused(
+                at=self._now(),
+                queue=given.queue_name,
+                job_id=str(given.job_id),
+                job_type=given.type,
+                error=str(refusal),
+            )
+        )
+        raise refusal
+
     def _claimed(self, given: Input) -> Item:
         """Write the mark of a sending; return the one that the table then holds."""
-        place = Item(pk=partition(str(given.job_id)), sk=f"sent#{given.sending}")
-        return self._replace(place, sent=False)
+        mark = Item(pk=f"{SENT}{given.job_id}", sk=place_of(given))
+        return self._replace(mark, sent=False)
 
     def _replace(self, standing: Item, *, sent: bool) -> Item:
         """Write the mark over the one known; return the one that the table then holds."""
@@ -88,3 +123,10 @@ class Bridge:
         except TransportError as error:
             _log.warning("%s may be sent twice: %s", standing.pk, error)
             return mark
+
+
+def place_of(given: Input) -> str:
+    """Return the sort key of an input's mark, the same for every invocation with that input."""
+    body = given.message(_ANY_TIME).body  # a firing's has the time of its submission
+    digest = hashlib.sha256(f"{given.queue_name}\n{body}".encode()).hexdigest()
+    return f"{given.sending}#{digest[:32]}"

@@ -53,8 +53,9 @@ def tag_of(event: Mapping[str, Any]) -> str:
 
 
 Input = Firing | Occurrence | DelayedJob
-"""An input of the bridge. Each has a ``job_id``, a ``queue_name`` and a ``message``; ``sending``
-names the one sending that it stands for, and ``counts`` is False if nothing is to be sent."""
+"""An input of the bridge. Each has a ``job_id``, a ``type``, a ``queue_name`` and a ``message``;
+``sending`` names the one sending that it stands for, and ``counts`` is False if nothing is to be
+sent."""
 
 _TAGGED: TypeAdapter[Input] = TypeAdapter(
     Annotated[

@@ -16,6 +16,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.app import App
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import read_input
+from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
 from headgate.jobs.testing.memory.sqs import MemorySqs
@@ -47,6 +48,7 @@ class MemoryBackend(Generic[C]):
     @overload
     def __init__(self, app: App, *, clock: C) -> None: ...
     def __init__(self, app: App, *, clock: Clock | None = None) -> None:
+        self._app = app
         self.clock: C = clock or VirtualClock()  # type: ignore[assignment]  # as in the overloads
         """The time of all that runs on this backend."""
         self.sqs = MemorySqs(self.clock)
@@ -90,7 +92,8 @@ class MemoryBackend(Generic[C]):
 
     def _fire(self, text: str) -> None:
         """Submit a firing's job, as the bridge does when a schedule invokes it."""
-        bridge = Bridge(self.sqs.sync, self.table.sync, self.clock.now)
+        routes = Routes.of(self._app)
+        bridge = Bridge(self.sqs.sync, self.table.sync, self.clock.now, routes=routes)
         bridge.submit(read_input(from_json(text)))
 
     def _pass(self, seconds: float) -> None:

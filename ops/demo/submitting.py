@@ -20,6 +20,7 @@ from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import Firing, schedule_input
+from headgate.jobs.schedules.routes import Routes
 from headgate.ops.demo.plan import Plan, PlannedJob, PlannedMessage, batches
 
 _AT_ONCE = 100
@@ -95,7 +96,7 @@ class Submitter:
         """Act as EventBridge Scheduler and the bridge do when a schedule is due."""
         now = datetime.now(UTC)
         firing = Firing.model_validate(_filled_in(schedule_input(app, declared), now))
-        bridge = Bridge(self._backend.ports.transport, None, lambda: now)
+        bridge = Bridge(self._backend.ports.transport, None, lambda: now, routes=Routes.of(app))
         await asyncio.to_thread(bridge.submit, firing)
         job_id = str(firing.job_id)
         self.planned[job_id] = PlannedJob(type=declared, payload=declared.load(firing.payload))

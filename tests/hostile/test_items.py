@@ -36,7 +36,8 @@ from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import is_partition, list_name, partition
 from headgate.jobs.records.lives import LIVES, Lives, read_life
 from headgate.jobs.records.state import JobState
-from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.bridging import SENT, Bridge, place_of
+from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing import Harness, MemoryBackend, MemorySqs, MemoryTable, VirtualClock
 from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.fleet_retry_budget import FleetBudget
@@ -452,13 +453,13 @@ def test_any_mark_of_a_sending_lets_the_bridge_send(data: dict[str, Any], versio
     sqs.provision(app.topology)
     given_input = _firing(app, FIRED)
     mark = Item(
-        pk=partition(str(given_input.job_id)),
-        sk=f"sent#{given_input.sending}",
+        pk=f"{SENT}{given_input.job_id}",
+        sk=place_of(given_input),
         data=data,
         version=version,
     )
     asyncio.run(table.put([mark]))
-    bridge = Bridge(sqs.sync, table.sync, clock.now)
+    bridge = Bridge(sqs.sync, table.sync, clock.now, routes=Routes.of(app))
     assert bridge.submit(given_input) is (data.get("sent") is not True)
 
 

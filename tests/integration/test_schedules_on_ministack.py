@@ -36,6 +36,7 @@ from headgate.jobs.schedules.delayed_job import (
     retry_name,
     schedule_of,
 )
+from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.submission.prepare import Submission, prepare
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
@@ -212,7 +213,7 @@ def _due_now(job: DelayedJob) -> DelayedJob:
 
 def _send(job: DelayedJob, deployed: Deployed, now: datetime) -> None:
     with SqsTransport(endpoint_url=deployed.endpoint_url) as sqs:
-        Bridge(sqs, None, lambda: now).submit(job)
+        Bridge(sqs, None, lambda: now, routes=Routes.of(deployed.app)).submit(job)
 
 
 async def test_a_worker_hands_a_long_wait_over_and_the_job_goes_on_when_it_is_due(

@@ -13,6 +13,7 @@ from headgate.jobs.deployment.sweep_plan import sweep_plan
 from headgate.jobs.errors import TransportError
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import read_input
+from headgate.jobs.schedules.routes import Routes
 from headgate.lambdas.consume import Consumer, consumer
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper
@@ -181,7 +182,9 @@ class Functions:
     async def _bridge(self, text: str) -> None:
         actor = self._world.actor("bridge")
         link = self._world.aws.link(actor)
-        bridge = Bridge(link.sqs.sync, link.table.sync, actor.clock.now)
+        bridge = Bridge(
+            link.sqs.sync, link.table.sync, actor.clock.now, routes=Routes.of(self._world.app)
+        )
         await asyncio.sleep(self._rng.uniform(0.01, 2))
         for pause_s in (*AGAIN_S, None):
             with actor.acting():

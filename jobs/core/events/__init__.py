@@ -22,6 +22,8 @@
     job.interrupted       the worker gave it back: shutdown, or its receipt was lost
     job.stalled           a synchronous handler runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
+    firing.refused        the bridge was to send a job to a queue that its type doesn't run from;
+                          the input is kept among the failed firings
     settlement.failed     SQS did not carry out a verdict; a delete and a dead letter are tried
                           again while the worker holds the message, else it is delivered again
     receipt.lost          a delivery that is still being worked on is no longer surely ours
@@ -98,6 +100,7 @@ from headgate.jobs.core.events.process import (
 )
 from headgate.jobs.core.events.queues import (
     ClaimFailed,
+    FiringRefused,
     HeartbeatExtended,
     HeartbeatFailed,
     MessageUnrunnable,
@@ -121,6 +124,7 @@ __all__ = [
     "ClaimFailed",
     "Event",
     "Events",
+    "FiringRefused",
     "HeartbeatExtended",
     "HeartbeatFailed",
     "HookFailed",

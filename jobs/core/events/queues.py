@@ -30,6 +30,14 @@ class MessageUnrunnable(QueueEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FiringRefused(QueueEvent):
+    name = "firing.refused"
+    job_id: str
+    job_type: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementFailed(QueueEvent):
     name = "settlement.failed"
     message_id: str

@@ -151,6 +151,11 @@ class Occurrence(BaseModel):
     event: BusEvent
 
     @property
+    def type(self) -> str:
+        """The name of the job's type."""
+        return self.job.type
+
+    @property
     def queue_name(self) -> str:
         """The physical name of the queue that its job goes to."""
         return self.job.queue_name

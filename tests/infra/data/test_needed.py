@@ -50,6 +50,7 @@ from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import delay_name
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.schedules.inputs import read_input
+from headgate.jobs.schedules.routes import Routes
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper
 from headgate.workers.configuration import WorkerSettings
@@ -375,7 +376,7 @@ def _bridge(declared: Declared, delayed: dict[str, Any]) -> None:
         SqsTransport() as sqs,
         DynamoTable(declared.app.topology.table_name) as table,
     ):
-        bridge = Bridge(sqs, table, lambda: datetime.now(UTC))
+        bridge = Bridge(sqs, table, lambda: datetime.now(UTC), routes=Routes.of(declared.app))
         bridge.submit(read_input(fired))
         bridge.submit(read_input(delayed))
 

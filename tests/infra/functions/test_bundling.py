@@ -26,6 +26,7 @@ from headgate.jobs.deployment.sweep_plan import plan_input, sweep_plan
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.schedules.routes import Routes
 from tests.infra.conftest import Params
 from tests.infra.test_stack import FIRED
 from tests.support.environment import REGION, with_test_credentials
@@ -49,17 +50,20 @@ print(json.dumps(answer))
 """
 
 
+ROUTES = Routes(groups={}, runs_from={})
+
+
 @pytest.fixture(scope="session")
-def for_lambda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def for_lambda(app: App, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("for-lambda")
-    bundling.functions_bundle().build(target, pip_install.for_lambda())
+    bundling.functions_bundle(Routes.of(app)).build(target, pip_install.for_lambda())
     return target
 
 
 @pytest.fixture(scope="session")
-def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def for_this_machine(app: App, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("for-this-machine")
-    bundling.functions_bundle().build(target, pip_install.for_this_machine())
+    bundling.functions_bundle(Routes.of(app)).build(target, pip_install.for_this_machine())
     return target
 
 
@@ -104,6 +108,7 @@ def test_the_bundle_has_the_packages_and_no_leftovers(for_lambda: Path) -> None:
     ours = {name.split("/")[1] for name in files(for_lambda) if name.startswith("headgate/")}
     assert ours - bytecode == {"__init__.py", "errors.py", "events.py", "jobs", "lambdas"}
     assert "headgate/jobs/testing/__init__.py" not in files(for_lambda)
+    assert "headgate/lambdas/routes.json" in files(for_lambda)
     assert not [name for name in files(for_lambda) if name.endswith("RECORD")]
 
 
@@ -211,14 +216,21 @@ def test_the_same_sources_have_the_same_hash_and_others_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = pip_install.for_this_machine()
-    before = bundling.functions_bundle().fingerprint(here)
-    assert bundling.functions_bundle().fingerprint(here) == before
+    before = bundling.functions_bundle(ROUTES).fingerprint(here)
+    assert bundling.functions_bundle(ROUTES).fingerprint(here) == before
 
     ours = shutil.copytree(bundling._OURS, tmp_path / "headgate")
     (ours / "lambdas" / "__init__.py").write_text("changed = True\n")
     monkeypatch.setattr(bundling, "_OURS", ours)
 
-    assert bundling.functions_bundle().fingerprint(here) != before
+    assert bundling.functions_bundle(ROUTES).fingerprint(here) != before
+
+
+def test_other_routes_are_another_asset(app: App) -> None:
+    here, routes = pip_install.for_this_machine(), Routes.of(app)
+    ours = bundling.functions_bundle(routes).fingerprint(here)
+    assert bundling.functions_bundle(Routes.of(app)).fingerprint(here) == ours
+    assert bundling.functions_bundle(ROUTES).fingerprint(here) != ours
 
 
 def test_a_failed_installation_is_an_error_that_quotes_the_installer(tmp_path: Path) -> None:
@@ -227,7 +239,7 @@ def test_a_failed_installation_is_an_error_that_quotes_the_installer(tmp_path: P
     failing = Platform(installer=lambda _target, _wanted: command, compiler=None)
 
     with pytest.raises(ConfigurationError, match="no route to the index"):
-        bundling.functions_bundle().build(tmp_path, failing)
+        bundling.functions_bundle(ROUTES).build(tmp_path, failing)
 
 
 def test_without_pip_uv_installs_the_same_pins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from headgate.jobs.definitions.event_rules.event_rule import event_input
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import schedule_input
+from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge
 from headgate.lambdas.consume import consumer
@@ -171,7 +172,12 @@ def bridged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     app.event_rule("placed", pattern={"source": ["shop"]}, job=report)
     queue = app.topology.queue("jobs", Priority.NORMAL).name
     delayed = DelayedJob(
-        delayed_until=NOW, job_id="1", type="report", queue_name=queue, body="{}", attributes={}
+        delayed_until=NOW,
+        job_id="1",
+        type="report",
+        queue_name=queue,
+        body='{"type": "report"}',
+        attributes={},
     )
     fired = json.dumps(schedule_input(app, report))
     for variable, value in FIRED.items():
@@ -182,7 +188,7 @@ def bridged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     sqs = MemorySqs(VirtualClock())
     sqs.provision(app.topology)
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-bridge")
-    submitting = Bridge(sqs.sync, None, lambda: NOW)
+    submitting = Bridge(sqs.sync, None, lambda: NOW, routes=Routes.of(app))
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     for text in (fired, happened, delayed.to_input()):

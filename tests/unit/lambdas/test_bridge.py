@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,12 @@ from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Event, Events, JobCompleted
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
+from headgate.jobs.errors import (
+    ConfigurationError,
+    MessageQueueWrong,
+    MessageUnreadable,
+    QueueMissing,
+)
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Executor
@@ -26,6 +32,7 @@ from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import Firing, schedule_input, schedule_name
 from headgate.jobs.schedules.inputs import parse_input
+from headgate.jobs.schedules.routes import FILE, Routes
 from headgate.jobs.submission.prepare import Origin, prepare
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge
@@ -95,19 +102,20 @@ def sqs(shop: Shop, clock: VirtualClock) -> MemorySqs:
 
 
 @pytest.fixture
-def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
+def on_lambda(shop: Shop, monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
     """Set the function's environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-bridge")
-    submitting = Bridge(sqs.sync, None, lambda: datetime.now(UTC))
+    submitting = Bridge(sqs.sync, None, lambda: datetime.now(UTC), routes=Routes.of(shop.app))
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     yield
     bridge._logger.cache_clear()
 
 
-def submit(firing: Firing, sqs: MemorySqs, clock: VirtualClock) -> str:
+def submit(shop: Shop, firing: Firing, sqs: MemorySqs, clock: VirtualClock) -> str:
     """Submit as a bridge without a table does; return the job's id."""
-    assert Bridge(sqs.sync, None, clock.now).submit(firing)
+    routes = Routes.of(shop.app)
+    assert Bridge(sqs.sync, None, clock.now, routes=routes).submit(firing)
     return str(firing.job_id)
 
 
@@ -115,7 +123,7 @@ def test_a_fired_schedule_becomes_the_message_that_a_submitted_job_would_be(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
     firing = Firing.model_validate(shop.fired())
-    job_id = submit(firing, sqs, clock)
+    job_id = submit(shop, firing, sqs, clock)
 
     [stored] = sqs.messages(shop.queue)
     submitted = prepare(
@@ -136,7 +144,7 @@ def test_a_fired_schedule_becomes_the_message_that_a_submitted_job_would_be(
 async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
-    job_id = submit(Firing.model_validate(shop.fired()), sqs, clock)
+    job_id = submit(shop, Firing.model_validate(shop.fired()), sqs, clock)
     events: list[Event] = []
     executor = Executor(Means(app=shop.app, clock=clock, events=Events(events.append)))
 
@@ -156,11 +164,11 @@ async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
 def test_an_occurrence_that_is_invoked_again_submits_the_same_job_id(
     shop: Shop, sqs: MemorySqs, clock: VirtualClock
 ) -> None:
-    first = submit(Firing.model_validate(shop.fired()), sqs, clock)
+    first = submit(shop, Firing.model_validate(shop.fired()), sqs, clock)
     clock.advance(timedelta(minutes=2))
     again = Firing.model_validate(shop.fired(execution_id="other", attempt_number="2"))
 
-    assert submit(again, sqs, clock) == first
+    assert submit(shop, again, sqs, clock) == first
 
 
 def test_the_same_moment_in_another_time_zone_is_the_same_occurrence(shop: Shop) -> None:
@@ -187,12 +195,12 @@ def test_a_message_that_sqs_does_not_take_fails_the_invocation(
     sqs.faults.fail_entries("send", code="InternalError")
 
     with pytest.raises(EntryRejected, match="InternalError"):
-        submit(Firing.model_validate(shop.fired()), sqs, clock)
+        submit(shop, Firing.model_validate(shop.fired()), sqs, clock)
 
 
 def test_a_missing_queue_fails_the_invocation(shop: Shop, clock: VirtualClock) -> None:
     with pytest.raises(QueueMissing, match="shop-test-jobs-high"):
-        submit(Firing.model_validate(shop.fired()), MemorySqs(clock), clock)
+        submit(shop, Firing.model_validate(shop.fired()), MemorySqs(clock), clock)
 
 
 @pytest.mark.usefixtures("on_lambda")
@@ -270,12 +278,48 @@ def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
 
 @pytest.mark.parametrize("table", ["shop-records", None])
 def test_the_bridge_remembers_what_it_sent_where_it_is_told_of_a_table(
-    table: str | None, monkeypatch: pytest.MonkeyPatch
+    table: str | None, shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    (tmp_path / FILE).write_text(Routes.of(shop.app).to_text())
+    monkeypatch.setattr(bridge, "_ROUTES", tmp_path / FILE)
     if table is not None:
         monkeypatch.setenv(bridge.TABLE, table)
     made = bridge._bridge.__wrapped__()
     assert isinstance(made._table, DynamoTable) is (table is not None)
+
+
+def test_a_bridge_without_its_routes_sends_nothing() -> None:
+    with pytest.raises(FileNotFoundError, match=FILE):
+        bridge._bridge.__wrapped__()
+
+
+def test_what_the_bridge_refuses_is_logged_with_the_reason_and_without_the_payload(
+    shop: Shop,
+    sqs: MemorySqs,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / FILE).write_text(Routes.of(shop.app).to_text())
+    monkeypatch.setattr(bridge, "_ROUTES", tmp_path / FILE)
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-bridge")
+    made = bridge._bridge.__wrapped__()
+    made._transport = sqs.sync
+    monkeypatch.setattr(bridge, "_bridge", lambda: made)
+    bridge._logger.cache_clear()
+    elsewhere = shop.fired() | {"queue_name": "shop-test-quarantine", "payload": "a secret"}
+
+    with pytest.raises(MessageQueueWrong, match="run from 'jobs'"):
+        bridge.handler(elsewhere, Invocation())  # type: ignore[arg-type]  # as much of a context as is read
+
+    bridge._logger.cache_clear()
+    [told] = caplog.records
+    fields = vars(told)
+    assert (told.levelname, told.message) == ("ERROR", "firing.refused")
+    assert (fields["job_type"], fields["queue"]) == ("report", "shop-test-quarantine")
+    assert "run from 'jobs'" in fields["error"]
+    assert "a secret" not in str(fields)
+    assert not sqs.messages("shop-test-quarantine")
 
 
 # --- delayed jobs --------------------------------------------------------------------------------

@@ -464,7 +464,7 @@ async def test_trimming_leaves_what_keeps_a_job_from_being_sent_or_run_twice() -
         ran.append(ctx.id)
 
     rig = Rig(app)
-    bridge = DeployedBridge(rig.sqs, rig.table, rig.clock)
+    bridge = DeployedBridge(app, rig.sqs, rig.table, rig.clock)
     first = schedule_input(app, report) | {
         "schedule_arn": "arn:aws:scheduler:eu-central-1:1:schedule/shop/report",
         "scheduled_time": rig.clock.now().isoformat(),

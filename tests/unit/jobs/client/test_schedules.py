@@ -523,7 +523,8 @@ async def test_a_schedule_submits_jobs_without_a_payload(shop: Shop) -> None:
         "attempt_number": "1",
     }
     assert firing["payload"] == {}
-    DeployedBridge(shop.jobs.sqs, shop.jobs.table, shop.jobs.clock)(json.dumps(firing))
+    bridge = DeployedBridge(shop.app, shop.jobs.sqs, shop.jobs.table, shop.jobs.clock)
+    bridge(json.dumps(firing))
     await shop.jobs.adrain()
     assert ran == ["tick", "tick"]
 

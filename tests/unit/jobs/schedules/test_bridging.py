@@ -15,8 +15,7 @@ from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.delivery import Delivery, load
-from headgate.jobs.records.items import partition
-from headgate.jobs.schedules.bridging import KEEP
+from headgate.jobs.schedules.bridging import KEEP, SENT, place_of
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.schedules.inputs import Input, read_input
@@ -39,7 +38,7 @@ class Bench:
         self.clock = VirtualClock()
         self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
         self.sqs.provision(self.app.topology)
-        self.bridge = DeployedBridge(self.sqs, self.table, self.clock)
+        self.bridge = DeployedBridge(self.app, self.sqs, self.table, self.clock)
 
     def firing(self, scheduled_time: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
         return schedule_input(self.app, self.report) | {
@@ -56,7 +55,7 @@ class Bench:
             job_id=job_id,
             type="report",
             queue_name=QUEUE,
-            body="{}",
+            body='{"type": "report"}',
             attributes={},
             token=token,
         )
@@ -160,16 +159,15 @@ def test_a_delayed_submission_whose_invocation_is_repeated_is_sent_once() -> Non
     assert bench.sent == 1
 
 
-def test_the_mark_stands_among_the_job_s_items_under_the_sending() -> None:
+def test_the_mark_stands_under_the_job_the_sending_and_the_very_message() -> None:
     bench = Bench()
     event = bench.held(datetime(2026, 1, 2, tzinfo=UTC), "message-00001")
     given: Input = read_input(event)
     bench.bridge.handle(event)
-    mark = bench.table.sync.get(
-        partition(JOB), "sent#delayed#2026-01-02T00:00:00+00:00#message-00001"
-    )
-    assert mark is not None
-    assert mark.sk == f"sent#{given.sending}"
+    [mark] = bench.table.sync.query(f"{SENT}{JOB}")
+    assert given.sending == "delayed#2026-01-02T00:00:00+00:00#message-00001"
+    assert mark.sk == place_of(given)
+    assert mark.sk.startswith(f"{given.sending}#")
     assert mark.data == {"sent": True}
 
 

@@ -74,7 +74,7 @@ class Scheduled(Rig):
 
     def __init__(self, app: App) -> None:
         super().__init__(app)
-        self.bridge = DeployedBridge(self.sqs, self.table, self.clock)
+        self.bridge = DeployedBridge(app, self.sqs, self.table, self.clock)
         self.schedules = MemoryScheduler(self.clock, fire=self.bridge)
         self.scheduler = self.schedules
 

@@ -17,6 +17,7 @@ from headgate.jobs.errors import ConfigurationError, MessageUnreadable, QueueMis
 from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import parse_input
+from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge
 
@@ -83,10 +84,10 @@ def sqs(app: App) -> MemorySqs:
 
 
 @pytest.fixture
-def on_lambda(monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
+def on_lambda(app: App, monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs) -> Iterator[None]:
     """Set the function's environment, with SQS in memory."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop-test-events")
-    submitting = Bridge(sqs.sync, None, lambda: AT)
+    submitting = Bridge(sqs.sync, None, lambda: AT, routes=Routes.of(app))
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     yield
@@ -185,7 +186,8 @@ def test_the_bridge_submits_the_job_of_an_event_and_logs_no_payload(
 
 
 def test_a_missing_queue_fails_the_invocation(app: App) -> None:
-    nowhere = Bridge(MemorySqs(VirtualClock(AT)).sync, None, lambda: AT)
+    nothing = MemorySqs(VirtualClock(AT)).sync
+    nowhere = Bridge(nothing, None, lambda: AT, routes=Routes.of(app))
 
     with pytest.raises(QueueMissing, match="shop-test-jobs-high"):
         nowhere.submit(Occurrence.model_validate(matched(app, "raw")))
