@@ -128,9 +128,8 @@ class AsyncAwsBackend:
             TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
                 not a URL.
         """
-        await self._sqs.start()
-        for each in (self._table, self._scheduler, self._store):
-            each.start()
+        for each in (self._sqs, self._table, self._scheduler, self._store):
+            await each.start()
 
     async def close(self) -> None:
         """Close all connections. Idempotent, and safe before `start`."""

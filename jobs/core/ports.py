@@ -160,7 +160,9 @@ class Receiver(Protocol):
 
 
 class Transport(Sender, Receiver, Protocol):
-    """`AsyncTransport`, for synchronous code, which deletes nothing."""
+    """`AsyncTransport` for synchronous code, from any thread."""
+
+    def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]: ...
 
 
 class Publisher(Protocol):

@@ -55,14 +55,10 @@ class RealServer:
 
 
 class _InThreads:
-    """An asynchronous view of an `SqsTransport`: each call runs in a thread.
+    """An asynchronous view of an `SqsTransport`: each call runs in a thread."""
 
-    It deletes nothing; an `AsyncSqsTransport` does so in its place.
-    """
-
-    def __init__(self, sqs: SqsTransport, other: AsyncSqsTransport) -> None:
+    def __init__(self, sqs: SqsTransport) -> None:
         self._sqs = sqs
-        self.delete = other.delete
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         return await asyncio.to_thread(self._sqs.send, queue, messages)
@@ -73,6 +69,9 @@ class _InThreads:
         return await asyncio.to_thread(
             self._sqs.receive, queue, limit=limit, wait_s=wait_s, visibility_s=visibility_s
         )
+
+    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        return await asyncio.to_thread(self._sqs.delete, queue, receipts)
 
     async def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
@@ -95,12 +94,12 @@ def _connect_to(
             request.getfixturevalue("monkeypatch"), request.getfixturevalue("tmp_path")
         )
         with Queues(endpoint_url, REGION) as queues:
-            async with AsyncSqsTransport(endpoint_url=endpoint_url, lean=lean) as transport:
-                if not threads:
+            if threads:
+                with SqsTransport(endpoint_url=endpoint_url, lean=lean) as sqs:
+                    yield RealServer(_InThreads(sqs), queues)
+            else:
+                async with AsyncSqsTransport(endpoint_url=endpoint_url, lean=lean) as transport:
                     yield RealServer(transport, queues)
-                    return
-                with SqsTransport(endpoint_url=endpoint_url, lean=lean) as synchronous:
-                    yield RealServer(_InThreads(synchronous, transport), queues)
 
     return connect
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from botocore.config import Config
 
 import headgate.jobs.aws.scheduler
+import headgate.jobs.aws.sqs.transport
 from headgate.jobs.aws.connections.clients import AnyClients
 from headgate.jobs.aws.dynamo import wire
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
@@ -108,13 +109,6 @@ def each_odd_answer(server: OddServer) -> Iterator[str]:
             yield f"{status} with {name}"
 
 
-def once(adapter: Any, *names: str) -> Any:
-    """Return the adapter with one try per call, so that nothing is waited for."""
-    for name in names:
-        setattr(adapter, name, replace(getattr(adapter, name), attempts=1))
-    return adapter
-
-
 @contextmanager
 def at_worst_unanswered(answer: str) -> Iterator[None]:
     """Check that anything the block raises is an error of transport that quotes no payload."""
@@ -129,10 +123,12 @@ def at_worst_unanswered(answer: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("lean", [True, False], ids=["lean", "aiobotocore"])
-async def test_sqs_raises_nothing_but_transport_errors(server: OddServer, lean: bool) -> None:
-    sqs = once(AsyncSqsTransport(endpoint_url=server.url, lean=lean), "_commands", "_polling")
+async def test_sqs_raises_nothing_but_transport_errors(
+    server: OddServer, monkeypatch: pytest.MonkeyPatch, lean: bool
+) -> None:
+    monkeypatch.setattr(headgate.jobs.aws.sqs.transport, "_ATTEMPTS", 1)
     change = VisibilityChange(receipt="r", timeout_s=1)
-    async with sqs:
+    async with AsyncSqsTransport(endpoint_url=server.url, lean=lean) as sqs:
         for answer in each_odd_answer(server):
             batches: tuple[Callable[[], Awaitable[list[EntryFailure]]], ...] = (
                 lambda: sqs.send("q", [OutgoingMessage(body="secret")]),
@@ -148,18 +144,21 @@ async def test_sqs_raises_nothing_but_transport_errors(server: OddServer, lean: 
             with at_worst_unanswered(answer):
                 await sqs.depth("q")
             server.resolves = False
-            sqs._ledger.urls.clear()
             with at_worst_unanswered(answer):
-                await sqs.send("q", [OutgoingMessage(body="secret")])
+                await sqs.send(f"new for {answer}", [OutgoingMessage(body="secret")])
 
 
 @pytest.mark.parametrize("lean", [True, False], ids=["lean", "boto3"])
-def test_synchronous_sqs_raises_nothing_but_transport_errors(server: OddServer, lean: bool) -> None:
+def test_synchronous_sqs_raises_nothing_but_transport_errors(
+    server: OddServer, monkeypatch: pytest.MonkeyPatch, lean: bool
+) -> None:
+    monkeypatch.setattr(headgate.jobs.aws.sqs.transport, "_ATTEMPTS", 1)
     change = VisibilityChange(receipt="r", timeout_s=1)
-    with once(SqsTransport(endpoint_url=server.url, lean=lean), "_connection") as sqs:
+    with SqsTransport(endpoint_url=server.url, lean=lean) as sqs:
         for answer in each_odd_answer(server):
             batches: tuple[Callable[[], list[EntryFailure]], ...] = (
                 lambda: sqs.send("q", [OutgoingMessage(body="secret")]),
+                lambda: sqs.delete("q", ["r"]),
                 lambda: sqs.change_visibility("q", [change]),
             )
             for call in batches:
@@ -170,9 +169,8 @@ def test_synchronous_sqs_raises_nothing_but_transport_errors(server: OddServer, 
             with at_worst_unanswered(answer):
                 sqs.depth("q")
             server.resolves = False
-            sqs._ledger.urls.clear()
             with at_worst_unanswered(answer):
-                sqs.send("q", [OutgoingMessage(body="secret")])
+                sqs.send(f"new for {answer}", [OutgoingMessage(body="secret")])
 
 
 @pytest.mark.parametrize("lean", [True, False], ids=["lean", "aiobotocore"])

@@ -18,7 +18,7 @@ from headgate.jobs.core.ports import (
     AsyncTransport,
     OutgoingMessage,
     QueueDepth,
-    Sender,
+    Transport,
     VisibilityChange,
 )
 from headgate.jobs.core.topology import Lane, Priority, QueueSpec, Topology
@@ -69,7 +69,7 @@ def queue(queues: Queues) -> str:
 
 
 def test_both_transports_are_what_the_ports_ask_for() -> None:
-    transports: tuple[AsyncTransport, Sender] = (AsyncSqsTransport(), SqsTransport())
+    transports: tuple[AsyncTransport, Transport] = (AsyncSqsTransport(), SqsTransport())
     assert [type(transport).__name__ for transport in transports] == [
         "AsyncSqsTransport",
         "SqsTransport",
@@ -124,7 +124,7 @@ def test_plain_code_sends_what_an_event_loop_receives(endpoint: str, queue: str)
         assert sqs.depth(queue).visible == 2
 
 
-def test_plain_code_looks_at_messages_and_gives_them_back(endpoint: str, queue: str) -> None:
+def test_synchronous_code_receives_gives_back_and_deletes(endpoint: str, queue: str) -> None:
     requests: list[RequestMade] = []
     with SqsTransport(endpoint_url=endpoint, on_request=requests.append) as sqs:
         sqs.send(queue, [MESSAGE])
@@ -138,6 +138,9 @@ def test_plain_code_looks_at_messages_and_gives_them_back(endpoint: str, queue: 
             queue, [VisibilityChange(receipt="not-a-receipt", timeout_s=0)]
         )
         assert failure.sender_fault
+        [message] = sqs.receive(queue, limit=10, wait_s=1)
+        assert sqs.delete(queue, [message.receipt]) == []
+        assert sqs.depth(queue) == QueueDepth(visible=0, in_flight=0, delayed=0)
     asked = [(request.action, request.entries) for request in requests]
     assert asked[:5] == [
         ("resolve", 0),
@@ -146,6 +149,7 @@ def test_plain_code_looks_at_messages_and_gives_them_back(endpoint: str, queue: 
         ("receive", 0),
         ("change_visibility", 1),
     ]
+    assert asked[-2:] == [("delete", 1), ("depth", 0)]
 
 
 async def test_a_poll_that_is_held_back_does_not_take_the_connection_that_a_send_needs(

@@ -233,6 +233,9 @@ class SqsLink:
             queue,
         )
 
+    def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        return self._link.call("sqs", "delete", lambda: self._sqs.delete(queue, receipts), queue)
+
     def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]:

@@ -36,9 +36,8 @@ class AnyClients(Protocol):
         """True if calls may be made before `OnDemand.start`, and after a `stop`."""
         ...
 
-    @property
     def lock(self) -> AbstractAsyncContextManager[object]:
-        """Held while clients are opened and closed."""
+        """Return a new lock between the tasks, or threads, that make the calls."""
         ...
 
     def open(self, service: str) -> AbstractAsyncContextManager[Any]:
@@ -52,9 +51,12 @@ class AsyncClients:
     reopens = False
 
     def __init__(self, connection: Connection) -> None:
-        self.lock = asyncio.Lock()
         self._connection = connection
         self._session: AioSession | None = None
+
+    def lock(self) -> asyncio.Lock:
+        """Return a lock between tasks."""
+        return asyncio.Lock()
 
     def open(self, service: str) -> AbstractAsyncContextManager[Any]:
         """Open a client of aiobotocore."""
@@ -69,8 +71,11 @@ class Clients:
     reopens = True
 
     def __init__(self, connection: Connection) -> None:
-        self.lock = ImmediateLock()
         self._connection = connection
+
+    def lock(self) -> ImmediateLock:
+        """Return a lock between threads."""
+        return ImmediateLock()
 
     @asynccontextmanager
     async def open(self, service: str) -> AsyncIterator[Any]:
@@ -97,22 +102,23 @@ class OnDemand(Generic[T]):
         self._opening = opening
         self._usable = clients.reopens
         self._made: T | None = None
+        self._lock = clients.lock()
         self._closing = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self.start()
+        await self.start()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         await self.stop()
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Let calls be made; the first opens the connections. Idempotent."""
         self._usable = True
 
     async def stop(self) -> None:
         """Close the connections. Idempotent, and safe before `start`."""
-        async with self._clients.lock:
+        async with self._lock:
             self._usable, self._made = self._clients.reopens, None
             await self._closing.aclose()
 
@@ -123,7 +129,7 @@ class OnDemand(Generic[T]):
             ConfigurationError: it is not open.
         """
         if (made := self._made) is None:
-            async with self._clients.lock:
+            async with self._lock:
                 if (made := self._made) is None:  # no other call has opened it meanwhile
                     made = self._made = await self._open()
         return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Self, Unpack
 
@@ -222,12 +222,7 @@ async def _open_async(connection: Connection, lean: bool, stack: AsyncExitStack)
 
 async def _open(connection: Connection, lean: bool, stack: AsyncExitStack) -> Caller:
     return open_caller(
-        DYNAMODB,
-        connection,
-        stack.enter_context(ExitStack()),
-        lean=lean,
-        clock=SystemClock(),
-        sleep=time.sleep,
+        DYNAMODB, connection, stack, lean=lean, clock=SystemClock(), sleep=time.sleep
     )
 
 

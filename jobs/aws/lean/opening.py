@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ _log = logging.getLogger("headgate.aws")
 def open_caller(
     service: JsonService,
     connection: Connection,
-    closing: ExitStack,
+    closing: AsyncExitStack,
     *,
     lean: bool,
     clock: Clock,

@@ -1,23 +1,21 @@
 """SQS: `AsyncSqsTransport` is a `jobs.core.ports.AsyncTransport`, `SqsTransport` a `Transport`.
 
-Both take queues by name, find their addresses with GetQueueUrl once, and never list or create
-queues, so a worker's role needs no more than the calls below. Requests are built and responses are
-read in `jobs.aws.sqs.wire`; requests are counted, and their failures translated, in
-`jobs.aws.sqs.request_log`.
+The calls of both are written once. Both take queues by name, find their addresses with GetQueueUrl
+once, and never list or create queues, so a worker's role needs no more than the calls below.
+Requests are built and responses are read in `jobs.aws.sqs.wire`; requests are counted, and their
+failures translated, in `jobs.aws.sqs.request_log`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
-from types import TracebackType
+from functools import partial
 from typing import Self, Unpack
 
+from headgate.jobs.aws.connections.clients import AnyClients, AsyncClients, Clients, OnDemand
 from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.lean.caller import Caller
 from headgate.jobs.aws.lean.opening import open_caller
@@ -25,7 +23,7 @@ from headgate.jobs.aws.lean.services import SQS
 from headgate.jobs.aws.sqs import wire
 from headgate.jobs.aws.sqs.request_log import Action, Ledger, Observer, RequestMade
 from headgate.jobs.core.clock import Clock, SystemClock
-from headgate.jobs.core.immediate import drive
+from headgate.jobs.core.immediate import driven
 from headgate.jobs.core.ports import (
     EntryFailure,
     OutgoingMessage,
@@ -33,16 +31,96 @@ from headgate.jobs.core.ports import (
     ReceivedMessage,
     VisibilityChange,
 )
-from headgate.jobs.errors import ConfigurationError
 
 _LONG_POLL_S = 20  # SQS's longest wait
 _POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # a long poll's answer must not look lost
 _POLL_ATTEMPTS = 1  # the poller repeats receives itself, and has to notice an outage at once
+_ATTEMPTS = 3
 
 __all__ = ["Action", "AsyncSqsTransport", "Observer", "RequestMade", "SqsTransport"]
 
 
-class AsyncSqsTransport:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Callers:
+    polling: Caller
+    commands: Caller
+
+
+class _Calls(OnDemand[_Callers]):
+    """The calls of a transport, through callers of SQS."""
+
+    def __init__(
+        self,
+        clients: AnyClients,
+        opening: Callable[[AsyncExitStack], Awaitable[_Callers]],
+        ledger: Ledger,
+    ) -> None:
+        super().__init__(clients, opening)
+        self._ledger = ledger
+        self._resolving: dict[str, AbstractAsyncContextManager[object]] = {}
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
+        """Send up to ten messages, of up to 1 MiB together (SendMessageBatch)."""
+        callers, url = await self._at(queue)
+        with self._ledger.call("send", queue, len(messages)):
+            request = wire.send_request(url, messages)
+            response = await callers.commands.call("SendMessageBatch", request)
+            return wire.read_failures(response, len(messages))
+
+    async def receive(
+        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
+    ) -> list[ReceivedMessage]:
+        """Receive up to ``limit`` messages (ReceiveMessage)."""
+        callers, url = await self._at(queue)
+        request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
+        with self._ledger.call("receive", queue) as call:
+            messages = wire.read_messages(await callers.polling.call("ReceiveMessage", request))
+            call.entries = len(messages)
+            return messages
+
+    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        """Delete messages (DeleteMessageBatch); for SQS, one deleted before is not a failure."""
+        callers, url = await self._at(queue)
+        with self._ledger.call("delete", queue, len(receipts)):
+            request = wire.delete_request(url, receipts)
+            response = await callers.commands.call("DeleteMessageBatch", request)
+            return wire.read_failures(response, len(receipts))
+
+    async def change_visibility(
+        self, queue: str, changes: Sequence[VisibilityChange]
+    ) -> list[EntryFailure]:
+        """Hide messages for a time from now (ChangeMessageVisibilityBatch); 0 gives one back."""
+        callers, url = await self._at(queue)
+        with self._ledger.call("change_visibility", queue, len(changes)):
+            request = wire.change_visibility_request(url, changes)
+            response = await callers.commands.call("ChangeMessageVisibilityBatch", request)
+            return wire.read_failures(response, len(changes))
+
+    async def depth(self, queue: str) -> QueueDepth:
+        """Return the approximate numbers of messages (GetQueueAttributes)."""
+        callers, url = await self._at(queue)
+        with self._ledger.call("depth", queue):
+            request = wire.depth_request(url)
+            return wire.read_depth(await callers.commands.call("GetQueueAttributes", request))
+
+    async def _at(self, queue: str) -> tuple[_Callers, str]:
+        """Return the callers and the queue's address."""
+        callers = await self.opened()
+        if url := self._ledger.urls.get(queue):
+            return callers, url
+        return callers, await self._resolve(queue, callers.commands)
+
+    async def _resolve(self, queue: str, commands: Caller) -> str:
+        """Return the queue's address; SQS is asked once, however many callers need it at once."""
+        async with self._resolving.setdefault(queue, self._clients.lock()):
+            if url := self._ledger.urls.get(queue):
+                return url
+            with self._ledger.call("resolve", queue):
+                response = await commands.call("GetQueueUrl", {"QueueName": queue})
+                return self._ledger.urls.setdefault(queue, wire.read_url(response))
+
+
+class AsyncSqsTransport(_Calls):
     """SQS for an event loop: `jobs.core.ports.AsyncTransport`.
 
     ::
@@ -83,132 +161,34 @@ class AsyncSqsTransport:
         lean: bool = True,
         **access: Unpack[Access],
     ) -> None:
-        self._commands = Connection(pool=max_pool_connections, **access)
-        self._polling = replace(
-            self._commands, read_timeout_s=_POLL_READ_TIMEOUT_S, attempts=_POLL_ATTEMPTS
-        )
-        self._lean = lean
-        self._clock = clock or SystemClock()
-        self._ledger = Ledger(on_request, self._clock)
-        self._resolving: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._lifecycle = asyncio.Lock()
-        self._callers: _Callers | None = None
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
+        known_clock = clock or SystemClock()
+        connection = _connection(max_pool_connections, access)
+        opening = partial(_open_async, connection, lean, known_clock)
+        super().__init__(AsyncClients(connection), opening, Ledger(on_request, known_clock))
 
     async def start(self) -> None:
-        """Open the clients; credentials are looked up by the first call. Idempotent.
+        """Open the connections; credentials are looked up by the first call. Idempotent.
 
         Raises:
             ConfigurationError: aiobotocore is not installed.
             TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
                 not a URL.
         """
-        async with self._lifecycle:
-            if self._callers is None:
-                self._callers = await self._open()
-
-    async def _open(self) -> _Callers:
-        from headgate.jobs.aws.lean.async_opening import open_async_callers
-
-        async with AsyncExitStack() as stack:
-            commands, polling = await open_async_callers(
-                SQS,
-                self._commands,
-                self._polling,
-                closing=stack,
-                lean=self._lean,
-                clock=self._clock,
-            )
-            return _Callers(polling=polling, commands=commands, closing=stack.pop_all())
-
-    async def stop(self) -> None:
-        """Close the connections. Idempotent, and safe before `start`."""
-        async with self._lifecycle:
-            if self._callers is not None:
-                callers, self._callers = self._callers, None
-                await callers.closing.aclose()
-
-    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """Send up to ten messages, of up to 1 MiB together (SendMessageBatch)."""
-        commands, url = self._opened().commands, await self._url(queue)
-        with self._ledger.call("send", queue, len(messages)):
-            response = await commands.call("SendMessageBatch", wire.send_request(url, messages))
-            return wire.read_failures(response, len(messages))
-
-    async def receive(
-        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
-    ) -> list[ReceivedMessage]:
-        """Receive up to ``limit`` messages (ReceiveMessage). Avoid cancelling it; see the class."""
-        polling, url = self._opened().polling, await self._url(queue)
-        request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
-        with self._ledger.call("receive", queue) as call:
-            messages = wire.read_messages(await polling.call("ReceiveMessage", request))
-            call.entries = len(messages)
-            return messages
-
-    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
-        """Delete messages (DeleteMessageBatch); for SQS, one deleted before is not a failure."""
-        commands, url = self._opened().commands, await self._url(queue)
-        with self._ledger.call("delete", queue, len(receipts)):
-            response = await commands.call("DeleteMessageBatch", wire.delete_request(url, receipts))
-            return wire.read_failures(response, len(receipts))
-
-    async def change_visibility(
-        self, queue: str, changes: Sequence[VisibilityChange]
-    ) -> list[EntryFailure]:
-        """Hide messages for a time from now (ChangeMessageVisibilityBatch); 0 gives one back."""
-        commands, url = self._opened().commands, await self._url(queue)
-        request = wire.change_visibility_request(url, changes)
-        with self._ledger.call("change_visibility", queue, len(changes)):
-            response = await commands.call("ChangeMessageVisibilityBatch", request)
-            return wire.read_failures(response, len(changes))
-
-    async def depth(self, queue: str) -> QueueDepth:
-        """Return the approximate numbers of messages (GetQueueAttributes)."""
-        commands, url = self._opened().commands, await self._url(queue)
-        with self._ledger.call("depth", queue):
-            response = await commands.call("GetQueueAttributes", wire.depth_request(url))
-            return wire.read_depth(response)
-
-    async def _url(self, queue: str) -> str:
-        """Return the queue's address; SQS is asked once, however many callers need it at once."""
-        if url := self._ledger.urls.get(queue):
-            return url
-        async with self._resolving[queue]:
-            if url := self._ledger.urls.get(queue):
-                return url
-            commands = self._opened().commands
-            with self._ledger.call("resolve", queue):
-                response = await commands.call("GetQueueUrl", {"QueueName": queue})
-                return self._ledger.urls.setdefault(queue, wire.read_url(response))
-
-    def _opened(self) -> _Callers:
-        if self._callers is None:
-            raise ConfigurationError("AsyncSqsTransport is not open: use it in `async with`")
-        return self._callers
+        await super().start()
+        await self.opened()
 
 
 class SqsTransport:
     """SQS for synchronous code: `jobs.core.ports.Transport`.
 
-    Safe to share between threads. It opens with its first call; a process may fork before and after
-    that. Its calls use `jobs.aws.lean`, as `AsyncSqsTransport`'s do, for about a fifth of boto3's
-    CPU, and boto3 where only that knows the way, or with a session or settings of the user's own;
-    then fork before the first call. Each call has three tries, of 10 s each, by
-    `jobs.aws.connections.retries` either way: boto3's quota of retries would make every failed
-    request of a long run raise. A repeated send can leave a message twice. The arguments are
-    `AsyncSqsTransport`'s, with a session of boto3, and ``sleep``, which pauses between two tries.
+    Safe to share between threads. It opens with its first call, and again with one after `close`; a
+    process may fork before and after that. Its calls use `jobs.aws.lean`, as `AsyncSqsTransport`'s
+    do, for about a fifth of boto3's CPU, and boto3 where only that knows the way, or with a session
+    or settings of the user's own; then fork before the first call. Each call has three tries, of
+    10 s each, so a receive waits 5 s at most. They are made by `jobs.aws.connections.retries`
+    either way: boto3's quota of retries would make every failed request of a long run raise. A
+    repeated send can leave a message twice. The arguments are `AsyncSqsTransport`'s, with a session
+    of boto3, and ``sleep``, which pauses between two tries.
     """
 
     def __init__(
@@ -221,103 +201,44 @@ class SqsTransport:
         lean: bool = True,
         **access: Unpack[Access],
     ) -> None:
-        self._connection = Connection(pool=max_pool_connections, **access)
-        self._sleep = sleep
-        self._lean = lean
-        self._clock = clock or SystemClock()
-        self._ledger = Ledger(on_request, self._clock)
-        self._opening = threading.Lock()
-        self._resolving = threading.Lock()
-        self._caller: Caller | None = None
-        self._closing = ExitStack()
+        known_clock = clock or SystemClock()
+        connection = _connection(max_pool_connections, access)
+        opening = partial(_open, connection, lean, known_clock, sleep)
+        calls = _Calls(Clients(connection), opening, Ledger(on_request, known_clock))
+        self.send, self.receive = driven(calls.send), driven(calls.receive)
+        self.delete = driven(calls.delete)
+        self.change_visibility = driven(calls.change_visibility)
+        self.depth, self.close = driven(calls.depth), driven(calls.stop)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the connections. Idempotent; a later call opens them again."""
-        with self._opening:
-            self._caller = None
-            self._closing.close()
 
-    def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """Send up to ten messages, of up to 1 MiB together (SendMessageBatch)."""
-        caller, url = self._opened(), self._url(queue)
-        with self._ledger.call("send", queue, len(messages)):
-            response = drive(caller.call("SendMessageBatch", wire.send_request(url, messages)))
-            return wire.read_failures(response, len(messages))
+async def _open_async(
+    connection: Connection, lean: bool, clock: Clock, stack: AsyncExitStack
+) -> _Callers:
+    from headgate.jobs.aws.lean.async_opening import open_async_callers
 
-    def receive(
-        self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
-    ) -> list[ReceivedMessage]:
-        """Receive up to ``limit`` messages (ReceiveMessage), with a wait of up to 5 s."""
-        caller, url = self._opened(), self._url(queue)
-        request = wire.receive_request(url, limit=limit, wait_s=wait_s, visibility_s=visibility_s)
-        with self._ledger.call("receive", queue) as call:
-            messages = wire.read_messages(drive(caller.call("ReceiveMessage", request)))
-            call.entries = len(messages)
-            return messages
-
-    def change_visibility(
-        self, queue: str, changes: Sequence[VisibilityChange]
-    ) -> list[EntryFailure]:
-        """Hide messages for a time from now (ChangeMessageVisibilityBatch); 0 gives one back."""
-        caller, url = self._opened(), self._url(queue)
-        request = wire.change_visibility_request(url, changes)
-        with self._ledger.call("change_visibility", queue, len(changes)):
-            response = drive(caller.call("ChangeMessageVisibilityBatch", request))
-            return wire.read_failures(response, len(changes))
-
-    def depth(self, queue: str) -> QueueDepth:
-        """Return the approximate numbers of messages (GetQueueAttributes)."""
-        caller, url = self._opened(), self._url(queue)
-        with self._ledger.call("depth", queue):
-            response = drive(caller.call("GetQueueAttributes", wire.depth_request(url)))
-            return wire.read_depth(response)
-
-    def _url(self, queue: str) -> str:
-        if url := self._ledger.urls.get(queue):
-            return url
-        caller = self._opened()
-        with self._resolving:
-            if url := self._ledger.urls.get(queue):
-                return url
-            with self._ledger.call("resolve", queue):
-                response = drive(caller.call("GetQueueUrl", {"QueueName": queue}))
-                return self._ledger.urls.setdefault(queue, wire.read_url(response))
-
-    def _opened(self) -> Caller:
-        if (caller := self._caller) is not None:
-            return caller
-        with self._opening:
-            if self._caller is None:
-                self._caller = self._open()
-            return self._caller
-
-    def _open(self) -> Caller:
-        with ExitStack() as stack:  # closed again if anything fails
-            caller = open_caller(
-                SQS,
-                self._connection,
-                stack,
-                lean=self._lean,
-                clock=self._clock,
-                sleep=self._sleep,
-            )
-            self._closing = stack.pop_all()
-            return caller
+    poll = replace(connection, read_timeout_s=_POLL_READ_TIMEOUT_S, attempts=_POLL_ATTEMPTS)
+    commands, polling = await open_async_callers(
+        SQS, connection, poll, closing=stack, lean=lean, clock=clock
+    )
+    return _Callers(polling=polling, commands=commands)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Callers:
-    polling: Caller
-    commands: Caller
-    closing: AsyncExitStack
+async def _open(
+    connection: Connection,
+    lean: bool,
+    clock: Clock,
+    sleep: Callable[[float], None],
+    stack: AsyncExitStack,
+) -> _Callers:
+    caller = open_caller(SQS, connection, stack, lean=lean, clock=clock, sleep=sleep)
+    return _Callers(polling=caller, commands=caller)
+
+
+def _connection(pool: int, access: Access) -> Connection:
+    return Connection(pool=pool, attempts=_ATTEMPTS, **access)

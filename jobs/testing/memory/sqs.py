@@ -139,10 +139,8 @@ class MemorySqs:
             return await self._poll(self._get(queue), limit, wait_s, visibility_s)
 
     async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
-        sqs_limits.check_batch(receipts)
         await _suspend()
-        with self._record("delete", queue, len(receipts)) as fault:
-            return self._each(queue, receipts, fault, lambda to, receipt, _: to.delete(receipt))
+        return self.delete_now(queue, receipts)
 
     async def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
@@ -170,7 +168,7 @@ class MemorySqs:
     # --- internals ------------------------------------------------------------------------------
 
     def send_now(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """Do `send` synchronously; this and the next three methods are for `sync`."""
+        """Do `send` synchronously; this and the next four methods are for `sync`."""
         sqs_limits.check_batch(messages)
         delays_s = tuple(message.delay_s for message in messages)
         with self._record("send", queue, len(messages), delays_s=delays_s) as fault:
@@ -183,6 +181,12 @@ class MemorySqs:
         """Receive the messages that are visible, without a wait."""
         with self._record("receive", queue, limit), self._ticked(queue) as (store, now_s):
             return store.receive(limit, visibility_s, now_s)
+
+    def delete_now(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        """Do `delete` synchronously."""
+        sqs_limits.check_batch(receipts)
+        with self._record("delete", queue, len(receipts)) as fault:
+            return self._each(queue, receipts, fault, lambda to, receipt, _: to.delete(receipt))
 
     def change_visibility_now(
         self, queue: str, changes: Sequence[VisibilityChange]
@@ -329,6 +333,10 @@ class _Sqs:
         """Take the visible messages without a wait: a thread can't wait on a test's clock."""
         sqs_limits.check_receive(limit, wait_s, visibility_s)
         return self._sqs.receive_now(queue, limit, visibility_s)
+
+    def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
+        """Delete up to ten messages."""
+        return self._sqs.delete_now(queue, receipts)
 
     def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]

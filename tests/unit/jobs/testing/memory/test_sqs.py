@@ -594,6 +594,18 @@ async def test_a_call_that_fails_on_demand_takes_no_effect(sqs: MemorySqs) -> No
     await _send(sqs, "a")
 
 
+def test_synchronous_code_receives_gives_back_and_deletes(sqs: MemorySqs) -> None:
+    sync = sqs.sync
+    assert sync.send("q", [OutgoingMessage(body="a")]) == []
+    [first] = sync.receive("q", limit=10, wait_s=0)
+    shown = VisibilityChange(receipt=first.receipt, timeout_s=0)
+    assert sync.change_visibility("q", [shown]) == []
+    [second] = sync.receive("q", limit=10, wait_s=0)
+    assert sync.delete("q", [second.receipt]) == []
+    assert sync.depth("q") == QueueDepth(visible=0, in_flight=0, delayed=0)
+    assert [call.action for call in sqs.calls][-2:] == ["delete", "depth"]
+
+
 async def test_a_lost_answer_leaves_a_message_sent(sqs: MemorySqs) -> None:
     sqs.faults.raise_on("send", ServiceUnavailable("reset"), applied=True)
 
