@@ -1,11 +1,9 @@
 """Interfaces of the AWS services that Headgate uses, implemented on AWS and in memory for tests.
 
-A queue service is an `AsyncTransport`: `jobs.aws.sqs.transport` implements it on SQS,
-`jobs.testing` in memory, and one conformance suite holds both to SQS's documented behaviour. Queues
-are identified by their physical names; the implementation looks up their URLs. `AsyncTable` covers
-the use of DynamoDB, `AsyncObjectStore` that of S3, `AsyncScheduler` that of EventBridge Scheduler
-and `Publisher` that of SNS, each with a conformance suite of its own. The ports for an event loop
-are named ``AsyncX``, those for synchronous code ``X``.
+`AsyncTransport` covers SQS, whose queues go by their physical names, `AsyncTable` DynamoDB,
+`AsyncObjectStore` S3, `AsyncScheduler` EventBridge Scheduler and `Publisher` SNS. A conformance
+suite for each holds both implementations to the service's documented behaviour. The ports for an
+event loop are named ``AsyncX``, those for synchronous code ``X``.
 """
 
 from __future__ import annotations
