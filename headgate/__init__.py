@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from headgate.jobs.core.tenant import Tenant as Tenant
     from headgate.jobs.core.topology import Lane as Lane
     from headgate.jobs.core.topology import Priority as Priority
+    from headgate.jobs.dead_letters.filters import DeadLetterFilter as DeadLetterFilter
+    from headgate.jobs.dead_letters.letter import DeadLetter as DeadLetter
     from headgate.jobs.definitions.app import App as App
     from headgate.jobs.definitions.app_path import load_app as load_app
     from headgate.jobs.definitions.handled_job import HandledJob as HandledJob
@@ -64,6 +66,8 @@ __all__ = [
     "Client",
     "Concurrency",
     "CrashLimit",
+    "DeadLetter",
+    "DeadLetterFilter",
     "Discard",
     "DoNotRetry",
     "Event",
@@ -108,6 +112,8 @@ _HOMES = {
     "Client": "client.client",
     "Concurrency": "core.limits",
     "CrashLimit": "retry.policy",
+    "DeadLetter": "dead_letters.letter",
+    "DeadLetterFilter": "dead_letters.filters",
     "Discard": "retry.signals",
     "DoNotRetry": "retry.signals",
     "Event": "core.events",

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from headgate.jobs.client.concurrency import Tasks
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.schedules import AsyncSchedules
@@ -24,6 +23,7 @@ from headgate.jobs.client.submitting.preparing import Preparing
 from headgate.jobs.client.submitting.submission_records import AsyncRegister
 from headgate.jobs.client.submitting.turns import Turns
 from headgate.jobs.core.backend import AsyncBackend, check_alone
+from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import EntryFailure, OutgoingMessage

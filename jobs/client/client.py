@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from headgate.jobs.client.concurrency import Threads
 from headgate.jobs.client.fallback import (
     Fallback,
     FallbackName,
@@ -20,6 +19,7 @@ from headgate.jobs.client.submitting.large_payloads import Storing, check_sizes
 from headgate.jobs.client.submitting.sending import Sending
 from headgate.jobs.client.submitting.submission_records import Register
 from headgate.jobs.core.backend import Backend, check_alone
+from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import (

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.client.waiting import (
     LookupPacing,
     check_id,
@@ -24,6 +23,7 @@ from headgate.jobs.client.waiting import (
     with_result,
 )
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable, Item
 from headgate.jobs.definitions.app import App

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from headgate.jobs.client import schedule_requests
-from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.client.handle import AsyncJobHandle, JobHandle
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import AsyncScheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App

@@ -18,8 +18,8 @@ from headgate.jobs.core.ports import (
     AsyncTransport,
     ObjectStore,
     Scheduler,
-    Sender,
     Table,
+    Transport,
 )
 from headgate.jobs.errors import ConfigurationError
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Ports:
     """The surroundings of synchronous code."""
 
-    transport: Sender
+    transport: Transport
     table: Table
     scheduler: Scheduler
     store: ObjectStore
@@ -39,6 +39,10 @@ class Ports:
     sleep: Callable[[float], None]
     rng: random.Random
     """Spreads pauses."""
+    look_wait_s: float = 1.0
+    """Seconds that a look into a queue waits for a message. Only a receive that waits asks all of
+    SQS's servers; on a clock of a test's own, which waits for nobody, 0.
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,8 @@ class AsyncPorts:
     """Spreads pauses."""
     pacing: Pacing
     """The batching of a client's submissions."""
+    look_wait_s: float = 1.0
+    """As in `Ports`."""
 
 
 class Backend(Protocol):

@@ -15,9 +15,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from headgate.jobs.core.ports import (
     ObjectStore,
+    Receiver,
     Scheduler,
     Sender,
     Table,
+    Transport,
 )
 
 P = ParamSpec("P")
@@ -76,6 +78,24 @@ class ImmediateSender:
 
     def __init__(self, transport: Sender) -> None:
         self.send = immediate(transport.send)
+
+
+class ImmediateReceiver:
+    """A `jobs.core.ports.AsyncReceiver` that never suspends."""
+
+    def __init__(self, transport: Receiver) -> None:
+        self.receive = immediate(transport.receive)
+        self.change_visibility = immediate(transport.change_visibility)
+        self.depth = immediate(transport.depth)
+
+
+class ImmediateTransport(ImmediateSender, ImmediateReceiver):
+    """A `jobs.core.ports.AsyncTransport` that never suspends."""
+
+    def __init__(self, transport: Transport) -> None:
+        ImmediateSender.__init__(self, transport)
+        ImmediateReceiver.__init__(self, transport)
+        self.delete = immediate(transport.delete)
 
 
 class ImmediateTable:

@@ -110,14 +110,8 @@ class AsyncSender(Protocol):
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
 
 
-class AsyncTransport(Protocol):
-    """The queue service, for an event loop. Any method may raise a `TransportError`.
-
-    Batches hold at most ten entries. A batch method returns the failed entries, so an empty
-    list means that all were carried out: the caller has to check it.
-    """
-
-    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]: ...
+class AsyncReceiver(Protocol):
+    """The calls of an `AsyncTransport` that inspect queues."""
 
     async def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
@@ -128,13 +122,20 @@ class AsyncTransport(Protocol):
         """
         ...
 
-    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]: ...
-
     async def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
     ) -> list[EntryFailure]: ...
 
     async def depth(self, queue: str) -> QueueDepth: ...
+
+
+class AsyncTransport(AsyncSender, AsyncReceiver, Protocol):
+    """The queue service, for an event loop. Any method may raise a `TransportError`.
+
+    Batches hold at most ten entries. A batch method returns those that failed: check it.
+    """
+
+    async def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]: ...
 
 
 class Sender(Protocol):
@@ -144,7 +145,7 @@ class Sender(Protocol):
 
 
 class Receiver(Protocol):
-    """The calls that inspect queues, for synchronous code; each as in `AsyncTransport`."""
+    """`AsyncReceiver`, for synchronous code."""
 
     def receive(
         self, queue: str, *, limit: int, wait_s: float, visibility_s: int | None = None
@@ -260,10 +261,7 @@ class AsyncTable(Protocol):
         ...
 
     async def delete(self, keys: Sequence[Key]) -> list[Key]:
-        """Delete up to 25 items, and return the keys still to delete.
-
-        An item that doesn't exist counts as deleted. Raises a `TransportError` as other methods do.
-        """
+        """Delete up to 25 items, existing or not, and return the keys still to delete."""
         ...
 
     async def replace(self, item: Item) -> Item | None:

@@ -13,47 +13,48 @@ import gzip
 import json
 import logging
 
-from headgate.jobs.core.ports import ObjectStore, ReceivedMessage
+from headgate.jobs.core.ports import AsyncObjectStore
 from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
+from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.errors import MessageError
 from headgate.jobs.messages.envelope import parse
 
-_log = logging.getLogger("headgate.sweep")
+_log = logging.getLogger("headgate.dead_letters")
 
 
-def copy_key(queue: str, message: ReceivedMessage) -> str:
-    """Return the key of a message's copy, by the physical name of the queue that it is in."""
-    return f"{_stem(queue, message)}.json.gz"
+def copy_key(letter: DeadLetter) -> str:
+    """Return the key of a letter's copy."""
+    return f"{_stem(letter)}.json.gz"
 
 
-def save_copy(store: ObjectStore, queue: str, message: ReceivedMessage) -> None:
-    """Copy a message, and its payload if that is in the bucket too.
+async def save_copy(store: AsyncObjectStore, letter: DeadLetter, content: LetterContent) -> None:
+    """Copy a letter with its content, and its payload if that is in the bucket too.
 
     Raises:
         TransportError: S3 could not be asked, or refused. What was copied by then stays.
     """
-    if (ref := _payload_key(message.body)) is not None:
-        _copy_payload(store, ref, f"{_stem(queue, message)}.payload.gz")
+    if (ref := _payload_key(content.body)) is not None:
+        await _copy_payload(store, ref, f"{_stem(letter)}.payload.gz")
     # The message last: if it is there, its payload is too.
-    store.put(copy_key(queue, message), copy_of(queue, message))
+    await store.put(copy_key(letter), copy_of(letter, content))
 
 
-def copy_of(queue: str, message: ReceivedMessage) -> bytes:
-    """Return the content of a message's copy: JSON, compressed."""
+def copy_of(letter: DeadLetter, content: LetterContent) -> bytes:
+    """Return the content of a letter's copy: JSON, compressed."""
     whole = {
-        "queue": queue,
-        "message_id": message.message_id,
-        "sent_at": message.sent_at.isoformat(),
-        "group": message.group,
-        "attributes": dict(sorted(message.attributes.items())),
-        "body": message.body,
+        "queue": letter.queue,
+        "message_id": letter.message_id,
+        "sent_at": letter.sent_at.isoformat(),
+        "group": content.group,
+        "attributes": dict(sorted(content.attributes.items())),
+        "body": content.body,
     }
     text = json.dumps({name: value for name, value in whole.items() if value is not None})
     return gzip.compress(text.encode(), mtime=0)
 
 
-def _stem(queue: str, message: ReceivedMessage) -> str:
-    return f"{DEAD_LETTERS}{queue}/{message.sent_at:%Y-%m-%d}/{message.message_id}"
+def _stem(letter: DeadLetter) -> str:
+    return f"{DEAD_LETTERS}{letter.queue}/{letter.sent_at:%Y-%m-%d}/{letter.message_id}"
 
 
 def _payload_key(body: str) -> str | None:
@@ -65,8 +66,8 @@ def _payload_key(body: str) -> str | None:
     return ref.key if ref is not None and ref.key.startswith(PAYLOADS) else None
 
 
-def _copy_payload(store: ObjectStore, key: str, copy: str) -> None:
-    if (content := store.get(key)) is None:
+async def _copy_payload(store: AsyncObjectStore, key: str, copy: str) -> None:
+    if (content := await store.get(key)) is None:
         _log.warning("the payload %s is gone; the message that refers to it is saved alone", key)
         return
-    store.put(copy, content)
+    await store.put(copy, content)

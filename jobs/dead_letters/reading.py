@@ -6,23 +6,28 @@ A message gets into a dead-letter queue in three ways:
     SQS moved it, after too many receives  it is as it was submitted: the body names the job
     a firing or an event became no job     the body is the input, or Lambda's record of it
 
-Anything else may be there too: what can't be determined is None, or empty.
+Anything else may be there too: what can't be determined is None, or empty. Texts are cut and made
+legible, so that a letter without its content is small, whatever is in the queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pydantic_core import from_json
 
 from headgate.jobs.core.ports import ReceivedMessage
-from headgate.jobs.errors import MessageError
+from headgate.jobs.core.topology import Priority, Topology
+from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
+from headgate.jobs.deployment.sweep_plan import ParkingQueue
+from headgate.jobs.errors import MessageError, UnknownQueue
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.inputs import OCCURRENCE, parse_input, tag_of
+from headgate.jobs.values.texts import LONGEST_NAME, legible
 
 REDRIVEN = "redriven"
 """The reason of messages that SQS moved by itself: received too often, and never settled."""
@@ -30,54 +35,96 @@ REDRIVEN = "redriven"
 NOT_SUBMITTED = "not-submitted"
 """The reason of a firing or an event that did not become a job."""
 
+REPLAYS = "Replays"
+"""The message attribute that counts a job's replays."""
+
+REPLAYED = "replay:"
+"""The start of ``source`` in the body of a job that was replayed."""
+
 _MAX_DIGITS = 9
-"""Digits in a count of attempts: Python refuses to read a number of thousands of digits."""
+"""Digits in a count: Python refuses to read a number of thousands of digits."""
+
+_MAX_CHARS = 1_024
+"""Characters of an error's message; the worker writes no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedMessage:
-    """A message in a dead-letter queue, in the quarantine or among the failed firings."""
+class _Named:
+    """The job as a message's body names it."""
 
-    message_id: str
-    """SQS's own id."""
-    job_id: str | None
-    job_type: str | None
-    reason: str
-    """One of `jobs.execution.outcome.Reason`, ``quarantined``, ``redriven`` or ``not-submitted``.
+    job_id: str | None = None
+    job_type: str | None = None
+    group: str | None = None
+    priority: Priority | None = None
+    tenant: str | None = None
+    origin: str | None = None
+    """The physical name of its queue."""
+    is_replay: bool = False
+
+
+def read_letter(
+    message: ReceivedMessage, queue: ParkingQueue, topology: Topology | None = None
+) -> DeadLetter:
+    """Read a message of a dead-letter queue, the quarantine or the queue of failed firings.
+
+    Args:
+        message: the message; any.
+        queue: the queue that it lies in.
+        topology: the app's queues, by which the origin is found if ``queue`` has no single one.
     """
-    error_type: str = ""
-    error_message: str = ""
-    """The error's message, which may quote the payload: not for logs or mails."""
-    attempts: int | None = None
-    failed_at: datetime | None = None
-    sent_at: datetime
-    """Time at which it came to the queue; for a standard queue's message that SQS itself moved, the
-    time at which it was first sent, from which SQS continues to count its retention.
-    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html"""
-
-    def deleted_at(self, retention: timedelta) -> datetime:
-        """Return the time at which SQS deletes it from a queue of that retention."""
-        return self.sent_at + retention
+    read = _read_unsubmitted if queue.kind == "unsubmitted" else _read_parked
+    return read(message, queue, topology)
 
 
-def read_parked(message: ReceivedMessage) -> ParkedMessage:
-    """Read a message of a dead-letter queue or of the quarantine."""
-    told = message.attributes
-    job_id, job_type = _named_by(message.body)
-    return ParkedMessage(
-        message_id=message.message_id,
-        job_id=told.get("JobId") or job_id,
-        job_type=told.get("JobType") or job_type,
-        reason=told.get("Reason") or REDRIVEN,
-        error_type=told.get("ErrorType", ""),
-        error_message=told.get("ErrorMessage", ""),
-        attempts=_count(told.get("Attempts", "")),
-        failed_at=_time(told.get("FailedAt", "")),
-        sent_at=message.sent_at,
+def content_of(message: ReceivedMessage) -> LetterContent:
+    """Return what is needed to send a message again."""
+    return LetterContent(
+        body=message.body, attributes=dict(message.attributes), group=message.group
     )
 
 
-def read_unsubmitted(message: ReceivedMessage) -> ParkedMessage:
+def unread(message: ReceivedMessage, queue: ParkingQueue) -> DeadLetter:
+    """Return a placeholder for a message that can't be read at all."""
+    return DeadLetter(
+        message_id=message.message_id,
+        job_id=None,
+        job_type=None,
+        reason=Reason.UNREADABLE,
+        sent_at=message.sent_at,
+        queue=queue.name,
+        origin=queue.home,
+        content=content_of(message),
+    )
+
+
+def _read_parked(
+    message: ReceivedMessage, queue: ParkingQueue, topology: Topology | None
+) -> DeadLetter:
+    told = message.attributes
+    named = _named_by(message.body, topology)
+    return DeadLetter(
+        message_id=message.message_id,
+        job_id=_name(told.get("JobId")) or named.job_id,
+        job_type=_name(told.get("JobType")) or named.job_type,
+        reason=_name(told.get("Reason")) or REDRIVEN,
+        error_type=_name(told.get("ErrorType")) or "",
+        error_message=legible(told.get("ErrorMessage", ""), _MAX_CHARS),
+        attempts=_count(told.get("Attempts", "")),
+        failed_at=_time(told.get("FailedAt", "")),
+        sent_at=message.sent_at,
+        queue=queue.name,
+        origin=queue.home or named.origin,
+        group=queue.label if queue.home else named.group,
+        priority=named.priority,
+        tenant=named.tenant,
+        replays=_count(told.get(REPLAYS, "")) or int(named.is_replay),
+        content=content_of(message),
+    )
+
+
+def _read_unsubmitted(
+    message: ReceivedMessage, queue: ParkingQueue, topology: Topology | None
+) -> DeadLetter:
     """Read the message left by a firing or an event that became no job.
 
     Lambda's record has the bridge's error beside the input; if Lambda didn't take the event,
@@ -89,47 +136,67 @@ def read_unsubmitted(message: ReceivedMessage) -> ParkedMessage:
     response = _mapping(body.get("responsePayload"))
     told = message.attributes
     given = _mapping(body["requestPayload"]) if "requestPayload" in body else body
-    job_id, job_type = _described_by(given)
-    return ParkedMessage(
+    named = _described_by(given, topology)
+    return DeadLetter(
         message_id=message.message_id,
-        job_id=job_id,
-        job_type=job_type,
+        job_id=named.job_id,
+        job_type=named.job_type,
         reason=NOT_SUBMITTED,
-        error_type=str(response.get("errorType") or told.get("ERROR_CODE", "")),
-        error_message=str(response.get("errorMessage") or told.get("ERROR_MESSAGE", "")),
+        error_type=_name(response.get("errorType") or told.get("ERROR_CODE")) or "",
+        error_message=legible(
+            response.get("errorMessage") or told.get("ERROR_MESSAGE", ""), _MAX_CHARS
+        ),
         sent_at=message.sent_at,
+        queue=queue.name,
+        origin=named.origin,
+        group=named.group,
+        priority=named.priority,
+        content=content_of(message),
     )
 
 
-def unread(message: ReceivedMessage) -> ParkedMessage:
-    """Return a placeholder for a message that can't be read at all."""
-    return ParkedMessage(
-        message_id=message.message_id,
-        job_id=None,
-        job_type=None,
-        reason=Reason.UNREADABLE,
-        sent_at=message.sent_at,
-    )
-
-
-def _named_by(body: str) -> tuple[str | None, str | None]:
-    """Return the job's id and type, from its envelope."""
+def _named_by(body: str, topology: Topology | None) -> _Named:
+    """Return the job that an envelope names."""
     try:
         envelope = parse(body)
     except MessageError:
-        return None, None
-    return str(envelope.id), envelope.type
+        return _Named()
+    return _Named(
+        job_id=str(envelope.id),
+        job_type=envelope.type,
+        group=envelope.queue,
+        priority=envelope.priority,
+        tenant=envelope.tenant.org if envelope.tenant else None,
+        origin=_origin(topology, envelope.queue, envelope.priority),
+        is_replay=envelope.source.startswith(REPLAYED),
+    )
 
 
-def _described_by(given: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the job's id and type, from the bridge's input."""
+def _described_by(given: Mapping[str, Any], topology: Topology | None) -> _Named:
+    """Return the job that the bridge's input describes."""
     job = _mapping(given.get("job")) if tag_of(given) == OCCURRENCE else given
-    job_type = job.get("type")
-    return _id_of(given), job_type if isinstance(job_type, str) else None
+    group, priority = _text(job.get("queue")), _text(job.get("priority"))
+    known = next((each for each in Priority if each == priority), None)
+    return _Named(
+        job_id=_id_of(given),
+        job_type=_text(job.get("type")),
+        group=group,
+        priority=known,
+        origin=_origin(topology, group, known),
+    )
+
+
+def _origin(topology: Topology | None, group: str | None, priority: Priority | None) -> str | None:
+    if topology is None or group is None or priority is None:
+        return None
+    try:
+        return topology.queue(group, priority).name
+    except UnknownQueue:
+        return None
 
 
 def _id_of(given: Mapping[str, Any]) -> str | None:
-    if isinstance(named := given.get("job_id"), str):
+    if (named := _text(given.get("job_id"))) is not None:
         return named
     try:
         return str(parse_input(given).job_id)
@@ -140,12 +207,21 @@ def _id_of(given: Mapping[str, Any]) -> str | None:
 def _object(text: str) -> Mapping[str, Any]:
     try:
         return _mapping(from_json(text))
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: UTF-8 can't hold a lone surrogate
         return {}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _name(value: object) -> str | None:
+    """Return a name as a short text; None if there is none."""
+    return legible(value, LONGEST_NAME) if value else None
+
+
+def _text(value: object) -> str | None:
+    return _name(value) if isinstance(value, str) else None
 
 
 def _count(text: str) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from headgate.jobs.core.topology import QUARANTINE_RETENTION
+from headgate.jobs.core.topology import QUARANTINE_RETENTION, Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import MessageUnreadable
 
@@ -79,7 +79,7 @@ def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
     """
     return SweepPlan(
         app="-".join(filter(None, (app.name, app.stage))),
-        queues=tuple(_queues(app, has_bridge=has_bridge)),
+        queues=tuple(parking_queues(app.topology, has_bridge=has_bridge)),
         critical=frozenset(job.name for job in app.types.values() if job.alert_at_once),
     )
 
@@ -109,8 +109,13 @@ def read_plan(event: Mapping[str, Any]) -> SweepPlan:
         ) from error
 
 
-def _queues(app: App, *, has_bridge: bool) -> Iterator[ParkingQueue]:
-    topology = app.topology
+def parking_queues(topology: Topology, *, has_bridge: bool) -> Iterator[ParkingQueue]:
+    """Yield an app's quarantine, its dead-letter queues by priority, and that of failed firings.
+
+    Args:
+        topology: the app's queues.
+        has_bridge: True if there is a queue of what the bridge could not submit.
+    """
     kept_s = int(QUARANTINE_RETENTION.total_seconds())
     # Jobs that kill workers come first, in case there isn't time for all.
     yield ParkingQueue(

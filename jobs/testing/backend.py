@@ -74,6 +74,7 @@ class MemoryBackend(Generic[C]):
             clock=self.clock,
             sleep=self._pass,
             rng=self.rng,
+            look_wait_s=self._look_wait_s,
         )
 
     @property
@@ -88,7 +89,12 @@ class MemoryBackend(Generic[C]):
             sleep=self._async_pass,
             rng=self.rng,
             pacing=Pacing(),
+            look_wait_s=self._look_wait_s,
         )
+
+    @property
+    def _look_wait_s(self) -> float:
+        return 0.0 if isinstance(self.clock, VirtualClock) else 1.0
 
     def _fire(self, text: str) -> None:
         """Submit a firing's job, as the bridge does when a schedule invokes it."""

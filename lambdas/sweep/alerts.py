@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT
-from headgate.jobs.dead_letters.reading import ParkedMessage
+from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, Kind, ParkingQueue, SweepPlan
 
 UNKNOWN = "unknown"
@@ -45,21 +45,21 @@ class Found:
     """A dead letter, and its queue."""
 
     queue: ParkingQueue
-    message: ParkedMessage
+    letter: DeadLetter
 
     @property
     def job_type(self) -> str:
         """The job's type, as far as it can be told in plain text."""
-        return _plain(self.message.job_type)
+        return _plain(self.letter.job_type)
 
     @property
     def reason(self) -> str:
         """The reason for which it is there, as far as it can be told in plain text."""
-        return _plain(self.message.reason)
+        return _plain(self.letter.reason)
 
     def is_critical(self, plan: SweepPlan) -> bool:
         """Return True if people are told at once: for a critical type, or in quarantine."""
-        return self.queue.kind == "quarantine" or self.message.job_type in plan.critical
+        return self.queue.kind == "quarantine" or self.letter.job_type in plan.critical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def _kinds(found: Sequence[Found]) -> Iterator[str]:
     """Yield a paragraph for each kind, the most frequent first."""
     kinds: dict[tuple[str, ...], list[Found]] = defaultdict(list)
     for each in found:
-        error = _plain(each.message.error_type) if each.message.error_type else ""
+        error = _plain(each.letter.error_type) if each.letter.error_type else ""
         kinds[each.queue.name, each.job_type, each.reason, error].append(each)
     ordered = sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
     for (_, job_type, reason, error), those in ordered[:_MOST_KINDS]:
@@ -124,7 +124,7 @@ def _kinds(found: Sequence[Found]) -> Iterator[str]:
 
 
 def _ids(found: Sequence[Found]) -> Iterator[str]:
-    ids = [_plain(each.message.job_id) for each in found if each.message.job_id]
+    ids = [_plain(each.letter.job_id) for each in found if each.letter.job_id]
     for position, job_id in enumerate(ids[:_MOST_IDS]):
         yield f"  {'jobs ' if position == 0 else '     '}  {job_id}"
     if len(ids) > _MOST_IDS:

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import MAX_PUT, Item, Table
-from headgate.jobs.dead_letters.reading import ParkedMessage
+from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
 from headgate.jobs.errors import ItemUnreadable, Throttled
 
@@ -79,9 +79,9 @@ class SweepMemory:
             )
         return found
 
-    def remember(self, queue: ParkingQueue, changed: Iterable[tuple[ParkedMessage, Known]]) -> None:
+    def remember(self, queue: ParkingQueue, changed: Iterable[tuple[DeadLetter, Known]]) -> None:
         """Write the states of some messages."""
-        self._put([_item(queue, message, known) for message, known in changed])
+        self._put([_item(queue, letter, known) for letter, known in changed])
 
     def summary_is_due(self) -> bool:
         """Return True if the last summary is long enough ago."""
@@ -129,12 +129,12 @@ class SweepMemory:
                 )
 
 
-def _item(queue: ParkingQueue, message: ParkedMessage, known: Known) -> Item:
+def _item(queue: ParkingQueue, letter: DeadLetter, known: Known) -> Item:
     return Item(
         pk=_partition(queue),
-        sk=message.message_id,
+        sk=letter.message_id,
         data={"told": known.told, "saved": known.saved},
-        expires_at=message.deleted_at(queue.retention) + _MARGIN,
+        expires_at=letter.deleted_at(queue.retention) + _MARGIN,
     )
 
 

@@ -19,22 +19,26 @@ at the end, after all the rest has been done.
 from __future__ import annotations
 
 import logging
+import random
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S, Clock
+from headgate.jobs.core.concurrency import Threads
+from headgate.jobs.core.immediate import ImmediateObjectStore, ImmediateReceiver, drive, immediate
 from headgate.jobs.core.ports import (
     ObjectStore,
     Publisher,
-    ReceivedMessage,
     Receiver,
 )
 from headgate.jobs.dead_letters.copies import copy_key, save_copy
-from headgate.jobs.dead_letters.peeking import peek
-from headgate.jobs.dead_letters.reading import ParkedMessage, read_parked, read_unsubmitted, unread
+from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.reading import content_of, read_letter, unread
+from headgate.jobs.dead_letters.walk import HeldLetter, Walk
 from headgate.jobs.deployment.sweep_plan import BUDGET, HOLD, TIMEOUT, ParkingQueue, SweepPlan
 from headgate.jobs.errors import TransportError
 from headgate.lambdas.sweep.alerts import Alert, Found, critical_alert, summary
@@ -56,6 +60,9 @@ LIMIT = 1_000
 
 Kind = tuple[str, str, str]
 """The kind by which dead letters are counted: queue group, type and reason."""
+
+_WAIT_S = 1.0
+"""Seconds that a receive waits: only one that waits asks all of SQS's servers."""
 
 _Compose = Callable[[SweepPlan, Sequence[Found], Mapping[str, int]], Alert]
 
@@ -107,6 +114,7 @@ class Sweeper:
         topic: the topic for alerts.
         clock: tells the time.
         count: called with the number of new messages of each kind.
+        sleep: pauses before a receive that failed is repeated.
     """
 
     def __init__(
@@ -119,14 +127,17 @@ class Sweeper:
         topic: Publisher,
         clock: Clock,
         count: Callable[[Mapping[Kind, int]], None],
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._plan = plan
-        self._queues = queues
+        self._queues = ImmediateReceiver(queues)
         self._memory = memory
-        self._store = store
+        self._store = ImmediateObjectStore(store)
         self._topic = topic
         self._clock = clock
         self._count = count
+        self._sleep = immediate(sleep)
+        self._rng = random.Random()  # noqa: S311 - spreads tries, keeps no secret
 
     def sweep(self) -> Swept | None:
         """Sweep once; None if another sweep is under way.
@@ -156,51 +167,55 @@ class Sweeper:
                 swept.failed(f"the queue {queue.name} could not be swept", error)
 
     def _look_into(self, queue: ParkingQueue, swept: Swept, until_s: float) -> None:
-        if not (waiting := self._queues.depth(queue.name).visible):
-            return
-        known = self._memory.known(queue)
-        seen: dict[str, _Seen] = {}  # SQS may hand a message out twice
+        known: Mapping[str, Known] | None = None
+        seen: list[_Seen] = []
 
-        def visit(message: ReceivedMessage) -> None:
-            if (its_id := message.message_id) not in seen:
-                seen[its_id] = self._seen(queue, message, known.get(its_id), swept)
+        async def visit(fresh: Sequence[HeldLetter]) -> Collection[str]:
+            nonlocal known
+            if known is None:
+                known = self._memory.known(queue)
+            seen.extend(self._seen(held, known, swept) for held in fresh)
+            return ()
 
         try:
-            peek(
-                self._queues,
-                queue.name,
-                visit,
-                limit=LIMIT,
-                hold_s=int(HOLD.total_seconds()),
-                until_s=until_s,
-                clock=self._clock,
-            )
+            look = drive(self._walk(until_s).through([queue], visit, limit=LIMIT, skip_empty=True))
         finally:
-            self._settle(queue, list(seen.values()), swept)
-        if waiting > len(seen):
-            swept.unseen[queue.name] = waiting - len(seen)
+            self._settle(queue, seen, swept)
+        swept.unseen.update(look.unseen)
 
-    def _seen(
-        self, queue: ParkingQueue, message: ReceivedMessage, before: Known | None, swept: Swept
-    ) -> _Seen:
-        found = Found(queue=queue, message=_read(queue, message, swept))
+    def _walk(self, until_s: float) -> Walk:
+        return Walk(
+            self._queues,
+            concurrency=Threads(),
+            clock=self._clock,
+            sleep=self._sleep,
+            rng=self._rng,
+            within=timedelta(seconds=max(0.0, until_s - self._clock.monotonic())),
+            hold=HOLD,
+            wait_s=_WAIT_S,
+            at_once=1,  # no hurry, and a small function
+        )
+
+    def _seen(self, held: HeldLetter, known: Mapping[str, Known], swept: Swept) -> _Seen:
+        letter = _read(held, swept)
+        before = known.get(letter.message_id)
         now = before or Known()
-        left = found.message.deleted_at(queue.retention) - self._clock.now()
-        if left < SAVED_BEFORE and not now.saved and self._saved(queue, message, swept):
+        left = letter.deleted_at(held.queue.retention) - self._clock.now()
+        if left < SAVED_BEFORE and not now.saved and self._saved(held, letter, swept):
             now = replace(now, saved=True)
-        return _Seen(found=found, before=before, now=now)
+        return _Seen(found=Found(queue=held.queue, letter=letter), before=before, now=now)
 
-    def _saved(self, queue: ParkingQueue, message: ReceivedMessage, swept: Swept) -> bool:
+    def _saved(self, held: HeldLetter, letter: DeadLetter, swept: Swept) -> bool:
         if swept.failed_copies >= FAILED_COPIES:
             return False
         try:
-            save_copy(self._store, queue.name, message)
+            drive(save_copy(self._store, letter, content_of(held.message)))
         except TransportError as error:
             swept.failed_copies += 1
-            swept.failed(f"the message {message.message_id} could not be copied", error)
+            swept.failed(f"the message {letter.message_id} could not be copied", error)
             return False
         swept.saved += 1
-        where = {"queue": queue.name, "key": copy_key(queue.name, message)}
+        where = {"queue": letter.queue, "key": copy_key(letter)}
         _log.warning("dead letter copied, since SQS is about to delete it", extra=where)
         return True
 
@@ -208,7 +223,7 @@ class Sweeper:
         """Remember the messages, then count the new ones, and note those to be reported."""
         swept.looked_at += len(seen)
         self._memory.remember(
-            queue, [(each.found.message, each.now) for each in seen if each.now != each.before]
+            queue, [(each.found.letter, each.now) for each in seen if each.now != each.before]
         )
         new = [each.found for each in seen if each.before is None]
         for found in new:
@@ -242,32 +257,32 @@ class Sweeper:
             by_queue.setdefault(each.found.queue, []).append(each)
         for queue, told in by_queue.items():
             self._memory.remember(
-                queue, [(each.found.message, replace(each.now, told=True)) for each in told]
+                queue, [(each.found.letter, replace(each.now, told=True)) for each in told]
             )
 
 
-def _read(queue: ParkingQueue, message: ReceivedMessage, swept: Swept) -> ParkedMessage:
+def _read(held: HeldLetter, swept: Swept) -> DeadLetter:
     """Read a message; one that can't be read is counted and reported like any other."""
-    read = read_unsubmitted if queue.kind == "unsubmitted" else read_parked
+    queue, message = held.queue, held.message
     try:
-        return read(message)
+        return read_letter(message, queue).without_content()
     except Exception as error:  # noqa: BLE001 - raised at the end; one message silences no queue
         swept.failed(f"the message {message.message_id} of {queue.name} could not be read", error)
-        return unread(message)
+        return unread(message, queue).without_content()
 
 
 def _facts(found: Found) -> dict[str, Any]:
-    """Return a dead letter's fields in the log: never its payload, nor its error's message."""
-    message = found.message
+    """Return a dead letter's fields in the log: never its payload, nor its error's letter."""
+    letter = found.letter
     facts = {
         "queue": found.queue.name,
-        "message_id": message.message_id,
-        "job_id": message.job_id,
+        "message_id": letter.message_id,
+        "job_id": letter.job_id,
         "job_type": found.job_type,
         "reason": found.reason,
-        "error_type": message.error_type or None,
-        "attempts": message.attempts,
-        "failed_at": message.failed_at and message.failed_at.isoformat(),
-        "sent_at": message.sent_at.isoformat(),
+        "error_type": letter.error_type or None,
+        "attempts": letter.attempts,
+        "failed_at": letter.failed_at and letter.failed_at.isoformat(),
+        "sent_at": letter.sent_at.isoformat(),
     }
     return {name: value for name, value in facts.items() if value is not None}

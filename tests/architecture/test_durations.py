@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any, ParamSpec, Unpack, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -27,6 +27,8 @@ from headgate import (
     Backoff,
     Breaker,
     CrashLimit,
+    DeadLetter,
+    DeadLetterFilter,
     JobType,
     Keep,
     Lane,
@@ -123,6 +125,15 @@ def lane(**numbers: Any) -> Lane:
     return Lane(**({"visibility": 60, "start_within": 60, "share": 0.1} | numbers))
 
 
+LETTER = DeadLetter(
+    message_id="1",
+    job_id=None,
+    job_type=None,
+    reason="redriven",
+    sent_at=datetime(2026, 1, 1, tzinfo=UTC),
+    queue="q",
+)
+
 _ATTEMPT: dict[str, Any] = {"at_most": 11 * _HOUR}
 _MINUTES: dict[str, Any] = {"at_least": 60, "at_most": 24 * _HOUR, "step_ms": 60_000}
 _SECONDS: dict[str, Any] = {"at_most": 12 * _HOUR, "step_ms": 1000}
@@ -144,6 +155,9 @@ EDGES: dict[str, Edge] = {
     "Breaker.window": Edge(give=lambda it: Breaker(window=it)),
     "Breaker.open_for": Edge(give=lambda it: Breaker(open_for=it)),
     "CrashLimit.within": Edge(give=lambda it: CrashLimit(within=it)),
+    "DeadLetter.deleted_at.retention": Edge(give=LETTER.deleted_at),
+    "DeadLetterFilter.since": Edge(give=lambda it: DeadLetterFilter(since=it)),
+    "DeadLetterFilter.until": Edge(give=lambda it: DeadLetterFilter(until=it)),
     "Keep.completed": Edge(give=Keep),
     "Keep.failed": Edge(give=lambda it: Keep(failed=it)),
     "Lane.visibility": Edge(give=lambda it: lane(visibility=it), at_most=12 * _HOUR),

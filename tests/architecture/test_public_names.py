@@ -34,6 +34,8 @@ PUBLIC = [
     "Client",
     "Concurrency",
     "CrashLimit",
+    "DeadLetter",
+    "DeadLetterFilter",
     "Discard",
     "DoNotRetry",
     "Event",

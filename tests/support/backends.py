@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import cast
 
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.batcher import Pacing
@@ -20,8 +21,9 @@ from headgate.jobs.core.ports import (
     Scheduler,
     Sender,
     Table,
+    Transport,
 )
-from headgate.testing import MemoryScheduler, MemoryStore, MemoryTable
+from headgate.testing import MemoryScheduler, MemoryStore, MemoryTable, VirtualClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,14 @@ def over(
     clock = clock or SystemClock()
     return Given(
         Ports(
-            transport=transport,
+            transport=cast("Transport", transport),  # tests of submissions stand in for `send`
             table=table or MemoryTable(clock).sync,
             scheduler=scheduler or MemoryScheduler(clock).sync,
             store=store or MemoryStore().sync,
             clock=clock,
             sleep=sleep,
             rng=random.Random(0),  # noqa: S311 - spreads pauses
+            look_wait_s=_look_wait_s(clock),
         )
     )
 
@@ -85,5 +88,10 @@ def async_over(
             sleep=sleep,
             rng=rng or random.Random(0),  # noqa: S311 - spreads pauses
             pacing=pacing,
+            look_wait_s=_look_wait_s(clock),
         )
     )
+
+
+def _look_wait_s(clock: Clock) -> float:
+    return 0.0 if isinstance(clock, VirtualClock) else 1.0

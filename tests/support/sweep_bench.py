@@ -75,6 +75,7 @@ class SweepBench:
             topic=self.topic,
             clock=self.clock,
             count=self._count,
+            sleep=lambda _: None,
         ).sweep()
 
     def swept(self) -> Swept:

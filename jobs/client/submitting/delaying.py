@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from headgate.jobs.client.concurrency import Parallelism
+from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.errors import TransportError
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.submission.prepare import Submission

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.client.fallback import Fallback
 from headgate.jobs.client.submitting.large_payloads import check_sizes, refuse_if
 from headgate.jobs.client.submitting.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.errors import HeadgateError, TransportError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from headgate.jobs.client.concurrency import Parallelism
+from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncSender, EntryFailure, OutgoingMessage
 from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
 from headgate.jobs.messages.large_payloads import LARGEST, parted

@@ -23,8 +23,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from headgate.jobs.client.concurrency import Parallelism
 from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.events import ClaimFailed, Event, ItemsSkipped
 from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.definitions.options.uniqueness import place

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
 
 from headgate.jobs.core.ports import ReceivedMessage
-from headgate.jobs.dead_letters.reading import ParkedMessage, read_parked
-from headgate.jobs.deployment.sweep_plan import BUDGET, EVERY, HOLD, SUMMARY_EVERY, TIMEOUT
+from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.reading import read_letter
+from headgate.jobs.deployment.sweep_plan import (
+    BUDGET,
+    EVERY,
+    HOLD,
+    SUMMARY_EVERY,
+    TIMEOUT,
+    ParkingQueue,
+)
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.messages.outgoing import message_of
@@ -166,12 +175,12 @@ def test_a_queue_that_cannot_be_asked_keeps_no_other_from_being_swept(bench: Swe
 def test_a_message_that_cannot_be_read_is_told_of_and_silences_no_other(
     bench: SweepBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(message: ReceivedMessage) -> ParkedMessage:
+    def read(message: ReceivedMessage, queue: ParkingQueue) -> DeadLetter:
         if message.attributes.get("ErrorType") == "Strange":
             raise RuntimeError(SECRET)
-        return read_parked(message)
+        return read_letter(message, queue)
 
-    monkeypatch.setattr(sweeping, "read_parked", read)
+    monkeypatch.setattr(sweeping, "read_letter", read)
     bench.die("capture", error="Strange")
     bench.die("send-email")
     with pytest.raises(RuntimeError):
@@ -205,7 +214,7 @@ def test_a_receive_that_fails_leaves_what_was_seen_before_told(bench: SweepBench
     for _ in range(10):
         bench.die("send-email")
     name = bench.parking("send-email").name
-    calls = iter([False, True])
+    calls = chain([False], repeat(True))
     receive = bench.sqs.receive_now
 
     def fails_second(*args: Any) -> Any:

@@ -14,7 +14,12 @@ from headgate import App, Priority
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import DEAD_LETTERS
 from headgate.jobs.dead_letters.copies import copy_of
-from headgate.jobs.dead_letters.reading import NOT_SUBMITTED, REDRIVEN
+from headgate.jobs.dead_letters.reading import (
+    NOT_SUBMITTED,
+    REDRIVEN,
+    content_of,
+    read_letter,
+)
 from headgate.jobs.deployment.sweep_plan import EVERY, SUMMARY_EVERY
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
@@ -188,11 +193,11 @@ def test_what_sqs_is_about_to_delete_is_copied_once_with_all_it_says(
 
 def test_a_message_always_makes_the_same_copy(bench: SweepBench) -> None:
     bench.die("send-email")
-    name = bench.parking("send-email").name
+    queue = bench.parking("send-email")
     copies = set()
     for _ in range(2):
-        [message] = bench.sqs.sync.receive(name, limit=1, wait_s=0, visibility_s=0)
-        copies.add(copy_of(name, message))
+        [message] = bench.sqs.sync.receive(queue.name, limit=1, wait_s=0, visibility_s=0)
+        copies.add(copy_of(read_letter(message, queue), content_of(message)))
         bench.clock.advance(EVERY)
     assert len(copies) == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.client.concurrency import Parallelism, Tasks, Threads
+from headgate.jobs.core.concurrency import Parallelism, Tasks, Threads
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.errors import Throttled
 

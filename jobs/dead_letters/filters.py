@@ -1,0 +1,126 @@
+"""Filters of dead letters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.kinds import check_kinds
+
+_OWNER = "a DeadLetterFilter"
+_TEXTS = ("ids", "types", "reasons", "errors", "queues", "tenants")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterFilter:
+    """Selects dead letters: by all of the fields that are given, and by any of a field's values.
+
+    >>> lately = DeadLetterFilter(types=("send-email",), errors=("timeout",),
+    ...                           since=timedelta(hours=2))
+
+    Raises:
+        ConfigurationError: a value is of the wrong kind or empty, a time has no time zone, an age
+            is negative, or nothing can be as young and as old as that; the error names the field.
+    """
+
+    ids: tuple[str, ...] = ()
+    """Ids of jobs, or SQS's ids of messages."""
+    types: tuple[str, ...] = ()
+    """Names of job types."""
+    reasons: tuple[str, ...] = ()
+    """The reasons of docs/dead-letters.md."""
+    errors: tuple[str, ...] = ()
+    """Names of the last error's class, or parts of its message; in upper or lower case."""
+    queues: tuple[str, ...] = ()
+    """Names of queues: logical, or the physical one of where a letter lies or came from."""
+    tenants: tuple[str, ...] = ()
+    """The tenants' ``org``."""
+    since: datetime | Duration | None = None
+    """Only those that died at or after a time, which is aware, or at most as long ago as an age, a
+    timedelta or a number of seconds."""
+    until: datetime | Duration | None = None
+    """Only those that died before a time, or longer ago than an age; given as ``since``."""
+
+    def __post_init__(self) -> None:
+        for name in _TEXTS:
+            if isinstance(text := getattr(self, name), str):
+                raise ConfigurationError(
+                    f"{_OWNER}: {name} takes a tuple of texts, got {text!r}: write ({text!r},)"
+                )
+        for name in ("since", "until"):
+            object.__setattr__(self, name, _checked(name, getattr(self, name)))
+        check_kinds(_OWNER, self)
+        for name in _TEXTS:
+            if "" in getattr(self, name):
+                raise ConfigurationError(f"{_OWNER}: {name} has an empty text, which matches none")
+        if _is_never(self.since, self.until):
+            raise ConfigurationError(
+                f"{_OWNER}: nothing is both since {self.since} and until {self.until}: "
+                "since is the earlier of the two"
+            )
+
+    def matches(self, letter: DeadLetter, *, now: datetime | None = None) -> bool:
+        """Return True if a letter is selected.
+
+        Args:
+            letter: the letter.
+            now: the time that ages are counted from; None: this machine's.
+        """
+        return (
+            _is_any(self.ids, letter.job_id, letter.message_id)
+            and _is_any(self.types, letter.job_type)
+            and _is_any(self.reasons, letter.reason)
+            and self._has_error(letter)
+            and _is_any(self.queues, letter.queue, letter.origin, letter.group)
+            and _is_any(self.tenants, letter.tenant)
+            and self._is_of_time(letter.died_at, now or datetime.now(UTC))
+        )
+
+    def _has_error(self, letter: DeadLetter) -> bool:
+        kind, message = letter.error_type.casefold(), letter.error_message.casefold()
+        wanted = [each.casefold() for each in self.errors]
+        return not wanted or any(each == kind or each in message for each in wanted)
+
+    def _is_of_time(self, died_at: datetime, now: datetime) -> bool:
+        since, before = _moment(self.since, now), _moment(self.until, now)
+        return (since is None or died_at >= since) and (before is None or died_at < before)
+
+
+def _is_any(wanted: tuple[str, ...], *names: str | None) -> bool:
+    return not wanted or any(name in wanted for name in names)
+
+
+def _checked(name: str, value: datetime | Duration | None) -> datetime | timedelta | None:
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        return duration(f"{_OWNER}: {name}", value, error=ConfigurationError)
+    if value.utcoffset() is None:
+        raise ConfigurationError(
+            f"{_OWNER}: {name} has no time zone, got {value.isoformat()}: write "
+            "datetime(..., tzinfo=UTC)"
+        )
+    return value
+
+
+def _is_never(since: datetime | Duration | None, until: datetime | Duration | None) -> bool:
+    """Return True if two times, or two ages, leave no time between them."""
+    match since, until:
+        case datetime(), datetime():
+            return since >= until
+        case timedelta(), timedelta():
+            return since <= until
+    return False
+
+
+def _moment(value: datetime | Duration | None, now: datetime) -> datetime | None:
+    """Return a time, or the one that was an age ago."""
+    if value is None or isinstance(value, datetime):
+        return value
+    try:
+        return now - duration("age", value)
+    except OverflowError:  # before the year 1
+        return datetime.min.replace(tzinfo=UTC)
