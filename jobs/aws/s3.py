@@ -7,6 +7,7 @@ so an app without large payloads pays nothing.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Protocol, Unpack
 
@@ -19,17 +20,18 @@ from headgate.jobs.aws.connections.clients import (
 )
 from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
-from headgate.jobs.core.immediate import driven
+from headgate.jobs.core.immediate import driven, immediate
 from headgate.jobs.core.topology import Bucket
+from headgate.jobs.errors import PayloadLost
 
 _CONNECT_TIMEOUT_S = 2.0
 _READ_TIMEOUT_S = 10.0
 
 
 class _ReadBody(Protocol):
-    """Reads the body of an answer to its end, and closes it."""
+    """Reads the body of an answer to its end, or to just beyond ``most`` bytes, and closes it."""
 
-    async def __call__(self, body: Any) -> bytes: ...
+    async def __call__(self, body: Any, most: int) -> bytes: ...
 
 
 class _Calls(OnDemand[tuple[Any, str]]):
@@ -49,15 +51,24 @@ class _Calls(OnDemand[tuple[Any, str]]):
                 Bucket=bucket, Key=key, Body=content, ContentType="application/gzip"
             )
 
-    async def get(self, key: str) -> bytes | None:
-        """Return an object's content, or None if there is no such object (GetObject)."""
+    async def get(self, key: str, *, max_bytes: int) -> bytes | None:
+        """Return an object's content, or None if there is no such object (GetObject).
+
+        Raises:
+            PayloadLost: it is larger. Its body stays unread, by the length that S3 announces; one
+                without a length is read until it is too long.
+        """
         client, bucket = await self.opened()
         with naming("s3:GetObject", bucket):
             try:
                 answer = await client.get_object(Bucket=bucket, Key=key)
             except client.exceptions.NoSuchKey:
                 return None
-            return await self._read(answer["Body"])
+            announced = answer.get("ContentLength", 0)
+            content = await self._read(answer["Body"], 0 if announced > max_bytes else max_bytes)
+        if max(announced, len(content)) > max_bytes:
+            raise PayloadLost(f"the object {key!r} is another one: it has over {max_bytes:,} bytes")
+        return content
 
     async def _open_bucket(self, stack: AsyncExitStack) -> tuple[Any, str]:
         s3 = await stack.enter_async_context(self._clients.open("s3"))
@@ -115,13 +126,20 @@ def _connection(access: Access) -> Connection:
     )
 
 
-async def _read_async(body: Any) -> bytes:
+async def _read_async(body: Any, most: int) -> bytes:
     async with body:
-        content: bytes = await body.read()
-    return content
+        return await _start_of(body.read, most)
 
 
-async def _read(body: Any) -> bytes:
+async def _read(body: Any, most: int) -> bytes:
     with body:
-        content: bytes = body.read()
-    return content
+        return await _start_of(immediate(body.read), most)
+
+
+async def _start_of(read: Callable[[int], Awaitable[bytes]], most: int) -> bytes:
+    """Return all that can be read, or a part of it with more than ``most`` bytes; 0 reads none."""
+    parts, left = list[bytes](), most + 1 if most else 0
+    while left > 0 and (part := await read(left)):  # aiobotocore's may return less than it has
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)

@@ -14,9 +14,10 @@ from typing import Any, Generic, TypeVar
 from headgate.jobs.client.waiting import (
     LookupPacing,
     check_id,
-    check_result_key,
+    check_result_ref,
     check_type,
     longest_in_queue,
+    reading_result,
     require_outcomes,
     require_records,
     result_of,
@@ -29,6 +30,7 @@ from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import Throttled
+from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.records.cancellation import cancellation, never_sent
 from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
 from headgate.jobs.records.items import partition
@@ -80,8 +82,9 @@ class Lookup:
         record = await self.finished(job_id, declared, within)
         if (ref := record.result_ref) is None:
             return self._result_of(declared, record)
-        check_result_key(record, ref)
-        content = await self.store.get(ref.key)
+        check_result_ref(record, ref)
+        with reading_result(record):
+            content = await self.store.get(ref.key, max_bytes=max_packed(ref))
         return await self.concurrency.aside(
             lambda: self._result_of(declared, with_result(record, ref, content))
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -25,7 +27,7 @@ from headgate.jobs.errors import (
     ResultTimeout,
 )
 from headgate.jobs.messages.envelope import PayloadRef
-from headgate.jobs.messages.large_payloads import unpacked
+from headgate.jobs.messages.large_payloads import LARGEST, unpacked
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import keeps
 from headgate.jobs.records.result_keys import is_result_key
@@ -146,12 +148,18 @@ def check_type(record: JobRecord, declared: JobType[Any, Any] | None) -> None:
         )
 
 
-def check_result_key(record: JobRecord, ref: PayloadRef) -> None:
-    """Check that a record's large result is its own job's.
+def check_result_ref(record: JobRecord, ref: PayloadRef) -> None:
+    """Check that a record's large result is its own job's, and no larger than results are.
 
     Raises:
-        ResultInvalid: its address is not where the job's result can be.
+        ResultInvalid: its address is not where the job's result can be, or it is too large.
     """
+    if ref.size > LARGEST:
+        raise ResultInvalid(
+            record.id,
+            f"the job {record.id} has completed; its record names a result of {ref.size:,} bytes, "
+            f"and at most {LARGEST:,} are read",
+        )
     if not is_result_key(ref.key, record.id, record.type):
         raise ResultInvalid(
             record.id,
@@ -166,8 +174,19 @@ def with_result(record: JobRecord, ref: PayloadRef, content: bytes | None) -> Jo
     Raises:
         ResultInvalid: the object is gone, or damaged.
     """
-    try:
+    with reading_result(record):
         return replace(record, result=unpacked(ref, content), result_ref=None)
+
+
+@contextmanager
+def reading_result(record: JobRecord) -> Iterator[None]:
+    """Translate the loss of a large result.
+
+    Raises:
+        ResultInvalid: in place of a `PayloadLost`.
+    """
+    try:
+        yield
     except PayloadLost as error:
         raise ResultInvalid(
             record.id, f"the job {record.id} has completed; of its result: {error}"

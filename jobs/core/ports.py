@@ -385,8 +385,12 @@ class AsyncObjectStore(Protocol):
         """Store an object, replacing any under that key; reads see it once this returns."""
         ...
 
-    async def get(self, key: str) -> bytes | None:
-        """Return an object's content; None if there is no such object."""
+    async def get(self, key: str, *, max_bytes: int) -> bytes | None:
+        """Return an object's content; None if there is no such object.
+
+        Raises:
+            PayloadLost: it is larger than ``max_bytes``, so not what was stored; it is not read.
+        """
         ...
 
 
@@ -395,4 +399,4 @@ class ObjectStore(Protocol):
 
     def put(self, key: str, content: bytes) -> None: ...
 
-    def get(self, key: str) -> bytes | None: ...
+    def get(self, key: str, *, max_bytes: int) -> bytes | None: ...

@@ -36,6 +36,10 @@ class Settings:
     """``HEADGATE_PAUSED``, 1 or 0: clients behave as if SQS could not be reached, without calling
     it: they spool jobs, run them in place, or refuse them."""
 
+    allow_http: bool = False
+    """``HEADGATE_ALLOW_HTTP``, 1 or 0: endpoints without TLS may be on other hosts than this one,
+    as an emulator of AWS in a network of containers is."""
+
     emf: bool = False
     """``HEADGATE_EMF``, 1 or 0: functions that run jobs write metrics for CloudWatch."""
     concurrency: int | None = None
@@ -79,12 +83,16 @@ class Settings:
             account=found.get("ACCOUNT") or None,
             stop_timeout_s=_number("STOP_TIMEOUT", found),
             paused=_switch("PAUSED", found),
+            allow_http=_switch("ALLOW_HTTP", found),
             emf=_switch("EMF", found),
             concurrency=_whole("CONCURRENCY", found),
         )
 
 
-_KNOWN = ("ACCOUNT", "APP", "BUCKET", "CONCURRENCY", "EMF", "PAUSED", "STAGE", "STOP_TIMEOUT")
+_KNOWN = (
+    *("ACCOUNT", "ALLOW_HTTP", "APP", "BUCKET", "CONCURRENCY", "EMF", "PAUSED", "STAGE"),
+    "STOP_TIMEOUT",
+)
 
 
 def _refuse_misspelt(found: Mapping[str, str]) -> None:

@@ -14,10 +14,11 @@ import json
 import logging
 
 from headgate.jobs.core.ports import AsyncObjectStore
-from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
+from headgate.jobs.core.topology import DEAD_LETTERS
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
-from headgate.jobs.errors import MessageError
-from headgate.jobs.messages.envelope import parse
+from headgate.jobs.errors import MessageError, PayloadLost
+from headgate.jobs.messages.envelope import PayloadRef, parse
+from headgate.jobs.messages.large_payloads import check_reference, max_packed
 
 _log = logging.getLogger("headgate.dead_letters")
 
@@ -33,7 +34,7 @@ async def save_copy(store: AsyncObjectStore, letter: DeadLetter, content: Letter
     Raises:
         TransportError: S3 could not be asked, or refused. What was copied by then stays.
     """
-    if (ref := _payload_key(content.body)) is not None:
+    if (ref := _payload_ref(content.body)) is not None:
         await _copy_payload(store, ref, f"{_stem(letter)}.payload.gz")
     # The message last: if it is there, its payload is too.
     await store.put(copy_key(letter), copy_of(letter, content))
@@ -57,17 +58,24 @@ def _stem(letter: DeadLetter) -> str:
     return f"{DEAD_LETTERS}{letter.queue}/{letter.sent_at:%Y-%m-%d}/{letter.message_id}"
 
 
-def _payload_key(body: str) -> str | None:
+def _payload_ref(body: str) -> PayloadRef | None:
+    """Return the reference to a job's own payload; one in a foreign body refers to no payload."""
     try:
-        ref = parse(body).payload_ref
+        envelope = parse(body)
+        if envelope.payload_ref is not None:
+            check_reference(envelope.payload_ref, envelope.id)
     except MessageError:
         return None
-    # A reference in a foreign body doesn't point to a payload of Headgate's.
-    return ref.key if ref is not None and ref.key.startswith(PAYLOADS) else None
+    return envelope.payload_ref
 
 
-async def _copy_payload(store: AsyncObjectStore, key: str, copy: str) -> None:
-    if (content := await store.get(key)) is None:
-        _log.warning("the payload %s is gone; the message that refers to it is saved alone", key)
+async def _copy_payload(store: AsyncObjectStore, ref: PayloadRef, copy: str) -> None:
+    try:
+        content = await store.get(ref.key, max_bytes=max_packed(ref))
+    except PayloadLost as error:
+        _log.warning("%s; the message that refers to it is saved alone", error)
+        return
+    if content is None:
+        _log.warning("the payload %s is gone; its message is saved alone", ref.key)
         return
     await store.put(copy, content)

@@ -25,6 +25,7 @@ from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import MessageError, UnknownQueue
 from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.execution.settling.dead_letter import QUARANTINED
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.inputs import OCCURRENCE, parse_input, tag_of
 from headgate.jobs.values.texts import LONGEST_NAME, legible
@@ -34,6 +35,10 @@ REDRIVEN = "redriven"
 
 NOT_SUBMITTED = "not-submitted"
 """The reason of a firing or an event that did not become a job."""
+
+REASONS = frozenset({*map(str, Reason), QUARANTINED, REDRIVEN, NOT_SUBMITTED})
+"""All reasons that Headgate gives. A message may name any other: its attributes are its sender's.
+"""
 
 REPLAYS = "Replays"
 """The message attribute that counts a job's replays."""

@@ -59,13 +59,16 @@ class ParkingQueue(BaseModel):
 
 
 class SweepPlan(BaseModel):
-    """The queues to sweep, and the job types that are critical."""
+    """The queues to sweep, and the job types."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     app: str
     """The app's name, with its stage's if any."""
     queues: tuple[ParkingQueue, ...]
+    types: frozenset[str] = frozenset()
+    """The names of all job types: of no other does the sweep tell by name. Schedules of earlier
+    versions have none."""
     critical: frozenset[str]
     """The job types marked ``alert_at_once=True``."""
 
@@ -80,6 +83,7 @@ def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
     return SweepPlan(
         app="-".join(filter(None, (app.name, app.stage))),
         queues=tuple(parking_queues(app.topology, has_bridge=has_bridge)),
+        types=frozenset(app.types),
         critical=frozenset(job.name for job in app.types.values() if job.alert_at_once),
     )
 
@@ -87,7 +91,7 @@ def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
 def plan_input(plan: SweepPlan) -> dict[str, Any]:
     """Return a plan as JSON values; the same plan always gives the same values."""
     rendered = plan.model_dump(mode="json")
-    return rendered | {"critical": sorted(plan.critical)}
+    return rendered | {"types": sorted(plan.types), "critical": sorted(plan.critical)}
 
 
 def read_plan(event: Mapping[str, Any]) -> SweepPlan:

@@ -11,23 +11,21 @@ import hashlib
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from pydantic_core import to_json
 
 from headgate.jobs.core.ports import OutgoingMessage
-from headgate.jobs.core.topology import PAYLOADS, RESULTS
+from headgate.jobs.core.topology import PAYLOADS
 from headgate.jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.outgoing import message_of
+from headgate.jobs.values.texts import legible
 from headgate.jobs.values.yielding import read
 
 LARGEST = 64 * 2**20
 """Maximum bytes of a JSON text that is stored or read back: a larger one would take the memory of
 all other jobs in the process."""
-
-_LONGEST_KEY = 1_024
-"""Maximum bytes of an object's key in S3.
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's name for the format
 _LEVEL = 6  # zlib's default; 9 takes twice the time to save 1 %
@@ -63,15 +61,36 @@ def parcel(key: str, value: Any) -> Parcel:
     return Parcel(ref=ref, text=text)
 
 
-def check_address(ref: PayloadRef) -> None:
-    """Check that a reference is to a payload: a message must not make a worker read other objects.
+def payload_key(job_id: UUID) -> str:
+    """Return the key of a job's payload."""
+    return f"{PAYLOADS}{job_id}"
+
+
+def check_reference(ref: PayloadRef, job_id: UUID) -> None:
+    """Check that a reference is to the job's own payload, before anything is read.
+
+    A message must not make a worker read other objects, nor another job's.
 
     Raises:
-        PayloadLost: there can be no payload at that key.
+        PayloadLost: the job's payload is at another key, or no payload is as large.
     """
-    fits = ref.key.startswith(PAYLOADS) and not ref.key.startswith(RESULTS)
-    if not fits or len(ref.key.encode()) > _LONGEST_KEY:
-        raise PayloadLost(f"no payload has the key {ref.key!r}: theirs begin with {PAYLOADS!r}")
+    if ref.key != payload_key(job_id):
+        raise PayloadLost(
+            f"{legible(ref.key, 100)!r} is not the key of the payload of the job {job_id}"
+        )
+    if ref.size > LARGEST:
+        raise PayloadLost(
+            f"{ref.key!r} has {ref.size:,} bytes as JSON; at most {LARGEST:,} are read"
+        )
+
+
+def max_packed(ref: PayloadRef) -> int:
+    """Return the maximum bytes of an object that unpacks to as many as its reference says.
+
+    What can't be compressed grows by five bytes in each block of 16 KiB, and by a header.
+    https://www.zlib.net/zlib_tech.html
+    """
+    return ref.size + ref.size // 1_000 + 1_000
 
 
 def unpacked(ref: PayloadRef, content: bytes | None) -> Any:
@@ -106,17 +125,13 @@ def parted(message: OutgoingMessage) -> tuple[OutgoingMessage, Parcel]:
     envelope = parse(message.body)
     if envelope.payload_ref is not None:
         raise MessageUnreadable(f"the job {envelope.id} is too large without its payload, too")
-    kept = parcel(f"{PAYLOADS}{envelope.id}", envelope.payload)
+    kept = parcel(payload_key(envelope.id), envelope.payload)
     slim = envelope.model_copy(update={"payload": None, "payload_ref": kept.ref})
     return replace(message, body=message_of(slim).body), kept
 
 
 def _text(ref: PayloadRef, content: bytes) -> bytes:
     """Return an object's text, decompressing at most a byte more than the reference's size."""
-    if ref.size > LARGEST:
-        raise PayloadLost(
-            f"{ref.key!r} has {ref.size:,} bytes as JSON; at most {LARGEST:,} are read"
-        )
     unpacking = zlib.decompressobj(_GZIP)
     text = unpacking.decompress(content, ref.size + 1)
     if not unpacking.eof or len(text) != ref.size:

@@ -2,6 +2,11 @@
 
 An alert never has a payload, nor an error's message, which may quote one. It has types, reasons,
 names of errors and queues, and the ids of the first few jobs, by which all else can be looked up.
+
+Whoever may send to a dead-letter queue chooses what a message there says of itself. So of types and
+reasons only those are told that the app and Headgate have, an error's only if it can be the name of
+a class, and an id only if it is a UUID: no address can be put into an alert, and no number of
+invented types makes more metrics.
 """
 
 from __future__ import annotations
@@ -10,18 +15,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT
 from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.reading import REASONS
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, Kind, ParkingQueue, SweepPlan
 
 UNKNOWN = "unknown"
-"""Placeholder for a name that can't be told, such as a job type."""
+"""Placeholder for a name that is not one of ours, such as a job type's."""
 
 _MOST_KINDS = 20
 _MOST_IDS = 3
 _MOST_SUBJECT = 99  # https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
-_PLAIN = re.compile(r"[!-~]{1,128}")
+_ERROR = re.compile(r"((Extension|Function|Runtime|Sandbox)\.)?[A-Za-z_][A-Za-z0-9_]{0,127}")
+"""The name of a class, or of an error of Lambda's own, such as ``Sandbox.Timedout``."""
 
 _ADVICE: Mapping[Kind, str] = {
     "dead-letters": (
@@ -44,22 +52,40 @@ _ADVICE: Mapping[Kind, str] = {
 class Found:
     """A dead letter, and its queue."""
 
+    plan: SweepPlan
     queue: ParkingQueue
     letter: DeadLetter
 
     @property
     def job_type(self) -> str:
-        """The job's type, as far as it can be told in plain text."""
-        return _plain(self.letter.job_type)
+        """The job's type, if the app has it."""
+        named = self.letter.job_type
+        return named if named and named in self.plan.types else UNKNOWN
 
     @property
     def reason(self) -> str:
-        """The reason for which it is there, as far as it can be told in plain text."""
-        return _plain(self.letter.reason)
+        """The reason for which it is there, if it is one that Headgate gives."""
+        named = self.letter.reason
+        return named if named in REASONS else UNKNOWN
 
-    def is_critical(self, plan: SweepPlan) -> bool:
-        """Return True if people are told at once: for a critical type, or in quarantine."""
-        return self.queue.kind == "quarantine" or self.letter.job_type in plan.critical
+    @property
+    def error_type(self) -> str:
+        """The class of its last error; empty if it names none."""
+        named = self.letter.error_type
+        return named if not named or _ERROR.fullmatch(named) else UNKNOWN
+
+    @property
+    def job_id(self) -> str | None:
+        """The job's id, if it is one."""
+        try:
+            return str(UUID(self.letter.job_id or ""))
+        except ValueError:
+            return None
+
+    @property
+    def is_critical(self) -> bool:
+        """True if people are told at once: of a critical type, or of what is in quarantine."""
+        return self.queue.kind == "quarantine" or self.letter.job_type in self.plan.critical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +138,7 @@ def _kinds(found: Sequence[Found]) -> Iterator[str]:
     """Yield a paragraph for each kind, the most frequent first."""
     kinds: dict[tuple[str, ...], list[Found]] = defaultdict(list)
     for each in found:
-        error = _plain(each.letter.error_type) if each.letter.error_type else ""
-        kinds[each.queue.name, each.job_type, each.reason, error].append(each)
+        kinds[each.queue.name, each.job_type, each.reason, each.error_type].append(each)
     ordered = sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
     for (_, job_type, reason, error), those in ordered[:_MOST_KINDS]:
         why = f"{reason}, {error}" if error else reason
@@ -124,7 +149,7 @@ def _kinds(found: Sequence[Found]) -> Iterator[str]:
 
 
 def _ids(found: Sequence[Found]) -> Iterator[str]:
-    ids = [_plain(each.letter.job_id) for each in found if each.letter.job_id]
+    ids = [each.job_id for each in found if each.job_id]
     for position, job_id in enumerate(ids[:_MOST_IDS]):
         yield f"  {'jobs ' if position == 0 else '     '}  {job_id}"
     if len(ids) > _MOST_IDS:
@@ -156,8 +181,3 @@ def _advice(found: Iterable[Found]) -> Iterator[str]:
         f"SQS deletes them {days} days after they were sent. Before that each is copied to the "
         f"app's bucket, under {DEAD_LETTERS}, where it is kept for {DEAD_LETTERS_KEPT.days} days."
     )
-
-
-def _plain(text: str | None) -> str:
-    """Return a name if it is safe in a metric, a subject and a log, else `UNKNOWN`."""
-    return text if text and _PLAIN.fullmatch(text) else UNKNOWN

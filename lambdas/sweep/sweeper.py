@@ -203,7 +203,9 @@ class Sweeper:
         left = letter.deleted_at(held.queue.retention) - self._clock.now()
         if left < SAVED_BEFORE and not now.saved and self._saved(held, letter, swept):
             now = replace(now, saved=True)
-        return _Seen(found=Found(queue=held.queue, letter=letter), before=before, now=now)
+        return _Seen(
+            found=Found(plan=self._plan, queue=held.queue, letter=letter), before=before, now=now
+        )
 
     def _saved(self, held: HeldLetter, letter: DeadLetter, swept: Swept) -> bool:
         if swept.failed_copies >= FAILED_COPIES:
@@ -234,8 +236,8 @@ class Sweeper:
         swept.untold += [each for each in seen if not each.now.told]
 
     def _tell(self, swept: Swept) -> None:
-        critical = [each for each in swept.untold if each.found.is_critical(self._plan)]
-        others = [each for each in swept.untold if not each.found.is_critical(self._plan)]
+        critical = [each for each in swept.untold if each.found.is_critical]
+        others = [each for each in swept.untold if not each.found.is_critical]
         try:
             if critical:
                 self._publish(critical_alert, critical, swept)
@@ -272,15 +274,15 @@ def _read(held: HeldLetter, swept: Swept) -> DeadLetter:
 
 
 def _facts(found: Found) -> dict[str, Any]:
-    """Return a dead letter's fields in the log: never its payload, nor its error's letter."""
+    """Return a dead letter's fields in the log: never its payload, nor its error's message."""
     letter = found.letter
     facts = {
         "queue": found.queue.name,
         "message_id": letter.message_id,
-        "job_id": letter.job_id,
+        "job_id": found.job_id,
         "job_type": found.job_type,
         "reason": found.reason,
-        "error_type": letter.error_type or None,
+        "error_type": found.error_type or None,
         "attempts": letter.attempts,
         "failed_at": letter.failed_at and letter.failed_at.isoformat(),
         "sent_at": letter.sent_at.isoformat(),

@@ -16,7 +16,7 @@ from headgate.ops.cli.queues import queues
 from headgate.ops.cli.schedules import schedules
 from headgate.ops.cli.shared import examples
 from headgate.ops.cli.spelling import APP_FLAGS, Commands
-from headgate.ops.views.output import show_error
+from headgate.ops.views.output import show_error, show_traceback
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -67,7 +67,8 @@ def main() -> None:
 
     An error of Headgate's becomes one line and an exit code: 2 when the command, the app or the
     environment has to change, 1 when running it again may help. A reader that has gone, as that of
-    ``| head``, ends it with 1 and in silence.
+    ``| head``, ends it with 1 and in silence. Any other error ends it with 1 and a traceback, whose
+    text, too, can do nothing to a terminal.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # whatever the terminal's encoding lacks
@@ -84,6 +85,9 @@ def main() -> None:
         show_error(str(error))
         wrong = isinstance(error, ConfigurationError | SubmissionError | ScheduleError)
         sys.exit(EXIT_USAGE if wrong else EXIT_FAULT)
+    except Exception as error:  # noqa: BLE001 - the process's boundary
+        show_traceback(error)
+        sys.exit(EXIT_FAULT)
 
 
 def _flush() -> None:

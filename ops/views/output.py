@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,11 @@ def show(text: str = "", *, at_once: bool = False) -> None:
 def show_error(text: str) -> None:
     """Print one line about a failure on standard error."""
     print(f"headgate: {in_line(text)}", file=sys.stderr)
+
+
+def show_traceback(error: BaseException) -> None:
+    """Print the traceback of an error that nobody foresaw on standard error."""
+    print(printable("".join(traceback.format_exception(error))), file=sys.stderr, end="")
 
 
 def show_json(value: Any, *, indent: int | None = 2) -> None:

@@ -7,10 +7,11 @@ import os
 
 import pytest
 
-from headgate.jobs.errors import BucketMissing, TransportError
+from headgate.jobs.errors import BucketMissing, PayloadLost, TransportError
 from tests.conformance.stores import StoreUnderTest
 
 KEY = "payloads/019b7ca4-7a2e-7000-8000-000000000001"
+MOST = 2**24
 
 
 @pytest.mark.parametrize(
@@ -25,14 +26,14 @@ KEY = "payloads/019b7ca4-7a2e-7000-8000-000000000001"
 async def test_an_object_comes_back_as_it_was_put(bucket: StoreUnderTest, content: bytes) -> None:
     await bucket.async_store.put(KEY, content)
 
-    assert await bucket.async_store.get(KEY) == content
-    assert bucket.store.get(KEY) == content
+    assert await bucket.async_store.get(KEY, max_bytes=MOST) == content
+    assert bucket.store.get(KEY, max_bytes=MOST) == content
 
 
 async def test_what_plain_code_has_put_is_the_same_object(bucket: StoreUnderTest) -> None:
     bucket.store.put(KEY, b"of plain code")
 
-    assert await bucket.async_store.get(KEY) == b"of plain code"
+    assert await bucket.async_store.get(KEY, max_bytes=MOST) == b"of plain code"
 
 
 async def test_an_object_of_many_megabytes_comes_back_whole(bucket: StoreUnderTest) -> None:
@@ -40,28 +41,40 @@ async def test_an_object_of_many_megabytes_comes_back_whole(bucket: StoreUnderTe
 
     await bucket.async_store.put(KEY, content)
 
-    assert await bucket.async_store.get(KEY) == content
+    assert await bucket.async_store.get(KEY, max_bytes=MOST) == content
 
 
 async def test_the_last_object_under_a_key_counts(bucket: StoreUnderTest) -> None:
     await bucket.async_store.put(KEY, b"first")
     await bucket.async_store.put(KEY, b"second")
 
-    assert await bucket.async_store.get(KEY) == b"second"
+    assert await bucket.async_store.get(KEY, max_bytes=MOST) == b"second"
 
 
 async def test_there_is_no_object_under_another_key(bucket: StoreUnderTest) -> None:
     await bucket.async_store.put(KEY, b"content")
 
-    assert await bucket.async_store.get(f"{KEY}0") is None
-    assert bucket.store.get(KEY[:-1]) is None
+    assert await bucket.async_store.get(f"{KEY}0", max_bytes=MOST) is None
+    assert bucket.store.get(KEY[:-1], max_bytes=MOST) is None
+
+
+async def test_an_object_that_is_too_large_is_not_read(bucket: StoreUnderTest) -> None:
+    await bucket.async_store.put(KEY, b"x" * 1_000)
+
+    for most in (0, 1, 999):
+        with pytest.raises(PayloadLost, match=f"has over {most} bytes"):
+            await bucket.async_store.get(KEY, max_bytes=most)
+        with pytest.raises(PayloadLost, match=f"has over {most} bytes"):
+            bucket.store.get(KEY, max_bytes=most)
+    assert await bucket.async_store.get(KEY, max_bytes=1_000) == b"x" * 1_000
+    assert bucket.store.get(KEY, max_bytes=1_000) == b"x" * 1_000
 
 
 async def test_calls_may_overlap(bucket: StoreUnderTest) -> None:
     keys = [f"{KEY}-{number}" for number in range(20)]
 
     await asyncio.gather(*(bucket.async_store.put(key, key.encode()) for key in keys))
-    found = await asyncio.gather(*(bucket.async_store.get(key) for key in keys))
+    found = await asyncio.gather(*(bucket.async_store.get(key, max_bytes=MOST) for key in keys))
 
     assert found == [key.encode() for key in keys]
 
@@ -69,7 +82,7 @@ async def test_calls_may_overlap(bucket: StoreUnderTest) -> None:
 async def test_a_bucket_that_is_missing_is_named_with_the_command_that_makes_it(
     bucket: StoreUnderTest,
 ) -> None:
-    for call in (bucket.nowhere.put(KEY, b"x"), bucket.nowhere.get(KEY)):
+    for call in (bucket.nowhere.put(KEY, b"x"), bucket.nowhere.get(KEY, max_bytes=MOST)):
         with pytest.raises(BucketMissing, match=r"does not exist.*cdk deploy") as refused:
             await call
         assert isinstance(refused.value, TransportError)

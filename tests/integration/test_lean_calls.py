@@ -20,15 +20,17 @@ from botocore.exceptions import (
     ConnectionClosedError,
     CredentialRetrievalError,
     EndpointConnectionError,
+    HTTPClientError,
     ReadTimeoutError,
 )
 from botocore.parsers import ResponseParserError
 
 from headgate.jobs.aws.connections.connection import Connection, async_aws_client
 from headgate.jobs.aws.connections.faults import fault
+from headgate.jobs.aws.lean import async_http, sockets
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.ports import VisibilityChange
-from headgate.jobs.errors import CredentialsMissing
+from headgate.jobs.errors import CredentialsMissing, ServiceUnavailable
 from tests.support.environment import with_test_credentials
 from tests.support.lean_calls import (
     KINDS,
@@ -273,6 +275,24 @@ async def test_credentials_that_fail_in_any_way_are_missing_for_now(calling: Ope
     assert "secret" not in str(known)
 
 
+@pytest.mark.parametrize("announced", [True, False])
+async def test_an_answer_that_is_larger_than_any_of_awss_is_cut_off(
+    calling: Opener, announced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (async_http, sockets):
+        monkeypatch.setattr(module, "MAX_BYTES", 1_000)
+    fits = json.dumps({"Messages": "x" * 900}).encode()
+    replies = [Reply(body=fits, chunked=not announced)]
+    replies += [Reply(body=b"x" * 2_000_000, chunked=not announced)] * 2
+    async with serving(*replies) as server, calling(server, attempts=2) as (caller, _):
+        assert len((await caller.call("ReceiveMessage", {}))["Messages"]) == 900
+        with pytest.raises(HTTPClientError, match="the answer has over 67,108,864 bytes") as caught:
+            await caller.call("ReceiveMessage", {})
+    known = fault(caught.value, action="sqs:ReceiveMessage", target="q")
+    assert isinstance(known, ServiceUnavailable)
+    assert len(server.headers) == 3
+
+
 async def test_an_endpoint_that_is_down_is_named(calling: Opener) -> None:
     async with serving() as server:
         pass
@@ -304,9 +324,11 @@ async def test_with_a_clock_that_is_wrong_requests_are_signed_by_awss(
     [
         ([Reply(status=403, body=SKEWED)], 1),
         ([Reply(status=403, body=SKEWED, headers={"Date": "today"})], 1),
+        ([Reply(status=403, body=SKEWED, date=NOON + timedelta(hours=25))], 1),
+        ([Reply(status=403, body=SKEWED, date=NOON - timedelta(days=3_650))], 1),
         ([Reply(status=403, body=SKEWED, date=NOON + timedelta(hours=1))] * 2, 2),
     ],
-    ids=["the clocks agree", "no date", "it is refused again"],
+    ids=["the clocks agree", "no date", "a day on", "ten years ago", "it is refused again"],
 )
 async def test_a_signature_that_is_wrong_for_another_reason_is_not_tried_without_end(
     calling: Opener, replies: Sequence[Reply], requests: int

@@ -12,7 +12,7 @@ import pytest
 
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.core.topology import Bucket
-from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
+from headgate.jobs.errors import ConfigurationError, PayloadLost, ServiceUnavailable
 from headgate.jobs.messages.envelope import parse
 from tests.support.clients import KINDS, Kind, connected
 from tests.support.fixture_app import Work
@@ -70,7 +70,7 @@ async def test_a_store_that_is_not_reached_is_unavailable() -> None:
     nowhere = f"http://127.0.0.1:{_free_port()}"
     async with AsyncS3Store(_BUCKET, endpoint_url=nowhere) as store:
         with pytest.raises(ServiceUnavailable, match="s3:GetObject on 'shop-payloads'"):
-            await store.get("payloads/1")
+            await store.get("payloads/1", max_bytes=2_000)
 
 
 @pytest.mark.usefixtures("bare_stage")
@@ -79,10 +79,31 @@ async def test_an_answer_that_is_cut_off_is_no_object() -> None:
     async with _answering(cut) as url:
         async with AsyncS3Store(_BUCKET, endpoint_url=url) as store:
             with pytest.raises(ServiceUnavailable, match="s3:GetObject"):
-                await store.get("payloads/1")
+                await store.get("payloads/1", max_bytes=2_000)
         synchronous = S3Store(_BUCKET, endpoint_url=url)
         with pytest.raises(ServiceUnavailable, match="s3:GetObject"):
-            await asyncio.to_thread(synchronous.get, "payloads/1")
+            await asyncio.to_thread(synchronous.get, "payloads/1", max_bytes=2_000)
+        synchronous.close()
+
+
+@pytest.mark.usefixtures("bare_stage")
+@pytest.mark.parametrize(
+    ("length", "body"),
+    [
+        # It hangs up at once, so whoever reads to the end finds an answer that is cut off.
+        pytest.param("Content-Length: 400000000", b"half", id="its length is announced"),
+        pytest.param("Transfer-Encoding: chunked", b"bb8\r\n" + b"x" * 3_000, id="it isn't"),
+    ],
+)
+async def test_an_object_of_400_mb_is_not_read(length: str, body: bytes) -> None:
+    large = f"HTTP/1.1 200 OK\r\n{length}\r\nContent-Type: application/gzip\r\n\r\n"
+    async with _answering(large.encode() + body) as url:
+        async with AsyncS3Store(_BUCKET, endpoint_url=url) as store:
+            with pytest.raises(PayloadLost, match="has over 1,000 bytes"):
+                await store.get("payloads/1", max_bytes=1_000)
+        synchronous = S3Store(_BUCKET, endpoint_url=url)
+        with pytest.raises(PayloadLost, match="has over 1,000 bytes"):
+            await asyncio.to_thread(synchronous.get, "payloads/1", max_bytes=1_000)
         synchronous.close()
 
 
@@ -93,4 +114,4 @@ async def test_a_store_is_used_within_async_with_and_opens_nothing_before_it_is_
         assert store._made is None
     await store.stop()  # stopping again is safe
     with pytest.raises(ConfigurationError, match="is not open"):
-        await store.get("payloads/1")
+        await store.get("payloads/1", max_bytes=2_000)

@@ -359,9 +359,12 @@ class AsyncStoreLink:
             "store", "put", lambda: self._aws.store.put(key, content), fault=self._meet("put")
         )
 
-    async def get(self, key: str) -> bytes | None:
+    async def get(self, key: str, *, max_bytes: int) -> bytes | None:
         return await self._link.async_call(
-            "store", "get", lambda: self._aws.store.get(key), fault=self._meet("get")
+            "store",
+            "get",
+            lambda: self._aws.store.get(key, max_bytes=max_bytes),
+            fault=self._meet("get"),
         )
 
     def _meet(self, action: str) -> FaultPlan | None:
@@ -378,8 +381,8 @@ class StoreLink:
     def put(self, key: str, content: bytes) -> None:
         self._link.call("store", "put", lambda: self._store.put(key, content))
 
-    def get(self, key: str) -> bytes | None:
-        return self._link.call("store", "get", lambda: self._store.get(key))
+    def get(self, key: str, *, max_bytes: int) -> bytes | None:
+        return self._link.call("store", "get", lambda: self._store.get(key, max_bytes=max_bytes))
 
 
 class AsyncSchedulerLink:

@@ -42,11 +42,16 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     silent: bool = False
     hangs_up: bool = False
+    chunked: bool = False
+    """True if its length is not announced."""
 
     def response(self) -> web.Response:
         body = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
         date = {"Date": format_datetime(self.date, usegmt=True)}
-        return web.Response(status=self.status, body=body, headers=date | self.headers)
+        response = web.Response(status=self.status, body=body, headers=date | self.headers)
+        if self.chunked:
+            response.enable_chunked_encoding()
+        return response
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from headgate.jobs.aws.connections.faults import FOREIGN_AT_OPENING, fault
 from headgate.jobs.aws.connections.instance_role import expects_role, no_role_yet
+from headgate.jobs.aws.connections.plain_http import check_endpoint
 from headgate.jobs.core.immediate import immediate
 from headgate.jobs.errors import ConfigurationError
 
@@ -115,6 +116,7 @@ def aws_client(service: str, connection: Connection, core: Any = None) -> Any:
         core: the `core_session` that the client's session is made of; None makes one.
 
     Raises:
+        SettingsInvalid: the endpoint is another host's, and without TLS.
         TransportError: the region or the profile is missing, or the endpoint is not a URL, or the
             credentials are not available now.
     """
@@ -131,9 +133,11 @@ def aws_client(service: str, connection: Connection, core: Any = None) -> Any:
             if session is None:
                 session = boto3.session.Session(botocore_session=core or core_session())
             # The stubs have an overload for each service's name; it is decided at run time.
-            return session.client(service, config=config, **connection.arguments(region))
+            client = session.client(service, config=config, **connection.arguments(region))
     except FOREIGN_AT_OPENING as error:
         raise fault(error, action=f"{service}:*", target=service, opening=True) from error
+    check_endpoint(client)
+    return client
 
 
 _CREATING = threading.Lock()
@@ -165,6 +169,7 @@ async def async_aws_client(
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
+        SettingsInvalid: the endpoint is another host's, and without TLS.
         TransportError: the region or the profile is missing, or the endpoint is not a URL.
     """
     owner = session or async_session(connection.session)
@@ -190,6 +195,7 @@ async def async_aws_client(
             client = await stack.enter_async_context(opening)
         except FOREIGN_AT_OPENING as error:
             raise fault(error, action=f"{service}:*", target=service, opening=True) from error
+        check_endpoint(client)
         yield client
 
 

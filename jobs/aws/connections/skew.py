@@ -9,6 +9,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+MOST = timedelta(days=1)
+"""Maximum skew that requests are signed by: more than a wrong time zone or a night of standby.
+
+An answer without TLS can come from anybody, who could otherwise have requests signed that AWS would
+take years from now.
+"""
+
 TOLERATED = timedelta(minutes=4)
 """Skew that is ignored; SQS takes a signature for five minutes either way."""
 

@@ -16,6 +16,14 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError, create_parser
 from pydantic_core import from_json, to_json
 
+MAX_BYTES = 64 * 2**20
+"""Maximum bytes of an answer that is read. The largest that there can be is SQS's of ten messages
+of 1 MiB with every byte escaped, in 60 MiB of JSON; DynamoDB's have 1 MB of items, or 16 MB.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+
+TOO_LARGE = f"the answer has over {MAX_BYTES:,} bytes"
+
 _NO_SHAPE: Any = None  # an error response needs no shape of a model, but botocore's stubs want one
 
 

@@ -18,7 +18,7 @@ from botocore.exceptions import (
 from yarl import URL
 
 from headgate.jobs.aws.connections.connection import Connection
-from headgate.jobs.aws.lean.answer import HttpAnswer
+from headgate.jobs.aws.lean.answer import MAX_BYTES, TOO_LARGE, HttpAnswer
 from headgate.jobs.aws.lean.route import KEEP_ALIVE_S, Route
 
 
@@ -73,7 +73,25 @@ class AsyncHttp:
                     self._url, data=body, headers=headers, allow_redirects=False
                 ) as response,
             ):
-                return HttpAnswer(response.status, response.headers, await response.read())
+                return HttpAnswer(response.status, response.headers, await _whole(response))
+
+
+async def _whole(response: aiohttp.ClientResponse) -> bytes:
+    """Return the body of an answer.
+
+    Raises:
+        HTTPClientError: it is too large; one that announces its length is then not read at all.
+    """
+    if (announced := response.content_length) is not None and announced <= MAX_BYTES:
+        return await response.read()
+    body = bytearray()
+    while announced is None and (part := await response.content.readany()):
+        body += part
+        if len(body) > MAX_BYTES:
+            break
+    if announced is not None or len(body) > MAX_BYTES:
+        raise HTTPClientError(error=TOO_LARGE)
+    return bytes(body)
 
 
 @contextmanager

@@ -58,7 +58,8 @@ class LeanCaller:
 
     Throttling, 5xx and connection errors are tried again after a pause, by
     `jobs.aws.connections.retries`. When AWS doesn't accept a signature and its clock is minutes off
-    ours, the request is signed once more by AWS's clock, and so are those that follow.
+    ours, the request is signed once more by AWS's clock, and so are those that follow; a clock that
+    is more than a day off has to be set first.
 
     Safe to share between threads if its arguments are.
 
@@ -147,7 +148,7 @@ class LeanCaller:
         """Return True if AWS may have refused because of this clock, not of the credentials."""
         code = refusal.response.get("Error", {}).get("Code", "")
         found = skew.skew_of(headers, self._clock.now()) if code in skew.CODES else None
-        if found is None or abs(found - self._skew) < skew.TOLERATED:
+        if found is None or abs(found) > skew.MOST or abs(found - self._skew) < skew.TOLERATED:
             return False
         _log.warning("%s; until then requests are signed by AWS's time", skew.told(found))
         self._skew = found

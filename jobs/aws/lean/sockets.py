@@ -29,11 +29,8 @@ from botocore.exceptions import (
 )
 
 from headgate.jobs.aws.connections.connection import Connection
-from headgate.jobs.aws.lean.answer import HttpAnswer
+from headgate.jobs.aws.lean.answer import MAX_BYTES, TOO_LARGE, HttpAnswer
 from headgate.jobs.aws.lean.route import KEEP_ALIVE_S, Route, ServiceEndpoint
-
-_LARGEST_ANSWER = 64 * 1024 * 1024
-"""Bytes; several times the largest answer that a service gives."""
 
 _Watch: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
@@ -172,9 +169,7 @@ class _Connection:
         # Closed here, while its file is open: Python 3.13 complains of one that is collected later.
         with closing(HTTPResponse(source, method="POST")) as response:
             response.begin()
-            if (response.length or 0) > _LARGEST_ANSWER:
-                raise HTTPException("the answer is too large")
-            body = response.read()
+            body = _whole(response)
         self._incoming.until_s = None
         self.is_over = response.will_close or bool(self._file.peek())
         headers: Any = response.headers  # a mapping in all but name
@@ -218,6 +213,20 @@ class _Incoming(RawIOBase):
             return None
         self._socket.settimeout(_left_s(self.until_s))
         return self._socket.recv_into(buffer)
+
+
+def _whole(response: HTTPResponse) -> bytes:
+    """Return the body of an answer.
+
+    Raises:
+        HTTPClientError: it is too large; one that announces its length is then not read at all.
+    """
+    if (announced := response.length) is not None and announced <= MAX_BYTES:
+        return response.read()
+    body = response.read(MAX_BYTES + 1) if announced is None else b""
+    if announced is not None or len(body) > MAX_BYTES:
+        raise HTTPClientError(error=TOO_LARGE)
+    return body
 
 
 def _request(headers: Mapping[str, str], body: bytes) -> bytes:

@@ -11,7 +11,7 @@ from headgate.jobs.execution.calling.call import CallBlocking
 from headgate.jobs.execution.delivery import Job, validated, with_payload
 from headgate.jobs.execution.outcome import Deferred
 from headgate.jobs.messages.envelope import PayloadRef
-from headgate.jobs.messages.large_payloads import check_address, unpacked
+from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
 from headgate.jobs.retry.backoff import Backoff, job_rng
 
 _BACKOFF = Backoff.exponential(base=5, cap=900, jitter="equal")
@@ -27,17 +27,17 @@ async def fetched(job: Job, store: AsyncObjectStore | None, call_blocking: CallB
     Unpacking and validation run off the event loop.
 
     Raises:
-        PayloadLost: the object doesn't exist, is damaged, or can't be a payload.
+        PayloadLost: the object doesn't exist, is damaged, or can't be this job's payload.
         PayloadInvalid: the payload doesn't fit the type's model.
         TransportError: the store could not be reached, or refused, or this host has none.
     """
     ref = job.envelope.payload_ref
     if ref is None:
         return cast("Job", await call_blocking(partial(validated, job)))
-    check_address(ref)
+    check_reference(ref, job.envelope.id)
     if store is None:
         raise TransportError("this worker was given no object store to read large payloads from")
-    content = await store.get(ref.key)
+    content = await store.get(ref.key, max_bytes=max_packed(ref))
     return cast("Job", await call_blocking(partial(_opened, job, ref, content)))
 
 

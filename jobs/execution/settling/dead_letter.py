@@ -14,6 +14,9 @@ from headgate.jobs.execution.settling.settlement import DeadLetter, Quarantine
 from headgate.jobs.values.json_values import is_utf8
 from headgate.jobs.values.texts import encodable, legible
 
+QUARANTINED = "quarantined"
+"""The reason of messages in the quarantine, beside those of `jobs.execution.outcome.Reason`."""
+
 _MAX_ATTRIBUTES = 10  # of a message (SQS Developer Guide, message metadata)
 _MAX_CHARS = 1024
 _KEPT = ("Reason", "JobId")
@@ -36,7 +39,7 @@ def dead_letter(
     that don't fit are left out.
     """
     details = {
-        "Reason": "quarantined",
+        "Reason": QUARANTINED,
         "JobId": attempt.job_id,
         "JobType": job_type,
         "Attempts": str(attempt.number),

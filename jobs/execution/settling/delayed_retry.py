@@ -20,12 +20,13 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, SettlementFailed
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncScheduler, OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY, Topology
-from headgate.jobs.errors import PayloadTooLarge, TransportError
+from headgate.jobs.errors import PayloadLost, PayloadTooLarge, TransportError
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
 from headgate.jobs.execution.settling.settlement import Release, RetryAfter, Way
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import MOST_ATTEMPTS_USED, parse
+from headgate.jobs.messages.large_payloads import check_reference, max_packed
 from headgate.jobs.messages.outgoing import sendable
 from headgate.jobs.schedules.delayed_job import delayed
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
@@ -116,13 +117,18 @@ class HandOver:
         """Write a payload in the object store anew, since objects expire by their age."""
         if self._store is None or _PAYLOAD_REF not in delivery.message.body:
             return
-        if (ref := parse(delivery.message.body).payload_ref) is None:
+        envelope = parse(delivery.message.body)
+        if (ref := envelope.payload_ref) is None:
             return
         try:
-            if (content := await self._store.get(ref.key)) is not None:
+            check_reference(ref, envelope.id)
+            content = await self._store.get(ref.key, max_bytes=max_packed(ref))
+            if content is not None:
                 await self._store.put(ref.key, content)
         except TransportError as error:
             self._report(delivery, verdict, "keep_payload", error)
+        except PayloadLost:
+            return  # for the job's next run to tell
 
     def _report(
         self, delivery: Delivery, verdict: Verdict, action: str, error: TransportError

@@ -6,7 +6,7 @@ import asyncio
 from typing import Literal
 
 from headgate.jobs.core.ports import ObjectStore
-from headgate.jobs.errors import BucketMissing
+from headgate.jobs.errors import BucketMissing, PayloadLost
 
 StoreAction = Literal["put", "get"]
 """The calls of a `jobs.core.ports.AsyncObjectStore`."""
@@ -38,10 +38,14 @@ class MemoryStore:
         await asyncio.sleep(0)  # a call over a network always suspends
         self.sync.put(key, content)
 
-    async def get(self, key: str) -> bytes | None:
-        """Return an object's content, or None if there is no such object."""
+    async def get(self, key: str, *, max_bytes: int) -> bytes | None:
+        """Return an object's content, or None if there is no such object.
+
+        Raises:
+            PayloadLost: it is larger.
+        """
         await asyncio.sleep(0)
-        return self.sync.get(key)
+        return self.sync.get(key, max_bytes=max_bytes)
 
     @property
     def sync(self) -> ObjectStore:
@@ -69,6 +73,9 @@ class _ObjectStore:
         self._store.called("put", key)
         self._store.objects[key] = content
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, *, max_bytes: int) -> bytes | None:
         self._store.called("get", key)
-        return self._store.objects.get(key)
+        content = self._store.objects.get(key)
+        if content is not None and len(content) > max_bytes:
+            raise PayloadLost(f"the object {key!r} is another one: it has over {max_bytes:,} bytes")
+        return content

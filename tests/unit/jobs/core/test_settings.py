@@ -37,6 +37,11 @@ def test_a_variable_of_somebody_elses_is_left_alone(variable: str) -> None:
     assert Settings.from_env({variable: "x", "HEADGATE_APP": "shop:app"}).app == "shop:app"
 
 
+def test_endpoints_without_tls_are_allowed_by_one_word() -> None:
+    assert not Settings.from_env({}).allow_http
+    assert Settings.from_env({"HEADGATE_ALLOW_HTTP": "1"}).allow_http
+
+
 def test_the_account_is_read_as_its_digits_and_nothing_else() -> None:
     assert Settings.from_env({"HEADGATE_ACCOUNT": "012345678901"}).account == "012345678901"
     with pytest.raises(SettingsInvalid, match="twelve digits, got 'shop'"):

@@ -56,6 +56,17 @@ def test_types_are_critical_where_they_say_so() -> None:
     assert sweep_plan(app, has_bridge=True).critical == {"capture"}
 
 
+def test_it_names_all_types_in_the_same_order_each_time() -> None:
+    plan = sweep_plan(make_app(), has_bridge=True)
+    assert plan_input(plan)["types"] == ["capture", "send-email"]
+
+
+def test_a_schedules_input_of_an_earlier_version_names_none() -> None:
+    given = plan_input(sweep_plan(make_app(), has_bridge=True))
+    del given["types"]
+    assert read_plan(given).types == set()
+
+
 @pytest.mark.parametrize("critical", ["yes", 1, None])
 def test_alert_at_once_is_true_or_false(critical: Any) -> None:
     with pytest.raises(ConfigurationError, match="alert_at_once must be True or False"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import random
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -15,12 +17,21 @@ from hypothesis import strategies as st
 from headgate import App
 from headgate.jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
 from headgate.jobs.messages.envelope import Envelope, PayloadRef, new_job_id, parse
-from headgate.jobs.messages.large_payloads import LARGEST, check_address, parcel, parted, unpacked
+from headgate.jobs.messages.large_payloads import (
+    LARGEST,
+    check_reference,
+    max_packed,
+    parcel,
+    parted,
+    payload_key,
+    unpacked,
+)
 from headgate.jobs.submission.prepare import Submission, prepare
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 APP = App("shop")
 NOTE = APP.define("note", dict[str, Any])
+JOB = UUID("019b7ca4-7a2e-7000-8000-000000000001")
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -117,9 +128,9 @@ def test_an_object_that_is_not_what_was_put_there_is_lost(damage: str) -> None:
 def test_a_payload_that_no_worker_should_read_is_refused_at_both_ends() -> None:
     with pytest.raises(PayloadTooLarge, match=f"at most {LARGEST:,} are kept"):
         parcel("payloads/1", "x" * LARGEST)
-    ref = PayloadRef(key="payloads/1", sha256="0" * 64, size=LARGEST + 1, encoding="gzip")
+    ref = PayloadRef(key=payload_key(JOB), sha256="0" * 64, size=LARGEST + 1, encoding="gzip")
     with pytest.raises(PayloadLost, match="at most"):
-        unpacked(ref, b"")
+        check_reference(ref, JOB)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +176,28 @@ def test_an_object_that_holds_no_json_is_lost(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["1", "results/1", "payloads/results/1", "dead-letters/1", "payloads/" + "é" * 600]
+    "key",
+    [
+        "1",
+        f"results/{JOB}",
+        f"payloads/results/{JOB}",
+        f"dead-letters/{JOB}",
+        payload_key(UUID(int=7)),
+        payload_key(JOB).upper(),
+        f"{payload_key(JOB)}/",
+        "payloads/" + "é" * 600,
+    ],
 )
 def test_a_message_can_not_have_another_object_read_as_its_payload(key: str) -> None:
     ref = PayloadRef(key=key, sha256="0" * 64, size=1, encoding="gzip")
 
-    with pytest.raises(PayloadLost, match="no payload has the key"):
-        check_address(ref)
+    with pytest.raises(PayloadLost, match="is not the key of the payload of the job"):
+        check_reference(ref, JOB)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1_000, 2**20])
+def test_what_can_not_be_compressed_fits_into_what_is_read(size: int) -> None:
+    text = bytes(random.Random(0).choices(range(256), k=size))  # noqa: S311 - any bytes
+    ref = PayloadRef(key="payloads/1", sha256="0" * 64, size=size, encoding="gzip")
+
+    assert len(gzip.compress(text)) <= max_packed(ref)

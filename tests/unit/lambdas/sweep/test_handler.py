@@ -20,6 +20,8 @@ from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTop
 from headgate.lambdas.sweep import handler as sweep
 from headgate.lambdas.sweep.memory import SweepMemory
 
+JOB = "019b7ca4-7a2e-7000-8000-000000000001"
+
 
 class Order(BaseModel):
     card: str = ""
@@ -55,7 +57,7 @@ class OnLambda:
 
     def park(self) -> None:
         name = self.app.topology.queue("jobs", Priority.HIGH).dlq_name
-        told = {"JobId": "0190", "JobType": "send-email", "Reason": "do-not-retry"}
+        told = {"JobId": JOB, "JobType": "send-email", "Reason": "do-not-retry"}
         self.sqs.sync.send(name, [OutgoingMessage(body="{}", attributes=told)])
 
 
@@ -94,7 +96,7 @@ def test_what_is_new_is_answered_logged_and_counted(
 
     found, done = map(json.loads, printed.err.splitlines())
     assert found["message"] == "dead letter"
-    assert (found["job_id"], found["reason"]) == ("0190", "do-not-retry")
+    assert (found["job_id"], found["reason"]) == (JOB, "do-not-retry")
     assert done["message"] == "swept"
     for line in (found, done):
         assert line["function_request_id"] == "request-1"

@@ -23,7 +23,8 @@ from headgate.jobs.dead_letters.reading import (
 from headgate.jobs.deployment.sweep_plan import EVERY, SUMMARY_EVERY
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
-from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.envelope import PayloadRef, new_job_id
+from headgate.jobs.messages.large_payloads import payload_key
 from headgate.jobs.messages.outgoing import message_of
 from headgate.lambdas.sweep import sweeper
 from headgate.lambdas.sweep.sweeper import FAILED_COPIES, LIMIT, SAVED_BEFORE
@@ -120,11 +121,49 @@ def test_no_alert_and_no_log_has_a_payload_or_an_errors_message(
     assert not [line for line in logged if SECRET in line]
 
 
-def test_what_anybody_put_there_is_told_as_unknown(bench: SweepBench) -> None:
+@pytest.mark.parametrize(
+    "invented",
+    ["über\nSubject: x", "pay-at-https://evil.example", "evil.example", "Send-Email", "x" * 200],
+)
+def test_what_anybody_put_there_is_told_as_unknown(bench: SweepBench, invented: str) -> None:
     name = bench.parking("send-email").name
-    bench.send(name, OutgoingMessage(body="[]", attributes={"JobType": "über\nSubject: x"}))
+    said = dict.fromkeys(("JobType", "Reason", "JobId"), invented) | {"ErrorType": "evil.example"}
+    bench.send(name, OutgoingMessage(body="[]", attributes=said))
     bench.swept()
-    assert bench.counted == {("jobs", "unknown", "redriven"): 1}
+    assert bench.counted == {("jobs", "unknown", "unknown"): 1}
+    assert "1 x unknown: unknown, unknown" in bench.texts()
+    assert invented not in bench.texts()
+    assert "evil.example" not in bench.texts()
+
+
+def test_a_thousand_invented_types_are_one_metric_and_one_kind(bench: SweepBench) -> None:
+    name = bench.parking("send-email").name
+    for number in range(1_000):
+        said = {"JobType": f"type-{number}", "Reason": f"reason-{number}"}
+        bench.send(name, OutgoingMessage(body="[]", attributes=said))
+    bench.swept()
+    assert bench.counted == {("jobs", "unknown", "unknown"): 1_000}
+    [(subject, text)] = bench.topic.published
+    assert subject == "[shop-test] 1000 new dead letters: unknown"
+    assert "of other kinds" not in text
+
+
+def test_a_log_line_has_only_names_that_are_ours(
+    bench: SweepBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = dict.fromkeys(("JobType", "Reason", "JobId", "ErrorType"), "\x9b2J\u202e")
+    bench.send(bench.parking("send-email").name, OutgoingMessage(body="[]", attributes=said))
+    bench.swept()
+    [line] = [vars(record) for record in caplog.records if record.getMessage() == "dead letter"]
+    assert {line[name] for name in ("job_type", "reason", "error_type")} == {"unknown"}
+    assert "job_id" not in line
+
+
+@pytest.mark.parametrize("error", ["CardError", "Runtime.ImportModuleError", "Sandbox.Timedout"])
+def test_the_names_of_errors_are_told(bench: SweepBench, error: str) -> None:
+    bench.die("send-email", error=error)
+    bench.swept()
+    assert f"1 x send-email: attempts-exhausted, {error}\n" in bench.texts()
 
 
 def test_a_flood_is_one_message_that_sns_takes(bench: SweepBench) -> None:
@@ -203,9 +242,10 @@ def test_a_message_always_makes_the_same_copy(bench: SweepBench) -> None:
 
 
 def test_a_payload_that_is_in_the_bucket_is_copied_before_it_expires_too(bench: SweepBench) -> None:
-    bench.store.objects["payloads/1"] = b"packed"
-    ref = PayloadRef(key="payloads/1", sha256="0" * 64, size=6, encoding="gzip")
-    bench.die("send-email", payload=None, payload_ref=ref)
+    key = payload_key(job_id := new_job_id(NOON))
+    bench.store.objects[key] = b"packed"
+    ref = PayloadRef(key=key, sha256="0" * 64, size=6, encoding="gzip")
+    bench.die("send-email", id=job_id, payload=None, payload_ref=ref)
     queue = bench.parking("send-email")
     bench.clock.advance(queue.retention - SAVED_BEFORE + EVERY)
     bench.swept()
@@ -215,11 +255,25 @@ def test_a_payload_that_is_in_the_bucket_is_copied_before_it_expires_too(bench: 
     assert copy == b"packed"
 
 
-@pytest.mark.parametrize("key", ["payloads/gone", "theirs/1"])
-def test_a_message_whose_payload_cannot_be_had_is_copied_alone(bench: SweepBench, key: str) -> None:
-    bench.store.objects["theirs/1"] = b"not ours"
+@pytest.mark.parametrize(
+    ("key", "content"),
+    [
+        pytest.param("", None, id="gone"),
+        pytest.param("", b"y" * 2_000, id="larger than it says"),
+        pytest.param("payloads/theirs", b"packed", id="another job's"),
+        pytest.param("payloads/results/theirs", b"packed", id="a result"),
+        pytest.param("theirs/1", b"packed", id="not a payload"),
+    ],
+)
+def test_a_message_whose_payload_cannot_be_had_is_copied_alone(
+    bench: SweepBench, key: str, content: bytes | None
+) -> None:
+    key = key or payload_key(new_job_id(NOON))
+    job_id = key.rpartition("/")[2] if len(key) > 40 else new_job_id(NOON)
+    if content is not None:
+        bench.store.objects[key] = content
     ref = PayloadRef(key=key, sha256="0" * 64, size=6, encoding="gzip")
-    bench.die("send-email", payload=None, payload_ref=ref)
+    bench.die("send-email", id=job_id, payload=None, payload_ref=ref)
     bench.clock.advance(bench.parking("send-email").retention - SAVED_BEFORE + EVERY)
     assert bench.swept().saved == 1
     [copy] = [each for each in bench.store.objects if each.startswith(DEAD_LETTERS)]

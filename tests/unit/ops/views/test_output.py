@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headgate import Priority
+from headgate.ops.cli import main as module
 from headgate.ops.views.output import TextTable, show, show_error, show_json
 
 MARKUP = "[bold]a[/bold] [link=x]b[/] :smile:"
@@ -21,6 +22,21 @@ def test_a_text_is_printed_as_it_stands(capsys: pytest.CaptureFixture[str]) -> N
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     show_error("first\nheadgate: forged\x1b[2J")
     assert capsys.readouterr().err == "headgate: first\\nheadgate: forged\\x1b[2J\n"
+
+
+def test_an_error_that_nobody_foresaw_can_do_nothing_to_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(**_options: object) -> None:
+        raise RuntimeError("\x1b]52;c;b3duZWQ=\x07 and \x9b2J\u202e")
+
+    monkeypatch.setattr(module, "cli", raises)
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback (most recent call last):\n")
+    assert said.endswith("RuntimeError: \\x1b]52;c;b3duZWQ=\\x07 and \\x9b2J\\u202e\n")
 
 
 def test_a_table_shows_its_cells_headings_and_title_as_they_stand(

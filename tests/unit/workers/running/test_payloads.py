@@ -22,7 +22,7 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.errors import AccessDenied, BucketMissing, ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef, new_job_id
-from headgate.jobs.messages.large_payloads import parcel
+from headgate.jobs.messages.large_payloads import parcel, payload_key
 from headgate.jobs.messages.outgoing import message_of
 from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
@@ -154,11 +154,12 @@ async def test_an_object_that_is_put_back_in_time_is_run() -> None:
 async def test_a_stored_payload_that_no_longer_fits_its_model_is_invalid() -> None:
     ran: list[str] = []
     rig = _rig(ran)
-    kept = parcel("payloads/odd", {"text": [LARGE]})
-    rig.store.objects["payloads/odd"] = kept.packed()
+    job_id = new_job_id(rig.clock.now())
+    kept = parcel(payload_key(job_id), {"text": [LARGE]})
+    rig.store.objects[kept.ref.key] = kept.packed()
     envelope = Envelope(
         v=VERSION,
-        id=new_job_id(rig.clock.now()),
+        id=job_id,
         type="send",
         payload=None,
         payload_ref=kept.ref,
@@ -215,10 +216,10 @@ async def test_a_worker_that_stops_leaves_no_payload_half_read() -> None:
     reading, go_on = asyncio.Event(), asyncio.Event()
     get = rig.store.get
 
-    async def slow(key: str) -> bytes | None:
+    async def slow(key: str, *, max_bytes: int) -> bytes | None:
         reading.set()
         await go_on.wait()
-        return await get(key)
+        return await get(key, max_bytes=max_bytes)
 
     rig.store.get = slow  # type: ignore[method-assign]  # S3 that takes its time
     async with rig.working() as worker:
@@ -237,9 +238,9 @@ async def test_a_store_that_takes_its_time_does_not_send_the_message_round() -> 
     await rig.submit(_send(rig.app), LARGE)
     get = rig.store.get
 
-    async def slow(key: str) -> bytes | None:
+    async def slow(key: str, *, max_bytes: int) -> bytes | None:
         await asyncio.sleep(20)  # four times as long as a message usually waits for a slot
-        return await get(key)
+        return await get(key, max_bytes=max_bytes)
 
     rig.store.get = slow  # type: ignore[method-assign]  # as above
     async with rig.working():
@@ -254,17 +255,17 @@ async def test_an_object_that_is_no_json_is_parked_with_its_reason(
 ) -> None:
     ran: list[str] = []
     rig = _rig(ran)
+    now = rig.clock.now()
     ref = PayloadRef(
-        key="payloads/forged",
+        key=payload_key(job_id := new_job_id(now)),
         sha256=hashlib.sha256(text).hexdigest(),
         size=len(text),
         encoding="gzip",
     )
     rig.store.objects[ref.key] = gzip.compress(text)
-    now = rig.clock.now()
     envelope = Envelope(
         v=VERSION,
-        id=new_job_id(now),
+        id=job_id,
         type="send",
         payload=None,
         payload_ref=ref,
