@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import aws_cdk as cdk
 from constructs import Node
@@ -21,6 +20,7 @@ from headgate.infra.stages import asked_for, read_stage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
+from headgate.jobs.definitions.current_folder import look_here_first
 from headgate.jobs.deployment.cdk_context import is_ours
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 
@@ -90,7 +90,7 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
 def _load(path: str, stage: str | None) -> App:
     if stage:
         os.environ["HEADGATE_STAGE"] = stage  # read by an App that names no stage
-    _import_from_here()
+    look_here_first()  # PYTHONSAFEPATH keeps `python -m` from it
     app = load_app(path)
     if stage and app.stage != stage:
         raise ConfigurationError(
@@ -98,12 +98,6 @@ def _load(path: str, stage: str | None) -> App:
             "stage= out of the App, or ask for the same"
         )
     return app
-
-
-def _import_from_here() -> None:
-    here = str(Path.cwd())  # PYTHONSAFEPATH keeps `python -m` from adding it
-    if here not in sys.path:
-        sys.path.insert(0, here)
 
 
 def _context(node: Node, key: str) -> str | None:

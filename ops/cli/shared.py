@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,8 +21,10 @@ def app_of(context: typer.Context, named: str | None = None) -> App:
     Raises:
         click's UsageError: none is named, or two different ones are.
         AppImportError: there is none by that name.
+        ConfigurationError: the current folder has a module in place of one that Headgate needs.
     """
     from headgate.jobs.definitions.app_path import load_app
+    from headgate.jobs.definitions.current_folder import look_here_first
 
     option: str | None = context.find_root().params["app"]
     if named and option and named != option:
@@ -32,8 +32,7 @@ def app_of(context: typer.Context, named: str | None = None) -> App:
     path = named or option or Settings.from_env().app
     if not path:
         context.fail("no app is named: write headgate -A shop.app:app ..., or set HEADGATE_APP")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # as `python -m` does: an app lives in the current directory
+    look_here_first()
     return load_app(path)
 
 

@@ -16,11 +16,13 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
+from headgate.jobs.definitions.current_folder import check_folder
 from headgate.jobs.definitions.handlers.context import JobContext, request_stop
 from headgate.jobs.definitions.handlers.injection import Shared
 from headgate.jobs.definitions.handlers.pending_job import PendingJob
@@ -73,6 +75,8 @@ def _leave_it_to_the_worker(_number: int, _frame: object) -> None:
 
 def _set_up(setup: Frame) -> App:
     sys.path[:] = setup["sys_path"]
+    if (here := str(Path.cwd())) in sys.path:
+        check_folder(here)
     if (log := setup["log"]) is not None:
         logs.configure(level=log["level"], json=log["json"])
     app = load_app(setup["app"])

@@ -1,0 +1,75 @@
+"""The current folder, where modules are looked for first, as ``python -m`` and uvicorn do.
+
+An app lives there, and its modules win over installed packages of the same name. But a ``boto3.py``
+there, left by somebody or written on purpose, would run in the place of AWS's SDK, with the role's
+credentials. So nothing is imported from a folder with a module of such a name.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from headgate.jobs.errors import ConfigurationError
+
+OURS = frozenset(
+    {
+        "headgate",
+        # what Headgate depends on, with all extras, and what that depends on
+        *("aiobotocore", "aiohappyeyeballs", "aiohttp", "aioitertools", "aiosignal"),
+        *("annotated_doc", "annotated_types", "attr", "attrs", "aws_cdk", "aws_lambda_powertools"),
+        *("boto3", "botocore", "cattr", "cattrs", "cdk_nag", "click", "constructs", "dateutil"),
+        *("frozenlist", "idna", "jmespath", "jsii", "markdown_it", "mdurl", "multidict"),
+        *("opentelemetry", "packaging", "prometheus_client", "propcache", "psutil", "publication"),
+        *("pydantic", "pydantic_core", "pygments", "pythonjsonlogger", "rich", "s3transfer"),
+        *("shellingham", "six", "typeguard", "typer", "typing_extensions", "typing_inspection"),
+        *("urllib3", "wrapt", "yarl"),
+        # the modules of Python's own library that Headgate imports
+        *("__future__", "abc", "asyncio", "atexit", "builtins", "calendar", "collections"),
+        *("concurrent", "contextlib", "contextvars", "copy", "dataclasses", "datetime", "decimal"),
+        *("difflib", "email", "enum", "errno", "faulthandler", "fcntl", "functools", "gc", "gzip"),
+        *("hashlib", "heapq", "hmac", "http", "importlib", "inspect", "io", "ipaddress"),
+        *("itertools", "json", "logging", "math", "operator", "os", "pathlib", "platform", "queue"),
+        *("random", "re", "secrets", "selectors", "shlex", "shutil", "signal", "socket", "sqlite3"),
+        *("ssl", "stat", "struct", "subprocess", "sys", "tempfile", "threading", "time"),
+        *("traceback", "types", "typing", "urllib", "uuid", "weakref", "zlib", "zoneinfo"),
+    }
+)
+"""The names, as they are imported, of Headgate and of what it imports."""
+
+
+def look_here_first() -> None:
+    """Put the current folder first on the import path, unless it is on it already.
+
+    Raises:
+        ConfigurationError: it has a module that would shadow one of `OURS`.
+    """
+    here = str(Path.cwd())
+    check_folder(here)
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def check_folder(folder: str) -> None:
+    """Check that a folder on the import path shadows none of `OURS`.
+
+    A module that is not installed anywhere else is none that is shadowed, and one that was imported
+    from the folder already is the one that is meant, as in a checkout of Headgate's own sources.
+
+    Raises:
+        ConfigurationError: it shadows one; names the file.
+    """
+    elsewhere = [place for place in sys.path if place not in ("", folder)]
+    for name in sorted(OURS):
+        here = PathFinder.find_spec(name, [folder])
+        if here is None or here.origin is None:  # a folder that is no package wins over none
+            continue
+        loaded = getattr(sys.modules.get(name), "__file__", None)
+        if loaded is not None and Path(loaded).resolve() == Path(here.origin).resolve():
+            continue
+        if PathFinder.find_spec(name, elsewhere) is not None:
+            raise ConfigurationError(
+                f"{here.origin} would be imported in place of the {name!r} that Headgate needs, as "
+                "the current folder comes first: rename it, or run the command in another folder"
+            )
