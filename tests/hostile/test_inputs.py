@@ -7,6 +7,7 @@ be a fault of ours.
 
 from __future__ import annotations
 
+import copy
 import json
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -55,7 +56,7 @@ def changed(draw: st.DrawFn, originals: list[dict[str, Any]]) -> Any:
             if not isinstance(inner, dict) or not inner or draw(st.booleans()):
                 break
             place = inner
-        place[key] = draw(JSON)
+        place[key] = copy.deepcopy(draw(JSON))  # the next change may be within it
     return event
 
 

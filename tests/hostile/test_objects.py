@@ -13,7 +13,7 @@ import hashlib
 import tracemalloc
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -74,9 +74,9 @@ class Case:
     """A job whose payload is said to be an object, and what lies in the bucket."""
 
     ref: PayloadRef
-    text: bytes
+    text: bytes = field(repr=False)
     """The text of which the object was made."""
-    content: bytes | None
+    content: bytes | None = field(repr=False)
 
     def body(self, job_id: UUID) -> str:
         envelope = Envelope(
