@@ -386,11 +386,7 @@ class AsyncObjectStore(Protocol):
         ...
 
     async def get(self, key: str, *, max_bytes: int) -> bytes | None:
-        """Return an object's content; None if there is no such object.
-
-        Raises:
-            PayloadLost: it is larger than ``max_bytes``, so not what was stored; it is not read.
-        """
+        """Return an object's content, or None; raise `PayloadLost` if over ``max_bytes``."""
         ...
 
 
