@@ -46,7 +46,7 @@ class Stage:
         # In JSON it may be a number, which loses an account's leading zeros.
         if self.account is not None and not _is(_ACCOUNT, self.account):
             raise ConfigurationError(
-                f"a stage's account must be a text of 12 digits, got {self.account!r}"
+                f"a stage's account must be a string of 12 digits, got {self.account!r}"
             )
         if self.region is not None and not _is(_REGION, self.region):
             raise ConfigurationError(

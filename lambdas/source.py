@@ -109,7 +109,7 @@ def delivery_of(record: Mapping[str, Any], topology: Topology, received_at: floa
         found = _Record.model_validate(record)
     except ValidationError as error:
         fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
-        raise MessageUnreadable(f"a record of the event is not as SQS has it: {fields}") from None
+        raise MessageUnreadable(f"a record of the event is not one of SQS's: {fields}") from None
     name = found.event_source_arn.rpartition(":")[2]
     return Delivery(
         message=ReceivedMessage(

@@ -56,8 +56,8 @@ class Timetable:
             # Giving the whole batch back at once would repeat for ever.
             raise ConfigurationError(
                 f"the function has {left_s:.1f} s, of which the last {MARGIN_S:g} are for giving "
-                f"jobs back: set its timeout to {math.ceil(LEAST_S)} s at the least, and to what "
-                "its longest job needs besides"
+                f"jobs back: set its timeout to at least {math.ceil(LEAST_S)} s, or more if its "
+                "longest job needs it"
             )
         now = asyncio.get_running_loop().time()
         end = now + left_s

@@ -23,7 +23,7 @@ def passed(app: App, deployment: Deployment, now: datetime) -> list[Fault]:
     faults = check(app, now, deployment)
     if errors := [fault for fault in faults if fault.severity == "error"]:
         told = "".join(f"\n- {fault}" for fault in errors)
-        raise AppFaulty(f"the app {app.name!r} is not fit to be deployed:{told}", errors)
+        raise AppFaulty(f"the app {app.name!r} can't be deployed:{told}", errors)
     return faults
 
 

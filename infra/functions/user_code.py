@@ -104,7 +104,7 @@ class UserCode:
     def _is_carried(self, path: Path) -> bool:
         if path.is_symlink() and not path.exists():
             raise ConfigurationError(
-                f"{self.owner}: {str(path)!r} is a link to nothing: mend it, or name it in {_FILE}"
+                f"{self.owner}: {str(path)!r} is a link to nothing: fix it, or name it in {_FILE}"
             )
         if path.suffix == ".pem" and _PRIVATE_KEY in path.read_bytes():
             return False

@@ -137,7 +137,7 @@ def _spec_of(answer: Response, arn: str, target: Response) -> ScheduleSpec:
     region = arn.split(":")[3]
     if target["Arn"].split(":")[2] != "lambda":
         raise MessageUnreadable(
-            f"the schedule {answer['Name']!r} invokes no Lambda function, but {target['Arn']}"
+            f"the schedule {answer['Name']!r} invokes {target['Arn']}, not a Lambda function"
         )
     window = answer["FlexibleTimeWindow"]
     return ScheduleSpec(

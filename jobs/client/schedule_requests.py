@@ -140,8 +140,8 @@ def _limited(when: Schedule, limit: int, now: datetime) -> Schedule:
 def _check_limit(limit: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_TIMES:
         raise SettingsInvalid(
-            f"limit must be a whole number of 1 to {_MOST_TIMES:,}, got {limit!r}: give the "
-            "schedule an end= that lies further off"
+            f"limit must be a whole number of 1 to {_MOST_TIMES:,}, got {limit!r}: for a "
+            "later end give the schedule an end="
         )
 
 
@@ -179,7 +179,7 @@ def _begun(spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
     start, end = next(times, None), spec.end
     if start is None:
         raise SettingsInvalid(
-            f"{spec.expression} fires no more: none of its times is left before its end ({end}), "
+            f"{spec.expression} no longer fires: none of its times is left before its end ({end}), "
             "so there is nothing to pause or to resume: reschedule it, or remove it"
         )
     if end is not None:

@@ -136,8 +136,8 @@ def check_type(record: JobRecord, declared: JobType[Any, Any] | None) -> None:
     if declared is None:
         raise JobTypeWrong(
             record.id,
-            f"jobs of several types have the id {record.id}: {record.type!r}, {others}. Name the "
-            "one that is meant: client.handle(id, job_type)",
+            f"jobs of several types have the id {record.id}: {record.type!r}, {others}. Name "
+            "the type: client.handle(id, job_type)",
             found=[record.type or "", *record.other_types],
         )
     if not record.timeline:
@@ -189,7 +189,7 @@ def reading_result(record: JobRecord) -> Iterator[None]:
         yield
     except PayloadLost as error:
         raise ResultInvalid(
-            record.id, f"the job {record.id} has completed; of its result: {error}"
+            record.id, f"the job {record.id} has completed; its result can't be read: {error}"
         ) from error
 
 
@@ -202,7 +202,7 @@ def check_id(job_id: str) -> str:
     try:
         return str(UUID(job_id))
     except ValueError as error:
-        raise ValueError(f"{job_id!r} is no job id: it has to be a UUID") from error
+        raise ValueError(f"{job_id!r} is not a job id: it has to be a UUID") from error
 
 
 def keeps_outcomes(app: App, declared: JobType[Any, Any] | None) -> bool:
@@ -240,9 +240,9 @@ def require_outcomes(app: App, declared: JobType[Any, Any] | None, job_id: str) 
     if not keeps_outcomes(app, declared):
         raise RecordsOff(
             job_id,
-            f"the job {job_id} can't be waited for: of what completes {_who(app, declared)}, at "
-            f"records={_level(app, declared)!r}, keeps nothing. Declare it with "
-            "records='outcomes', and without keep=0",
+            f"the job {job_id} can't be waited for: {_who(app, declared)}, at "
+            f"records={_level(app, declared)!r}, keeps no records of completed jobs. Declare it "
+            "with records='outcomes', and without keep=0",
         )
 
 

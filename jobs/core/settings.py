@@ -99,7 +99,7 @@ def _refuse_misspelt(found: Mapping[str, str]) -> None:
     for name in found.keys() - set(_KNOWN):
         if near := difflib.get_close_matches(name, _KNOWN, n=1, cutoff=0.75):
             raise SettingsInvalid(
-                f"the variable {_PREFIX}{name} means nothing to Headgate: did you mean "
+                f"the variable {_PREFIX}{name} is unknown to Headgate: did you mean "
                 f"{_PREFIX + near[0]!r}?"
             )
 

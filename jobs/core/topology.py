@@ -249,7 +249,7 @@ class Topology:
             return next(iter(of_group.values()))
         if priority is None:
             raise UnknownQueue(
-                f"the queue {group!r} has the priorities {', '.join(of_group)}: say which one"
+                f"the queue {group!r} has the priorities {', '.join(of_group)}: name one"
             )
         if priority not in of_group:
             raise UnknownQueue(

@@ -25,7 +25,9 @@ def load_app(path: str) -> App:
     """
     module_name, _, attribute = path.partition(":")
     if not module_name or not attribute:
-        raise AppImportError(f"{path!r} is no app path: write module:attribute, as in shop.app:app")
+        raise AppImportError(
+            f"{path!r} is not an app path: write module:attribute, as in shop.app:app"
+        )
     module = imported(module_name, f"the app path {path!r}")
     if not hasattr(module, attribute):
         raise AppImportError(

@@ -262,7 +262,7 @@ class JobType(Hooks, Generic[P, R]):
             raise PayloadInvalid(f"the payload of {self.name!r} is not valid: {error}") from error
         except ValueError as error:
             raise PayloadInvalid(
-                f"the payload of {self.name!r} is not valid: JSON can't hold it, for it is nested "
+                f"the payload of {self.name!r} is not valid: JSON can't hold it: it is nested "
                 f"too deeply or has a NaN or an infinity in it: {error}"
             ) from error
         return value
@@ -280,7 +280,7 @@ class JobType(Hooks, Generic[P, R]):
     def _dump_nothing(self, payload: object) -> Any:
         if payload is not None:
             raise PayloadInvalid(
-                f"jobs of {self.name!r} have no payload, given a {type(payload).__name__}: leave "
+                f"jobs of {self.name!r} have no payload, got a {type(payload).__name__}: leave "
                 "it out, or declare a type of payload"
             )
         return {}
@@ -295,7 +295,7 @@ class JobType(Hooks, Generic[P, R]):
         if (path := lost_number(given, written)) is not None:
             raise PayloadInvalid(
                 f"the payload of {self.name!r} is not valid: {path}: JSON has neither NaN nor "
-                "infinities: leave the field out, or give it None or a text"
+                "infinities: leave the field out, or give it None or a string"
             )
 
     def load(self, value: Any, schema: int | None = None) -> P:
@@ -345,7 +345,7 @@ class JobType(Hooks, Generic[P, R]):
                 f"{'.'.join(map(str, fault['loc'])) or 'result'}: {told(fault, discreet=True)}"
                 for fault in error.errors(include_input=False, include_url=False)
             )
-            raise ValueError(f"its result is no {self.returns!r}: {faults}") from None
+            raise ValueError(f"its result is not a {self.returns!r}: {faults}") from None
         return result
 
     @cached_property

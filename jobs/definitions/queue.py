@@ -174,7 +174,7 @@ def _check_accepting(
         if other.accepts is not None and other.accepts.format == accepted.format:
             raise ConfigurationError(
                 f"the types {other.name!r} and {declared.name!r} of the queue {declared.queue!r} "
-                f"both accept {accepted.format} messages, which don't say whose they are: declare "
+                f"both accept {accepted.format} messages, which don't name their type: declare "
                 "one of them on a queue of its own"
             )
 

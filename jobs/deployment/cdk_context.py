@@ -71,7 +71,7 @@ def read_deployment(context: Mapping[str, Any], stage: str | None) -> Deployment
     for key in context:
         if is_ours(key) and key not in _KEYS:
             raise ConfigurationError(
-                f"CDK's context has {key!r}, which means nothing: {did_you_mean(key, _KEYS)}"
+                f"CDK's context has {key!r}, which is unknown: {did_you_mean(key, _KEYS)}"
             )
     common = _layer(COMMON, context.get(COMMON, {}))
     own = _of_stage(context, stage)
@@ -99,8 +99,8 @@ def _of_stage(context: Mapping[str, Any], stage: str | None) -> Mapping[str, Any
     stages = _layer(STAGES, context[STAGES])
     if stage is None:
         raise ConfigurationError(
-            f"cdk.json declares the stages {', '.join(sorted(stages))}: say which one is meant, "
-            f'with HEADGATE_STAGE, by default as "{STAGE}" in its context, or for CDK with '
+            f"cdk.json declares the stages {', '.join(sorted(stages))}: choose one with "
+            f'HEADGATE_STAGE, by default as "{STAGE}" in its context, or for CDK with '
             f"-c {STAGE}=..."
         )
     if stage not in stages:

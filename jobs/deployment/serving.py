@@ -59,8 +59,8 @@ def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
         raise ConfigurationError(
             f"the consumer {group.name!r}: reserved_concurrency={group.reserved_concurrency} is "
             f"less than its {len(specs)} queues may run at once, {group.max_concurrency} each: "
-            "Lambda would throttle deliveries, and SQS count them as received. Reserve "
-            f"{most} at the least, or nothing"
+            "Lambda would throttle deliveries, and SQS would count them as received. Reserve at "
+            f"least {most}, or nothing"
         )
     return specs
 
@@ -68,16 +68,16 @@ def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
 def _check_served(spec: QueueSpec, servers: tuple[Server, ...]) -> None:
     if not servers:
         raise ConfigurationError(
-            f"nobody serves the queue {spec.name}: jobs would wait there until SQS deletes them. "
-            f"Let a worker group or a consumer have queues=({spec.group!r},) and the priority "
+            f"no worker group or consumer serves the queue {spec.name}: jobs would wait there "
+            f"until SQS deletes them. Give one queues=({spec.group!r},) and the priority "
             f"{str(spec.priority)!r}"
         )
     consumers = [each for each in servers if isinstance(each, ConsumerGroup)]
     if consumers and len(servers) > 1:
         names = " and ".join(_named(each) for each in servers)
         raise ConfigurationError(
-            f"the queue {spec.name} is served by {names}: a function shares no queue. Let the "
-            "others name their queues= or priorities= without it; None means all of the app's"
+            f"the queue {spec.name} is served by {names}: a function can't share a queue. "
+            "Exclude it from the queues= or priorities= of the others; None means all of the app's"
         )
 
 
@@ -87,8 +87,8 @@ def _check_batch(group: ConsumerGroup) -> None:
             f"the consumer {group.name!r}: a batch of {group.batch_size:,} jobs of "
             f"{_seconds(group.typical)}, {group.concurrency} at once, takes "
             f"{_seconds(group.typical_batch)}, and the function has {_seconds(group.longest_job)} "
-            "for its jobs: what it has no time for is given back each time. Lower batch_size=, "
-            "raise concurrency= or timeout=, or set typical= to what such a job takes"
+            "for its jobs: the rest would be given back each time. Lower batch_size=, raise "
+            "concurrency= or timeout=, or set typical= to the real duration of such a job"
         )
 
 
@@ -110,8 +110,8 @@ def _check_fit(spec: QueueSpec, group: ConsumerGroup) -> None:
         group.batch_size > MOST_FIFO_BATCH or group.max_batching_window > timedelta(0)
     ):
         raise ConfigurationError(
-            f"the consumer {group.name!r}: of the FIFO queue {spec.name} Lambda takes batches of "
-            f"{MOST_FIFO_BATCH} at the most, and without a window"
+            f"the consumer {group.name!r}: from the FIFO queue {spec.name}, Lambda takes batches "
+            f"of at most {MOST_FIFO_BATCH}, without a batching window"
         )
 
 

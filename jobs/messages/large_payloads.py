@@ -124,7 +124,7 @@ def parted(message: OutgoingMessage) -> tuple[OutgoingMessage, Parcel]:
     """
     envelope = parse(message.body)
     if envelope.payload_ref is not None:
-        raise MessageUnreadable(f"the job {envelope.id} is too large without its payload, too")
+        raise MessageUnreadable(f"the job {envelope.id} is too large even without its payload")
     kept = parcel(payload_key(envelope.id), envelope.payload)
     slim = envelope.model_copy(update={"payload": None, "payload_ref": kept.ref})
     return replace(message, body=message_of(slim).body), kept
@@ -135,5 +135,5 @@ def _text(ref: PayloadRef, content: bytes) -> bytes:
     unpacking = zlib.decompressobj(_GZIP)
     text = unpacking.decompress(content, ref.size + 1)
     if not unpacking.eof or len(text) != ref.size:
-        raise PayloadLost(f"the object {ref.key!r} is damaged: it has not the {ref.size:,} bytes")
+        raise PayloadLost(f"the object {ref.key!r} is damaged: it does not have {ref.size:,} bytes")
     return text

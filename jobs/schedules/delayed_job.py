@@ -153,5 +153,5 @@ def check_input(what: str, text: str) -> None:
     if (size := len(text.encode())) > MAX_INPUT_BYTES:
         raise PayloadTooLarge(
             f"{what} would hold {size:,} bytes; EventBridge Scheduler takes {MAX_INPUT_BYTES:,} "
-            "(256 KiB): store the data and submit its address"
+            "(256 KiB): store the data elsewhere and submit a reference to it"
         )

@@ -106,7 +106,7 @@ def _json_object(event: object) -> Mapping[str, Any]:
         MessageUnreadable: it is nothing of the kind.
     """
     if not isinstance(event, Mapping):
-        raise MessageUnreadable(f"the input is no JSON object, but a {type(event).__name__}")
+        raise MessageUnreadable(f"the input is not a JSON object but a {type(event).__name__}")
     try:
         json.dumps(event, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:

@@ -111,7 +111,7 @@ def address(app: App, name: object) -> tuple[str, str]:
         OptionInvalid: it is not a string.
     """
     if not isinstance(name, str):
-        raise OptionInvalid(f"a schedule's name must be a text, got {name!r}")
+        raise OptionInvalid(f"a schedule's name must be a string, got {name!r}")
     as_on_aws = is_declared(app, name) or name.startswith(PREFIX)
     return app.topology.schedule_group, name if as_on_aws else PREFIX + name
 
@@ -208,7 +208,7 @@ def refuse_declared(app: App, name: str) -> None:
     if is_declared(app, name):
         raise ScheduleDeclared(
             f"the schedule {name!r} is declared on its job type: change it in the code and deploy. "
-            "Here it can be paused, resumed and run. One made at run time goes by "
+            "It can be paused, resumed and run. One made at run time goes by "
             f"{PREFIX + name!r}"
         )
 

@@ -38,7 +38,7 @@ def listed(jobs: Iterable[Any], overrides: SubmitOptions) -> list[NewJob[Any]]:
     for each in found:
         if not isinstance(each, NewJob):
             raise UnknownJobType(
-                f"{each!r} is no job: a list without its type holds what .new(...) of a type "
+                f"{each!r} is not a job: a list without its type holds what .new(...) of a type "
                 "returns, as in submit_many([greet.new(payload)])"
             )
     return found

@@ -47,7 +47,7 @@ def _priority(job: JobType[Any, Any], wanted: Priority | PriorityName | None) ->
         return job.priority if wanted is None else Priority(wanted)
     except ValueError as error:
         raise OptionInvalid(
-            f"{job.name!r}: {wanted!r} is no priority; there are {', '.join(Priority)}"
+            f"{job.name!r}: {wanted!r} is not a priority; there are {', '.join(Priority)}"
         ) from error
 
 
@@ -109,7 +109,7 @@ def tenant_of(job: JobType[Any, Any], tenant: str | Tenant | None) -> Tenant | N
     workspace: object = named.workspace
     if workspace is not None and not (isinstance(workspace, str) and is_utf8(workspace)):
         raise OptionInvalid(
-            f"{job.name!r}: the tenant's workspace must be a text, got {workspace!r}"
+            f"{job.name!r}: the tenant's workspace must be a string, got {workspace!r}"
         )
     return named
 

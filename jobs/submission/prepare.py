@@ -229,11 +229,11 @@ def new_job_of(
 def _check_declared(app: App, job: object) -> None:
     if not isinstance(job, JobType):
         raise UnknownJobType(
-            f"{job!r} is no job type: pass what @app.job or app.define returned, not a name or a "
-            "function"
+            f"{job!r} is not a job type: pass what @app.job or app.define returned, not a name or "
+            "a function"
         )
     if app.types.get(job.name) is not job:
         raise UnknownJobType(
             f"{job!r} was not declared on the app {app.name!r}: submit it with its own app's "
-            "client, or hand its queue or router over with app.include(...)"
+            "client, or add its queue or router with app.include(...)"
         )

@@ -125,7 +125,7 @@ class SweepMemory:
             if left:
                 raise Throttled(
                     f"the table did not take {len(left)} items of what a sweep remembers: the next "
-                    "sweep counts and tells of these dead letters again"
+                    "sweep counts and reports these dead letters again"
                 )
 
 

@@ -21,7 +21,7 @@ def count(text: str | float) -> float:
     if isinstance(text, float):
         return text  # typer hands defaults to a parser too
     if (found := _COUNT.fullmatch(text)) is None:
-        raise typer.BadParameter(f"{text!r} is no number of jobs: write 250, 10k, 2.5M or 1G")
+        raise typer.BadParameter(f"{text!r} is not a number of jobs: write 250, 10k, 2.5M or 1G")
     return float(found[1]) * _FACTORS[found[2]]
 
 
@@ -37,7 +37,7 @@ def shares(texts: list[str] | None) -> dict[str, float]:
         try:
             value = float(share)
         except ValueError as error:
-            raise typer.BadParameter(f"{text!r} is no share: write send-email=0.5") from error
+            raise typer.BadParameter(f"{text!r} is not a share: write send-email=0.5") from error
         if name in found:
             raise typer.BadParameter(f"there are two shares of {name!r}")
         found[name] = value
@@ -53,7 +53,7 @@ Shares = Annotated[
     typer.Option(
         "--share",
         metavar="TYPE=PART",
-        help="A type's part of the jobs, 0 to 1; may be repeated.  [default: equal parts]",
+        help="A type's share of the jobs, 0 to 1; may be repeated.  [default: equal shares]",
     ),
 ]
 PayloadBytes = Annotated[
@@ -63,7 +63,7 @@ ResultBytes = Annotated[
     int, typer.Option("--result", metavar="BYTES", help="Size of a result's JSON.")
 ]
 FailureRate = Annotated[
-    float, typer.Option(metavar="PART", help="Part of the attempts that fail, 0 to 1.")
+    float, typer.Option(metavar="PART", help="Share of the attempts that fail, 0 to 1.")
 ]
 Together = Annotated[
     float,
@@ -74,7 +74,7 @@ Peak = Annotated[
 ]
 Delayed = Annotated[
     float,
-    typer.Option(metavar="PART", help="Part of the jobs delayed by over 15 minutes, 0 to 1."),
+    typer.Option(metavar="PART", help="Share of the jobs delayed by over 15 minutes, 0 to 1."),
 ]
 Tenants = Annotated[bool, typer.Option("--tenants", help="Jobs are submitted for tenants.")]
 FreeTier = Annotated[bool, typer.Option("--free-tier", help="Subtract AWS's free tier.")]

@@ -21,7 +21,7 @@ def duration(text: str | timedelta) -> timedelta:
         return text  # typer hands defaults to a parser too
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise typer.BadParameter(f"{text!r} is no duration: write 90s, 15m, 1h or 1h30m")
+        raise typer.BadParameter(f"{text!r} is not a duration: write 90s, 15m, 1h or 1h30m")
     try:
         return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
     except OverflowError as error:

@@ -47,7 +47,7 @@ def next_times(
     context: typer.Context,
     name: OneOrAll = None,
     count: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="How many times of each.")
+        int, typer.Option(min=1, max=1000, metavar="N", help="Number of times for each.")
     ] = 5,
     json: AsJson = False,
 ) -> None:

@@ -25,7 +25,7 @@ def _moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no time: write 2030-01-31T08:00:00Z") from error
+        raise typer.BadParameter(f"{text!r} is not a time: write 2030-01-31T08:00:00Z") from error
 
 
 def submit(
@@ -40,17 +40,17 @@ def submit(
     delay: Annotated[
         timedelta | None,
         typer.Option(
-            parser=duration, metavar="DURATION", help="Start it no sooner: 90s, 1h30m, 2d."
+            parser=duration, metavar="DURATION", help="Minimum delay, such as 90s, 1h30m, 2d."
         ),
     ] = None,
     at: Annotated[
         datetime | None,
         typer.Option(
-            parser=_moment, metavar="TIME", help="Start it no sooner: 2030-01-31T08:00:00Z."
+            parser=_moment, metavar="TIME", help="Earliest start, such as 2030-01-31T08:00:00Z."
         ),
     ] = None,
     priority: Annotated[
-        Priority | None, typer.Option(help="A priority other than its type's.")
+        Priority | None, typer.Option(help="The priority, instead of its type's.")
     ] = None,
     tenant: Annotated[
         str | None, typer.Option(metavar="NAME", help="The tenant that the job is for.")
@@ -59,14 +59,14 @@ def submit(
         str | None, typer.Option(metavar="NAME", help="The job's group on a FIFO queue.")
     ] = None,
     max_attempts: Annotated[
-        int | None, typer.Option(metavar="N", help="Attempts in all, other than its type's.")
+        int | None, typer.Option(metavar="N", help="Maximum of attempts, instead of its type's.")
     ] = None,
     attempt_timeout: Annotated[
         timedelta | None,
         typer.Option(
             parser=duration,
             metavar="DURATION",
-            help="The timeout of one attempt, other than its type's.",
+            help="The timeout of one attempt, instead of its type's.",
         ),
     ] = None,
     unique_for: Annotated[
@@ -74,7 +74,7 @@ def submit(
         typer.Option(
             parser=duration,
             metavar="DURATION",
-            help="For so long, equal submissions count as this job.",
+            help="Equal submissions within this time count as one.",
         ),
     ] = None,
     wait: Annotated[
@@ -83,7 +83,7 @@ def submit(
     timeout: Annotated[
         timedelta | None,
         typer.Option(
-            parser=duration, metavar="DURATION", help="How long to wait.  [default: for ever]"
+            parser=duration, metavar="DURATION", help="How long to wait.  [default: forever]"
         ),
     ] = None,
 ) -> None:

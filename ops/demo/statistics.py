@@ -13,6 +13,6 @@ def percentile(values: Sequence[float], per_cent: float) -> float:
         ValueError: there are no values.
     """
     if not values:
-        raise ValueError("no values have no percentile")
+        raise ValueError("there is no percentile of no values")
     rank = max(1, math.ceil(len(values) * per_cent / 100))
     return sorted(values)[rank - 1]

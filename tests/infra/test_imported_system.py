@@ -195,7 +195,7 @@ def test_a_queue_that_the_app_lacks_is_answered_with_the_nearest(system: IJobSys
         system.queue("leger")
     with pytest.raises(UnknownQueue, match=r"'mail' has no priority 'low': .* normal"):
         system.queue("mail", Priority.LOW)
-    with pytest.raises(UnknownQueue, match=r"'jobs' has the priorities .*: say which one"):
+    with pytest.raises(UnknownQueue, match=r"'jobs' has the priorities .*: name one"):
         system.queue("jobs")
 
 

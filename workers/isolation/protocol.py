@@ -95,7 +95,7 @@ def encode_result(value: Any) -> bytes:
         from_json(frame[_LENGTH.size :], allow_inf_nan=False)
     except ValueError as error:
         raise FrameError(
-            "JSON can't hold it, for it is nested too deeply or has a NaN or an infinity in it: "
+            "JSON can't hold it: it is nested too deeply or has a NaN or an infinity in it: "
             f"{error}"
         ) from error
     return frame
@@ -153,7 +153,7 @@ def _decoded(body: bytes) -> Frame:
     except ValueError as error:
         raise FrameError(f"a frame is not JSON: {error}") from error
     if not isinstance(frame, dict) or frame.get("kind") not in set(Kind):
-        raise FrameError("a frame is of no known kind")
+        raise FrameError("a frame is of unknown kind")
     return frame
 
 

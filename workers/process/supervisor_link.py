@@ -62,7 +62,7 @@ class Leash:
         except (ValueError, OSError, OverflowError) as error:
             raise SettingsInvalid(
                 f"{VARIABLE} is set by `headgate worker --processes` for its own processes, and "
-                f"{value!r} is nothing that it sets: unset it"
+                f"{value!r} is not a value that it sets: unset it"
             ) from error
         leash.connection.set_inheritable(False)
         return leash

@@ -72,7 +72,9 @@ def encode_all(items: Sequence[Item]) -> list[Attributes]:
     places: set[tuple[str, str]] = set()
     for item in items:
         if (place := (item.pk, item.sk)) in places:
-            raise TransportError(f"two items of one batch stand at pk={item.pk!r}, sk={item.sk!r}")
+            raise TransportError(
+                f"two items of one batch have the key pk={item.pk!r}, sk={item.sk!r}"
+            )
         places.add(place)
     return [encode(item) for item in items]
 
@@ -82,7 +84,7 @@ def check_keys(keys: Sequence[Key]) -> None:
     if len(keys) > MAX_PUT:
         raise TransportError(f"at most {MAX_PUT} items are deleted at once, got {len(keys)}")
     if len(set(keys)) < len(keys):
-        raise TransportError("a key stands twice among those to delete at once")
+        raise TransportError("the keys to delete at once contain a duplicate")
 
 
 def encode_next(item: Item) -> Attributes:
@@ -208,7 +210,7 @@ def _value(value: Any, level: int) -> Attribute:
             return _map(value, level)
         case list() | tuple():
             return _list(value, level)
-    raise _Unfit(f"{type(value).__name__} is no type of JSON's")
+    raise _Unfit(f"{type(value).__name__} is not a JSON type")
 
 
 def _map(values: Mapping[Any, Any], level: int, *, at_top: bool = False) -> Attribute:
@@ -243,7 +245,7 @@ def _int(value: int) -> Attribute:
 
 def _float(value: float) -> Attribute:
     if not math.isfinite(value):
-        raise _Unfit("a number is infinite or none")
+        raise _Unfit("a number is infinite or NaN")
     if value.is_integer() and abs(value) < 10**_DIGITS:
         return _int(int(value))  # with all digits: "1e+23" would be read back as 10**23, another
     if not _LEAST <= abs(value) < _BEYOND:

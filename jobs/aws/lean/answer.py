@@ -49,10 +49,10 @@ class HttpAnswer:
         """
         checksum = self.headers.get("x-amz-crc32")  # DynamoDB's
         if checksum is not None and checksum != str(crc32(self.body)):
-            raise ResponseParserError("the response's checksum is another")
+            raise ResponseParserError("the response's checksum doesn't match")
         parsed = _read(self.body)
         if not isinstance(parsed, dict):
-            raise ResponseParserError("the response is no JSON object")
+            raise ResponseParserError("the response is not a JSON object")
         # Most bodies don't contain the word, so aren't walked through.
         if b"null" not in self.body:
             return parsed
@@ -104,7 +104,7 @@ def _read_by_json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ResponseParserError("the response is no JSON") from error
+        raise ResponseParserError("the response is not JSON") from error
 
 
 def _without_nulls(value: Any) -> Any:

@@ -238,7 +238,7 @@ class SpoolFile:
             raise SpoolNewer(
                 self._spool.name,
                 f"was written by a newer version of Headgate: its schema is {version}, and this "
-                f"one reads up to {VERSION}. Let that version send what is in it",
+                f"one reads up to {VERSION}. Let that version send its jobs",
             )
         return bool(tables)
 
@@ -346,7 +346,7 @@ class SpoolFile:
             if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED:
                 raise SpoolCorrupt(
                     self._spool.name,
-                    f"is damaged ({error}): move it away to go on without what is in it; "
+                    f"is damaged ({error}): move it away to continue without its jobs; "
                     "SQLite's `.recover` may still read it",
                 ) from error
             raise SpoolError(self._spool.name, f"can't be used: {error}") from error

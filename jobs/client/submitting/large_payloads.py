@@ -135,7 +135,8 @@ def check_sizes(messages: Iterable[OutgoingMessage]) -> None:
         if (size := message.size) > LARGEST:
             raise PayloadTooLarge(
                 f"the message for {message.attributes.get('JobType')!r} would have {size:,} bytes; "
-                f"at most {LARGEST:,} are kept: store the data and submit its address"
+                f"at most {LARGEST:,} are kept: store the data elsewhere and submit a reference "
+                "to it"
             )
 
 

@@ -52,7 +52,7 @@ def checked_pattern(where: str, pattern: Any) -> dict[str, Any]:
     if size > LONGEST_PATTERN:
         raise ConfigurationError(
             f"{where}: pattern has {size:,} characters of JSON; EventBridge takes "
-            f"{LONGEST_PATTERN:,}: look for less, or split it into several rules"
+            f"{LONGEST_PATTERN:,}: shorten it, or split it into several rules"
         )
     return copied
 
@@ -76,7 +76,7 @@ def _member(where: str, name: str, wanted: Any, *, depth: int) -> dict[str, Any]
         return _object(place, wanted, depth=depth + 1)
     if not isinstance(wanted, list | tuple) or not wanted:
         raise ConfigurationError(
-            f"{where}: in an event pattern each field has the list of what it may be, got "
+            f"{where}: in an event pattern each field has a list of its possible values, got "
             f"{name!r}: {_shown(wanted)}: write {{{name!r}: [{_shown(wanted)}]}}"
         )
     return [_choice(f"{place}[{index}]", each) for index, each in enumerate(wanted)]
@@ -115,7 +115,7 @@ def _choice(where: str, wanted: Any) -> Any:
     if isinstance(wanted, int | float):
         return _number(where, wanted)
     raise ConfigurationError(
-        f"{where} must be a text, a number, True, False, None or a comparison such as "
+        f"{where} must be a string, a number, True, False, None or a comparison such as "
         f'{{"prefix": "eu-"}}, got {_shown(wanted)}'
     )
 
@@ -142,9 +142,9 @@ def _comparison(
 
 def _text(where: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(f"{where} must be a text, got {_shown(value)}")
+        raise ConfigurationError(f"{where} must be a string, got {_shown(value)}")
     if not is_utf8(value):
-        raise ConfigurationError(f"{where} must be a text without lone surrogates, got {value!r}")
+        raise ConfigurationError(f"{where} must be a string without lone surrogates, got {value!r}")
     return value
 
 
@@ -207,7 +207,7 @@ def _excluded_values(where: str, values: list[Any] | tuple[Any, ...]) -> list[An
     texts = [isinstance(each, str) for each in values]
     if not values or any(texts) != all(texts):
         raise ConfigurationError(
-            f"{where} must be a list of texts or of numbers, not of both, got {_shown(values)}"
+            f"{where} must be a list of strings or of numbers, not both, got {_shown(values)}"
         )
     check: _Operator = _text if texts[0] else _number
     return [check(f"{where}[{index}]", each) for index, each in enumerate(values)]

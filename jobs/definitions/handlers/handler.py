@@ -97,5 +97,5 @@ def _check_function(job_type: str, function: Callable[..., Any]) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(
             f"the handler {function.__qualname__} of {job_type!r} is a generator: calling it "
-            "would run none of it. Take out the yield"
+            "would run none of it. Remove the yield"
         )

@@ -53,8 +53,7 @@ def injected(owner: str, function: Callable[..., Any], *, payload: bool = False)
     except TypeError as error:
         first = "the payload first, and whatever else" if payload else "no payload, and what"
         raise ConfigurationError(
-            f"{owner} must take {first} it needs by parameters with a name; its signature is "
-            f"{signature}"
+            f"{owner} must take {first} it needs by named parameters; its signature is {signature}"
         ) from error
     hints = hints_of(owner, function, include_extras=True)
     context: str | None = None
@@ -149,7 +148,7 @@ def _resource(owner: str, parameter: inspect.Parameter, kind: Any) -> Any:
         is_bare and getattr(kind, "__module__", None) == "builtins"
     ):
         raise ConfigurationError(
-            f"{owner} has a parameter {parameter.name!r} that nothing can be handed to: annotate "
+            f"{owner} has a parameter {parameter.name!r} that nothing can be passed to: annotate "
             "it with JobContext, or with the type of a resource. All of a job's data goes into "
             "the payload"
         )

@@ -145,14 +145,14 @@ class Resources:
             without: kinds that are left out, with what only they want.
 
         Raises:
-            ConfigurationError: resources want one another in a circle.
+            ConfigurationError: resources depend on each other in a cycle.
         """
         ordered: dict[Any, Opener] = {}
 
         def visit(kind: Any, path: tuple[Any, ...]) -> None:
             if kind in path:
                 circle = " → ".join(map(name_of, (*path[path.index(kind) :], kind)))
-                raise ConfigurationError(f"resources want one another in a circle: {circle}")
+                raise ConfigurationError(f"resources depend on each other in a cycle: {circle}")
             if kind in ordered or kind in without:
                 return
             opener = self.by_kind[kind]
@@ -197,7 +197,7 @@ class Resources:
         for kind in wanted:
             if kind not in self.by_kind:
                 raise ConfigurationError(
-                    f"{owner} wants a {name_of(kind)}, and the app has no resource of that type "
+                    f"{owner} needs a {name_of(kind)}, and the app has no resource of that type "
                     f"(it has: {self._names}): declare one with @app.resource"
                 )
 
@@ -273,12 +273,12 @@ def _check_order(opener: Opener, wanted: Opener) -> None:
     """Check that a resource is open before the function that wants it is entered."""
     if opener.scope == "worker" and wanted.scope == "job":
         raise ConfigurationError(
-            f"{opener.owner} is opened once for all jobs and wants a {name_of(wanted.kind)}, which "
+            f"{opener.owner} is opened once for all jobs and needs a {name_of(wanted.kind)}, which "
             'is opened for each attempt: declare it with scope="job", too'
         )
     if opener.is_async and wanted.scope == "job" and not wanted.is_async:
         raise ConfigurationError(
-            f"{opener.owner} is asynchronous and wants a {name_of(wanted.kind)}, which is opened "
+            f"{opener.owner} is asynchronous and needs a {name_of(wanted.kind)}, which is opened "
             f"after it, in the thread of a synchronous handler: make {wanted.owner} an async "
             "generator"
         )

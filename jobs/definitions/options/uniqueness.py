@@ -60,7 +60,7 @@ class Unique:
         checked: Any = key
         if not (checked is None or callable(checked) or (isinstance(checked, str) and checked)):
             raise SettingsInvalid(
-                f"Unique(key=...) must be a text or a function of the payload, got {key!r}"
+                f"Unique(key=...) must be a string or a function of the payload, got {key!r}"
             )
         if keep not in get_args(Kept):
             raise SettingsInvalid(f"Unique(keep=...) must be 'first' or 'last', got {keep!r}")
@@ -108,7 +108,7 @@ def _sameness(key: UniqueKey | None, payload: Any, dumped: Any) -> list[Any]:
     found: Any = key(payload) if callable(key) else key
     if not isinstance(found, str) or not found:
         raise OptionInvalid(
-            f"the function Unique(key=...) must return a text that is not empty, got {found!r}"
+            f"the function Unique(key=...) must return a non-empty string, got {found!r}"
         )
     return ["key", found]
 

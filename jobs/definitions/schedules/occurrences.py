@@ -107,7 +107,7 @@ def period_of(expression: str) -> timedelta:
     """
     kind, inner = _split(expression)
     if kind != "rate":
-        raise ValueError(f"{expression!r} is no rate expression")
+        raise ValueError(f"{expression!r} is not a rate expression")
     return _period_of(inner)
 
 
@@ -118,7 +118,9 @@ def is_one_time(expression: str) -> bool:
 
 def _split(expression: str) -> tuple[str, str]:
     if (found := _EXPRESSION.fullmatch(expression)) is None or not expression.isascii():
-        raise ValueError(f"{expression!r} is no schedule expression: cron(...), rate(...), at(...)")
+        raise ValueError(
+            f"{expression!r} is not a schedule expression: cron(...), rate(...), at(...)"
+        )
     return found[1], found[2]
 
 
@@ -130,13 +132,13 @@ def _within_calendar(moment: datetime) -> datetime:
 def _period_of(text: str) -> timedelta:
     found = _RATE.fullmatch(text)
     if found is None or not int(found[1]):
-        raise ValueError(f"{text!r} is no rate: write 1 minute, 15 minutes, 2 hours or 7 days")
+        raise ValueError(f"{text!r} is not a rate: write 1 minute, 15 minutes, 2 hours or 7 days")
     return int(found[1]) * _UNITS[found[2]]
 
 
 def _at_of(text: str) -> datetime:
     if not _AT.fullmatch(text):
-        raise ValueError(f"{text!r} is no time: write 2026-03-01T08:00:00")
+        raise ValueError(f"{text!r} is not a time: write 2026-03-01T08:00:00")
     moment = datetime.fromisoformat(text)
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ValueError(f"the year {moment.year} lies outside {FIRST_YEAR} to {LAST_YEAR}")

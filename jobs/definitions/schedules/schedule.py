@@ -79,7 +79,7 @@ class Schedule:
         """
         if not isinstance(expression, str):
             raise SettingsInvalid(
-                f'cron({expression!r}): the expression must be a text: write cron("0 8 * * ? *")'
+                f'cron({expression!r}): the expression must be a string: write cron("0 8 * * ? *")'
             )
         return Schedule(
             expression=f"cron({' '.join(expression.split())})",
@@ -143,7 +143,7 @@ class Schedule:
 def _check_expression(expression: object) -> None:
     if not isinstance(expression, str):
         raise SettingsInvalid(
-            f"a schedule's expression must be a text, got {expression!r}: make the schedule by "
+            f"a schedule's expression must be a string, got {expression!r}: make the schedule by "
             "cron(...), Schedule.rate(...) or Schedule.at(...)"
         )
     try:
@@ -163,7 +163,7 @@ def _check_timezone(expression: str, name: object) -> None:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise SettingsInvalid(
-            f"{expression}: {name!r} is no IANA time zone such as Europe/Berlin. (Where the "
+            f"{expression}: {name!r} is not an IANA time zone such as Europe/Berlin. (Where the "
             "system has no time zone data at all: pip install tzdata)"
         ) from error
 

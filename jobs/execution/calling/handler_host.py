@@ -112,9 +112,7 @@ class Desk:
 
     def _begin(self, submission: Submission) -> PendingJob[Any]:
         if self._send is None:
-            raise ConfigurationError(
-                "ctx.submit has nothing to submit through here: use a Client of your own"
-            )
+            raise ConfigurationError("ctx.submit is not available here: use your own Client")
         taken = self._send(submission)
         taken.add_done_callback(_look_at)
         self._pending.append(taken)

@@ -320,7 +320,10 @@ def test_a_queue_that_a_function_would_share_with_workers_is_refused(
 
 
 def test_a_queue_that_nobody_serves_is_refused(app: App, mailer: ConsumerGroup) -> None:
-    with pytest.raises(ConfigurationError, match="nobody serves the queue shop-test-books-normal"):
+    with pytest.raises(
+        ConfigurationError,
+        match="no worker group or consumer serves the queue shop-test-books-normal",
+    ):
         _synthesized(app, mailer)
 
 

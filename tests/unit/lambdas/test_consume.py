@@ -657,7 +657,7 @@ def test_a_timeout_that_leaves_no_time_for_jobs_is_refused_before_any_has_begun(
     function, job = _mail(send)
     with _closed(function):
         function.submit(job)
-        with pytest.raises(ConfigurationError, match="set its timeout to 5 s at the least"):
+        with pytest.raises(ConfigurationError, match="set its timeout to at least 5 s"):
             function.invoke(Context(left_s=left_s))
     assert ran == []
     assert function.messages()[0].state is MessageState.IN_FLIGHT, "it doesn't go round at once"

@@ -39,7 +39,7 @@ def test_without_declared_stages_all_have_what_is_common(tmp_path: Path, stage: 
 def test_where_stages_are_declared_one_of_them_has_to_be_named(tmp_path: Path) -> None:
     path = written(tmp_path / "cdk.json", {"context": CONTEXT})
 
-    with pytest.raises(ConfigurationError, match="the stages prod: say which one is meant"):
+    with pytest.raises(ConfigurationError, match="the stages prod: choose one with HEADGATE_STAGE"):
         deployment_from_cdk_json(path, None)
     with pytest.raises(ConfigurationError, match=r"'prdo' is not in .*did you mean 'prod'\?"):
         deployment_from_cdk_json(path, "prdo")

@@ -166,7 +166,9 @@ async def test_a_result_of_any_size_comes_back(length: int) -> None:
 async def test_a_large_result_that_is_gone_is_said_to_be() -> None:
     rig, job = await _returning(400_000)
     rig.store.objects.clear()
-    with pytest.raises(ResultInvalid, match="has completed; of its result: there is no object"):
+    with pytest.raises(
+        ResultInvalid, match="has completed; its result can't be read: there is no object"
+    ):
         await job.result()
 
 

@@ -123,5 +123,5 @@ def test_a_payload_that_nobody_takes_is_refused_where_it_is_submitted() -> None:
     shop = Nightly()
     jobs = Harness(shop.app)
     unknown: Any = {"to": "ada"}
-    with pytest.raises(PayloadInvalid, match="jobs of 'bare' have no payload, given a dict"):
+    with pytest.raises(PayloadInvalid, match="jobs of 'bare' have no payload, got a dict"):
         jobs.client.submit(shop.bare, unknown)

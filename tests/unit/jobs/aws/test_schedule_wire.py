@@ -102,7 +102,7 @@ def test_an_update_gives_back_what_the_service_takes_and_no_more() -> None:
     [
         (
             {"Target": {"Arn": "arn:aws:sqs:eu-central-1:1:orders", "RoleArn": "role/x"}},
-            "invokes no Lambda function, but arn:aws:sqs:eu-central-1:1:orders",
+            "invokes arn:aws:sqs:eu-central-1:1:orders, not a Lambda function",
         ),
         ({"Target": {}}, "KeyError"),
         ({"FlexibleTimeWindow": None}, "AttributeError"),

@@ -115,7 +115,7 @@ async def test_a_handle_is_made_of_an_id_alone(bench: Bench) -> None:
 
 
 def test_what_is_no_id_is_refused(bench: Bench) -> None:
-    with pytest.raises(ValueError, match="'42' is no job id"):
+    with pytest.raises(ValueError, match="'42' is not a job id"):
         bench.client.handle("42")
 
 
@@ -338,7 +338,7 @@ async def test_where_only_failures_are_kept_nobody_waits_in_vain(
     job = bench.handle()
     await bench.write(_story().run(1, "failed"))
     for ask in (job.wait, job.result):
-        with pytest.raises(RecordsOff, match="at records='failures', keeps nothing"):
+        with pytest.raises(RecordsOff, match="at records='failures', keeps no records"):
             await ask(timeout=5)
     assert await job.state() is JobState.RETRYING
 

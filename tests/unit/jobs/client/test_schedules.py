@@ -553,7 +553,7 @@ async def test_a_name_that_is_taken_is_refused(shop: Shop) -> None:
 async def test_a_schedule_s_name_that_is_no_text_is_refused(
     shop: Shop, call: Callable[[Any, Any], Any], name: object
 ) -> None:
-    with pytest.raises(OptionInvalid, match="a schedule's name must be a text, got"):
+    with pytest.raises(OptionInvalid, match="a schedule's name must be a string, got"):
         await call(shop.schedules, name)
 
 

@@ -290,7 +290,9 @@ def test_an_app_path_leads_to_its_app(modules: Path) -> None:
 
 @pytest.mark.parametrize("path", ["shop.app", "shop.app:", ":app", "", ":"])
 def test_a_malformed_app_path_is_answered_with_its_form(path: str) -> None:
-    with pytest.raises(AppImportError, match=f"'{path}' is no app path: write module:attribute"):
+    with pytest.raises(
+        AppImportError, match=f"'{path}' is not an app path: write module:attribute"
+    ):
         load_app(path)
 
 

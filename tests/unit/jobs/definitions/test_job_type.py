@@ -376,7 +376,7 @@ def no_such_attribute(order: math.nope) -> None: ...  # type: ignore[name-define
     ("function", "fault"),
     [
         (unannotated, "must annotate its first parameter: with the payload's type, or with Job"),
-        (three, "a parameter 'other' that nothing can be handed to"),
+        (three, "a parameter 'other' that nothing can be passed to"),
         (by_position, r"must take the payload first, .*; its signature is \("),
         (generator, "is a generator: calling it would run none of it"),
         (async_generator, "is a generator: calling it would run none of it"),
@@ -411,7 +411,7 @@ def by_position_alone(ctx: JobContext, /) -> None: ...
     ("function", "fault"),
     [
         (by_position_alone, r"must take no payload, and what it needs by parameters with a name"),
-        (three, "a parameter 'other' that nothing can be handed to"),
+        (three, "a parameter 'other' that nothing can be passed to"),
         (generator, "is a generator"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_type_whose_router_is_not_included_says_so_when_it_is_used() -> None:
     for look in (lambda: send.priority, lambda: send.retry):
         with pytest.raises(ConfigurationError, match=r"'send' was declared on a router.*include"):
             look()
-    with pytest.raises(UnknownJobType, match=r"hand its queue or router over with app\.include"):
+    with pytest.raises(UnknownJobType, match=r"add its queue or router with app\.include"):
         Harness(app).client.submit(send, Order())
 
 

@@ -54,7 +54,9 @@ def test_without_workers_and_consumers_the_jobs_run_elsewhere(topology: Topology
 
 
 def test_a_queue_that_nobody_serves_is_refused(topology: Topology) -> None:
-    with pytest.raises(ConfigurationError, match=r"nobody serves the queue shop-books-normal"):
+    with pytest.raises(
+        ConfigurationError, match=r"no worker group or consumer serves the queue shop-books-normal"
+    ):
         serving(topology, Deployment(workers=(MAIL,)))
 
 

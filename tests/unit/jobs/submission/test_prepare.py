@@ -173,7 +173,10 @@ def test_a_faulty_delay_is_refused_with_type_and_field(
             {"eta": 1},
             "no option 'eta': known are: at, delay, group, max_attempts, priority, tenant, timeout",
         ),
-        ({"priority": "urgent"}, "'urgent' is no priority; there are critical, high, normal, low"),
+        (
+            {"priority": "urgent"},
+            "'urgent' is not a priority; there are critical, high, normal, low",
+        ),
         ({"max_attempts": 0}, "max_attempts must lie between 1 and 999, got 0"),
         ({"max_attempts": 1000}, "max_attempts must lie between 1 and 999, got 1000: SQS itself"),
         ({"max_attempts": "3"}, "max_attempts must be a whole number, got '3'"),

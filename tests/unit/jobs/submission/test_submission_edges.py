@@ -142,8 +142,8 @@ def taken(job: JobType[Any, None], overrides: Any) -> Submission | SubmissionErr
         ({"tenant": ""}, "tenant must be 1 to 128 ASCII"),
         ({"tenant": "\ud800"}, "tenant must be 1 to 128 ASCII"),
         ({"unique": timedelta.max}, "unique must be a Unique or False"),
-        ({"tenant": Tenant(org="org-1", workspace="\ud800")}, "workspace must be a text"),
-        ({"tenant": Tenant(org="org-1", workspace=cast("Any", 5))}, "workspace must be a text"),
+        ({"tenant": Tenant(org="org-1", workspace="\ud800")}, "workspace must be a string"),
+        ({"tenant": Tenant(org="org-1", workspace=cast("Any", 5))}, "workspace must be a string"),
         ({"priority": ["high"]}, r"\['high'\] is no priority"),
     ],
 )

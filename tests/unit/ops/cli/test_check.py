@@ -51,7 +51,7 @@ def test_the_check_looks_at_the_deployment_that_cdk_json_describes(
     (here / "cdk.json").write_text(json.dumps({"context": {"headgate:deployment": unfit}}))
     ended = headgate("check", app=APP)
     assert ended.code == 1
-    assert "nobody serves the queue" in ended.out
+    assert "no worker group or consumer serves the queue" in ended.out
     assert ended.out.endswith("[deployment-unfit]\n")
 
 

@@ -34,7 +34,7 @@ def test_a_duration_is_read_by_its_units(text: str, expected: timedelta) -> None
     ["", "22", "90", "0:00:22", "1 h", "-5s", "5 s", "5 minutes", "h", "1h-", "1e3s", "\u0662s"],
 )
 def test_what_is_no_duration_is_refused_with_one_that_is(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is no duration: write 90s, 15m, 1h or 1h30m"):
+    with pytest.raises(typer.BadParameter, match="is not a duration: write 90s, 15m, 1h or 1h30m"):
         duration(text)
 
 

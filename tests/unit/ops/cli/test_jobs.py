@@ -139,7 +139,7 @@ def test_a_job_of_which_nothing_is_known_has_an_exit_code_of_its_own(jobs: Jobs)
 def test_what_is_no_id_is_a_mistake_of_usage(jobs: Jobs) -> None:
     ended = jobs.show(job="42")
     assert (ended.code, ended.out) == (2, "")
-    assert "'42' is no job id" in ended.err
+    assert "'42' is not a job id" in ended.err
 
 
 # --- cancel --------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_submit_reads_the_payload_from_standard_input_for_a_dash(
 @pytest.mark.parametrize(
     ("app", "arguments", "said"),
     [
-        ("cli_shop", ["send-email", "{}"], "'cli_shop' is no app path"),
+        ("cli_shop", ["send-email", "{}"], "'cli_shop' is not an app path"),
         ("cli_none:app", ["send-email", "{}"], "there is no module 'cli_none'"),
         ("cli_shop:app", ["send-mail", "{}"], "no job type 'send-mail': did you mean 'send-email'"),
         ("cli_shop:app", ["send-email", "{}"], "payload of 'send-email' is not valid: to: Field"),
@@ -118,7 +118,7 @@ def test_a_submission_at_fault_is_one_line_on_standard_error_and_exit_code_2(
     [
         (["send-email", "{to: a}"], "the payload is not JSON"),
         (["send-email", "{}", "--delay", "soon"], "'soon' is no duration"),
-        (["send-email", "{}", "--at", "soon"], "'soon' is no time: write 2030-01-31T08:00:00Z"),
+        (["send-email", "{}", "--at", "soon"], "'soon' is not a time: write 2030-01-31T08:00:00Z"),
         (["send-email", "{}", "--priority", "urgent"], "'urgent' is not one of"),
     ],
 )

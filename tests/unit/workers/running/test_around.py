@@ -739,7 +739,7 @@ def test_resources_that_want_one_another_in_a_circle_are_refused_by_the_circle()
         async def session(_pool: Pool) -> AsyncIterator[Session]:
             yield Session()
 
-    assert refused(declare) == "resources want one another in a circle: Pool → Session → Pool"
+    assert refused(declare) == "resources depend on each other in a cycle: Pool → Session → Pool"
 
 
 def test_a_resource_of_the_process_can_not_want_one_of_an_attempt_nor_a_context() -> None:
@@ -774,7 +774,7 @@ def test_an_asynchronous_function_can_not_want_what_a_thread_opens_after_it() ->
             yield
 
     said = refused(declare)
-    assert "transaction is asynchronous and wants a Session, which is opened after it" in said
+    assert "transaction is asynchronous and needs a Session, which is opened after it" in said
     assert said.endswith("session an async generator")
 
 
@@ -796,7 +796,7 @@ def test_an_around_must_be_a_generator_function_whose_parameters_can_be_given(wr
         async def around(_name: str) -> AsyncIterator[None]:
             yield
 
-    assert "has a parameter '_name' that nothing can be handed to" in refused(wants_text)
+    assert "has a parameter '_name' that nothing can be passed to" in refused(wants_text)
 
 
 def test_a_scope_and_metadata_are_checked() -> None:

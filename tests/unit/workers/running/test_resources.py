@@ -123,7 +123,7 @@ async def test_a_handler_that_wants_what_no_resource_provides_is_refused_before_
     @queue.job("send")
     async def send(_note: Note, _db: Pool) -> None: ...
 
-    with pytest.raises(ConfigurationError, match=r"wants a Pool.*it has: Http"):
+    with pytest.raises(ConfigurationError, match=r"needs a Pool.*it has: Http"):
         Rig(app).worker()
 
 

@@ -138,8 +138,8 @@ def test_a_key_that_reads_like_a_payload_is_none() -> None:
         ({"within": float("nan")}, "must be a timedelta or a number of seconds, got nan"),
         ({"within": timedelta(days=365, microseconds=1)}, "at most 365 days"),
         ({"within": 1e300}, "out of range"),
-        ({"within": HOUR, "key": 5}, "must be a text or a function of the payload, got 5"),
-        ({"within": HOUR, "key": ""}, "must be a text or a function of the payload, got ''"),
+        ({"within": HOUR, "key": 5}, "must be a string or a function of the payload, got 5"),
+        ({"within": HOUR, "key": ""}, "must be a string or a function of the payload, got ''"),
         ({"within": HOUR, "keep": "replace"}, "must be 'first' or 'last', got 'replace'"),
     ],
 )
@@ -185,7 +185,7 @@ def no_text(_sync: Sync) -> Any:
 @pytest.mark.looptime
 async def test_a_key_that_is_no_text_is_refused_without_showing_the_payload(kind: Kind) -> None:
     bench = Bench(kind, unique=Unique(within=HOUR, key=no_text))
-    with pytest.raises(OptionInvalid, match="must return a text that is not empty, got None"):
+    with pytest.raises(OptionInvalid, match="must return a non-empty string, got None"):
         await bench.submit()
 
 

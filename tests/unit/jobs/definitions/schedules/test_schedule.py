@@ -78,7 +78,7 @@ def test_a_cron_expression_is_read_in_utc_unless_it_names_a_zone() -> None:
 
 @pytest.mark.parametrize("zone", ["", "Berlin", "Mars/Olympus", "../etc/passwd", "Europe", "CEST"])
 def test_an_unknown_time_zone_is_refused_with_the_expression(zone: str) -> None:
-    with pytest.raises(SettingsInvalid, match=rf"cron\(0 8 .*'{zone}' is no IANA time zone"):
+    with pytest.raises(SettingsInvalid, match=rf"cron\(0 8 .*'{zone}' is not an IANA time zone"):
         cron("0 8 * * ? *", timezone=zone)
 
 

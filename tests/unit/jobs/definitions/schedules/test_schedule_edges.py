@@ -72,8 +72,8 @@ LAST = datetime.fromisoformat("9999-12-31T23:59:59.999999-12:00")
         ("0 8 * * ? 2200", "the year '2200'"),
         ("0 8 * * ? 2030-2027", "the range '2030-2027' ends before it starts"),
         ("0 8 * * ? 99999999999999999999", "the year '9+'"),
-        ("\u0660 8 * * ? *", "is no schedule expression"),
-        ("0 8 ? * \u017fun *", "is no schedule expression"),
+        ("\u0660 8 * * ? *", "is not a schedule expression"),
+        ("0 8 ? * \u017fun *", "is not a schedule expression"),
         ("99 99 45 13 ? 1800", "the minute '99'"),
         ("0,1" + ",2" * 150 + " 8 * * ? *", f"EventBridge Scheduler takes {LONGEST_EXPRESSION}"),
     ],
@@ -221,8 +221,8 @@ untyped: Any = schedules
 @pytest.mark.parametrize(
     ("make", "fault"),
     [
-        (lambda: untyped.cron(5), "the expression must be a text"),
-        (lambda: Schedule(expression="every day"), "is no schedule expression"),
+        (lambda: untyped.cron(5), "the expression must be a string"),
+        (lambda: Schedule(expression="every day"), "is not a schedule expression"),
         (lambda: Schedule(expression="at(2026-03-01)"), "is no time"),
         (lambda: Schedule(expression="at(2026-02-30T08:00:00)"), "at.2026-02-30T08:00:00."),
         (lambda: Schedule(expression="at(2026-03-01T08:00:00+02:00)"), "is no time"),
