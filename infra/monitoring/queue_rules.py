@@ -69,11 +69,11 @@ def _old(spec: QueueSpec, oldest: timedelta) -> Rule:
     return Rule(
         name=f"{label(spec)}-oldest",
         means=f"Jobs in {spec.name} wait for more than {oldest_s / 60:g} minutes, or would at the "
-        "pace of now.",
-        causes="no worker serves this queue, its jobs run long or are tried again and again, or a "
-        "limit or an open breaker holds them back.",
+        "current rate.",
+        causes="no worker serves this queue, its jobs run long or are retried again and again, or "
+        "a limit or an open breaker holds them back.",
         first="see on the dashboard whether the queue is received from and whether its jobs fail; "
-        "the saved query 'retries' says which.",
+        "the saved query 'retries' shows which.",
         metrics={
             "waiting": metrics.visible(spec.name, "Minimum"),
             "oldest": metrics.oldest_age(spec.name),
@@ -120,9 +120,9 @@ def _failing(topology: Topology, spec: QueueSpec, percent: float) -> Rule:
     return Rule(
         name=f"{label(spec)}-failing",
         means=f"More than {percent:g} % of the runs of {spec.name}'s jobs failed in 15 minutes. "
-        "They are tried again, until their attempts are used up.",
+        "They are retried until their attempts are used up.",
         causes="a deploy, or something that the jobs call is down or refuses them.",
-        first="run the saved query 'failures by type and error'. If a deploy did it, roll back.",
+        first="run the saved query 'failures by type and error'. If a deploy caused it, roll back.",
         metrics={
             "failed": metrics.failed(topology, spec),
             "completed": metrics.completed(topology, spec),
@@ -142,7 +142,7 @@ def _dead(spec: QueueSpec, most: int, *, critical: bool) -> Rule:
         f"{what}",
         causes="attempts that are used up, a payload that a handler refuses, or a type that no "
         "worker knows.",
-        first="run the saved query 'dead letters by reason', and mend the cause before replaying.",
+        first="run the saved query 'dead letters by reason', and fix the cause before replaying.",
         metrics={"dead": metrics.visible(spec.dlq_name)},
         threshold=most,
         at=critical,

@@ -45,8 +45,8 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
     yield _kept(
         "failed-sweeps",
         topology.failed_sweeps_name,
-        means="A sweep of the dead letters has failed. Until one succeeds nobody is told of them "
-        "but by these alarms, and none is copied before SQS deletes it.",
+        means="A sweep of the dead letters has failed. Until one succeeds, only these "
+        "alarms report dead letters, and none is copied before SQS deletes it.",
         causes="SQS, S3 or DynamoDB refuses or can't be reached, or there is too much to look at.",
         first="read the sweep function's log.",
     )
@@ -54,8 +54,8 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
         yield _kept(
             "failed-firings",
             topology.failed_firings_name,
-            means="A schedule or an event has submitted no job, after all retries. What it would "
-            f"have submitted is in {topology.failed_firings_name}.",
+            means="A schedule or an event could not submit its job, after all retries. Its input "
+            f"is in {topology.failed_firings_name}.",
             causes="the bridge function fails or is throttled, or SQS refuses its message.",
             first="read the bridge function's log, then submit the job by hand.",
         )
@@ -67,7 +67,7 @@ def schedules(topology: Topology, percent: float) -> Rule:
     return Rule(
         name="schedules",
         means=f"More than {percent:g} % of the app's schedules' invocations failed in 15 minutes. "
-        "They are tried again for a day.",
+        "They are retried for a day.",
         causes="the bridge function is throttled or gone, or the schedules' role may not invoke "
         "it.",
         first="look at the bridge's throttles and the account's concurrency of Lambda.",
@@ -86,9 +86,9 @@ def bridge(function: str, percent: float) -> Rule:
     """Return the alarm of a failing bridge. Scheduler, which only hands over, doesn't notice."""
     return Rule(
         name="bridge",
-        means=f"More than {percent:g} % of what schedules and events fired could not be submitted "
+        means=f"More than {percent:g} % of the jobs of schedules and events could not be submitted "
         "in 15 minutes. Lambda tries three times, for six hours.",
-        causes="SQS or DynamoDB refuses or can't be reached, or an event has not the fields that "
+        causes="SQS or DynamoDB refuses or can't be reached, or an event lacks the fields that "
         "its rule names.",
         first="run the saved query 'what the bridge submitted', and read the function's errors.",
         metrics={
@@ -107,7 +107,7 @@ def consumer(name: str, function: str) -> Rule:
         f"{name}-errors",
         function,
         means=f"The consumer {name} failed {FAILURES} times or more in 15 minutes, and with it all "
-        "jobs of these invocations. They stay in their queue, and come again.",
+        "jobs of these invocations. They stay in their queue, and are delivered again.",
     )
 
 
@@ -117,7 +117,7 @@ def sweep(function: str) -> Rule:
         "sweep",
         function,
         means=f"The sweep of the dead letters failed {FAILURES} times or more in 15 minutes. Until "
-        "it succeeds nobody is told of them but by these alarms.",
+        "it succeeds, only these alarms report dead letters.",
     )
 
 
@@ -150,7 +150,7 @@ def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
     return Rule(
         name=f"{group.name}-silent",
         means=f"No worker of the group {group.name} has polled for 15 minutes, nor holds a job. "
-        f"There should be {group.min_tasks} at least.",
+        f"There should be at least {group.min_tasks}.",
         causes="the tasks can't start (image, permissions, network, capacity), or die at once.",
         first="read the service's events in ECS and the last lines of its log; roll back a deploy.",
         metrics=watched,

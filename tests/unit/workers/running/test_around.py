@@ -757,7 +757,7 @@ def test_a_resource_of_the_process_can_not_want_one_of_an_attempt_nor_a_context(
         async def pool(_ctx: JobContext) -> AsyncIterator[Pool]:
             yield Pool()
 
-    assert 'wants a Session, which is opened for each attempt: declare it with scope="job"' in (
+    assert 'needs a Session, which is opened for each attempt: declare it with scope="job"' in (
         refused(wants_session)
     )
     assert "opened once for all jobs and has no job's context" in refused(wants_context)
@@ -789,7 +789,7 @@ def test_an_around_must_be_a_generator_function_whose_parameters_can_be_given(wr
         async def around(_pool: Pool) -> AsyncIterator[None]:
             yield
 
-    assert "around wants a Pool, and the app has no resource of that type" in refused(wants_pool)
+    assert "around needs a Pool, and the app has no resource of that type" in refused(wants_pool)
 
     def wants_text(app: App) -> None:
         @app.around
