@@ -318,6 +318,6 @@ def test_seconds_and_a_timedelta_have_the_same_effect(name: str, data: st.DataOb
 
 @pytest.mark.parametrize("value", ["30", "1m", True, float("nan"), float("inf"), -1, timedelta(-1)])
 @pytest.mark.parametrize("name", EDGES)
-def test_what_is_no_duration_is_refused_by_the_name_of_its_option(name: str, value: object) -> None:
+def test_an_invalid_duration_is_refused_by_the_name_of_its_option(name: str, value: object) -> None:
     with pytest.raises(HeadgateError, match=EDGES[name].named or name.rpartition(".")[2]):
         EDGES[name].give(value)

@@ -66,7 +66,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_imports_in_functions_make_circles_and_those_for_types_only_when_asked(tree: Path) -> None:
+def test_cycles_include_function_level_imports_but_not_type_only_ones(tree: Path) -> None:
     pair = ["jobs.core.one", "jobs.core.two"]
     assert circles(module_graph(tree, for_types=False)) == [pair]
     assert circles(module_graph(tree, for_types=True)) == [pair, ["workers.gate", "workers.shut"]]
@@ -85,7 +85,7 @@ def test_a_tree_from_before_headgate_was_one_name_is_measured_too(tree: Path) ->
     assert circles(module_graph(tree, for_types=False)) == [["jobs.core.one", "jobs.core.two"]]
 
 
-def test_a_body_is_counted_without_its_docstring_and_a_private_function_needs_no_types(
+def test_docstrings_do_not_count_and_private_functions_need_no_types(
     tree: Path,
 ) -> None:
     found = dict(measures(tree))

@@ -72,7 +72,7 @@ def _is_module(node: ast.ImportFrom, name: str) -> bool:
     return (ROOT / inside / f"{name}.py").exists() or (ROOT / inside / name).is_dir()
 
 
-def test_a_synchronous_thing_has_the_plain_name_and_an_asynchronous_one_begins_with_async() -> None:
+def test_names_of_asynchronous_classes_begin_with_async() -> None:
     spelled = []
     for package in (*PACKAGES, "tests"):
         for path in sorted((ROOT / package).rglob("*.py")):

@@ -30,7 +30,7 @@ async def test_an_object_comes_back_as_it_was_put(bucket: StoreUnderTest, conten
     assert bucket.store.get(KEY, max_bytes=MOST) == content
 
 
-async def test_what_plain_code_has_put_is_the_same_object(bucket: StoreUnderTest) -> None:
+async def test_an_object_put_synchronously_is_the_same_when_read(bucket: StoreUnderTest) -> None:
     bucket.store.put(KEY, b"of plain code")
 
     assert await bucket.async_store.get(KEY, max_bytes=MOST) == b"of plain code"

@@ -348,9 +348,7 @@ async def test_version_1_is_created_where_there_is_nothing(at: TableUnderTest) -
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_version_1_is_refused_where_something_stands_put_or_replaced(
-    at: TableUnderTest, version: int
-) -> None:
+async def test_version_1_is_refused_where_an_item_exists(at: TableUnderTest, version: int) -> None:
     standing = _item(at, data={"by": "other"}, version=version, expires_at=_in(at, hours=1))
     await _put(at, standing)
 
@@ -523,7 +521,7 @@ async def test_lines_of_what_has_expired_are_not_read(at: TableUnderTest) -> Non
 # --- delete --------------------------------------------------------------------------------------
 
 
-async def test_what_is_deleted_is_gone_and_what_is_not_there_is_no_matter(
+async def test_deleting_removes_items_and_tolerates_missing_ones(
     at: TableUnderTest,
 ) -> None:
     await _put(at, *(_listed(at, name) for name in "abc"))

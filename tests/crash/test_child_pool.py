@@ -83,7 +83,7 @@ async def test_a_child_that_has_grown_beyond_its_limit_is_replaced() -> None:
         assert len({await pid_of(pool) for _ in range(3)}) == 3
 
 
-async def test_a_pool_whose_children_can_not_import_the_app_defers_its_jobs_and_says_why() -> None:
+async def test_children_that_can_not_import_the_app_defer_jobs_with_the_reason() -> None:
     async with pool_of("tests.support.nowhere:app", ready_s=30) as (pool, faults):
         outcome = await echo(pool)
         assert pool.capacity == 0

@@ -230,7 +230,7 @@ async def test_what_a_handler_raises_arrives_as_what_it_is(tmp_path: Path) -> No
     assert "isolated_app.py" in failed[0].traceback
 
 
-async def test_a_result_that_can_not_leave_its_process_is_a_failure_that_no_retry_mends() -> None:
+async def test_a_result_that_can_not_leave_its_process_is_a_permanent_failure() -> None:
     bench = Bench()
     await bench.submit(isolated_app.unsendable)
     async with bench.working():

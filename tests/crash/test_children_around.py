@@ -70,7 +70,7 @@ async def outcome(pool: ChildPool, job: JobType[Work, Any], text: str = "") -> O
 
 
 @BOTH
-async def test_a_child_opens_what_an_attempt_wants_and_keeps_what_its_process_shares(
+async def test_a_child_opens_attempt_resources_per_job_and_keeps_process_ones(
     job: JobType[Work, Any],
 ) -> None:
     async with one_child() as pool:

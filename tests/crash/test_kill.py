@@ -70,7 +70,7 @@ async def test_a_worker_that_was_frozen_notices_that_others_have_its_jobs(stage:
     assert first.alive
 
 
-async def test_a_job_that_ends_in_a_worker_just_thawed_does_not_settle_what_another_has(
+async def test_a_thawed_worker_does_not_settle_a_job_that_another_has(
     stage: Stage,
 ) -> None:
     [job] = await stage.submit("brief-gated")

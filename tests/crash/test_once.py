@@ -29,7 +29,7 @@ AT_A_TIME = 4
 """Number of workers that run concurrently until they are killed."""
 
 
-async def test_a_hundred_workers_killed_in_the_middle_of_a_once_job_leave_each_to_be_done_once(
+async def test_each_once_job_of_a_hundred_killed_workers_completes_once(
     server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with_test_credentials(monkeypatch, tmp_path)

@@ -11,7 +11,7 @@ from tests.support.workers import STOPPING
 NEIGHBOURS = 200
 
 
-async def test_a_job_that_always_kills_its_worker_is_quarantined_while_its_neighbours_finish(
+async def test_a_job_that_kills_its_workers_is_quarantined_and_others_complete(
     stage: Stage,
 ) -> None:
     stage.records = "failures"  # without records its deaths can't be told from other deliveries

@@ -21,7 +21,7 @@ def nobody_listens() -> str:
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_jobs_submitted_while_nobody_listens_outlive_their_submitters_death_and_run_once(
+async def test_spooled_jobs_survive_their_submitters_death_and_run_once(
     stage: Stage, tmp_path: Path, kind: Kind
 ) -> None:
     spool = tmp_path / "jobs.spool"
@@ -45,7 +45,7 @@ async def test_jobs_submitted_while_nobody_listens_outlive_their_submitters_deat
     [Drop(forward=False), BROKEN, THROTTLED],
     ids=["no connection", "status 500", "throttled"],
 )
-async def test_a_submitter_that_is_not_killed_sends_by_itself_when_the_service_is_back(
+async def test_a_living_submitter_sends_its_spool_when_the_service_is_back(
     stage: Stage, tmp_path: Path, fault: Fault
 ) -> None:
     async with Proxy(stage.endpoint_url) as proxy:

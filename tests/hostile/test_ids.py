@@ -138,9 +138,7 @@ async def test_another_types_or_queues_claim_holds_nothing_back(job_type: str, q
     assert await _claim(table, clock, "payout").take() == Ended(outcome=Done(result="paid"))
 
 
-async def test_a_job_that_stepped_aside_stays_done_when_the_other_claim_would_have_expired() -> (
-    None
-):
+async def test_a_job_that_stepped_aside_stays_done_after_the_other_claim() -> None:
     clock = VirtualClock(START)
     table = MemoryTable(clock)
     other = _claim(table, clock, "forge")

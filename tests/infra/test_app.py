@@ -137,7 +137,7 @@ def test_a_stage_of_the_context_is_deployed_where_and_as_it_says() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_a_stage_without_an_account_is_deployed_wherever_the_credentials_are_of() -> None:
+def test_a_stage_without_an_account_follows_the_credentials() -> None:
     stack = add_stack(assembly(stage="dev", stages=STAGES))
 
     assert cdk.Token.is_unresolved(stack.account)

@@ -206,9 +206,7 @@ def test_what_a_schedule_hands_over_is_a_job_that_its_type_accepts(
         assert job.load(firing.payload) == Params()
 
 
-def test_a_firing_that_fails_is_kept_whether_lambda_refused_it_or_the_bridge_raised(
-    app: App, template: Mapping[str, Any]
-) -> None:
+def test_a_failed_firing_is_kept_wherever_it_failed(app: App, template: Mapping[str, Any]) -> None:
     failed = physical_name(app.name, app.stage, "schedules-dlq")
     for schedule in resources(template, "AWS::Scheduler::Schedule", "JobsSchedules").values():
         assert name_of(template, schedule["Target"]["DeadLetterConfig"]["Arn"]) == failed
@@ -355,7 +353,7 @@ def reach(template: Mapping[str, Any], role: str) -> dict[str, set[str]]:
     return reached
 
 
-def test_who_submits_may_only_send_to_the_apps_queues_put_payloads_and_delay_for_long(
+def test_a_submitter_may_only_send_store_payloads_and_create_long_delays(
     app: App, granted: Mapping[str, Any]
 ) -> None:
     assert reach(granted, "Web") == {
@@ -365,14 +363,14 @@ def test_who_submits_may_only_send_to_the_apps_queues_put_payloads_and_delay_for
     }
 
 
-def test_who_submits_what_is_unique_may_read_and_write_single_items_of_the_table(
+def test_a_unique_submitter_may_read_and_write_single_items_of_the_table(
     app: App, granted: Mapping[str, Any]
 ) -> None:
     claims = {"dynamodb:GetItem", "dynamodb:PutItem"}
     assert reach(granted, "Shop") == {**reach(granted, "Web"), app.topology.table_name: claims}
 
 
-def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(
+def test_a_follower_may_read_the_table_and_request_cancellations(
     app: App, granted: Mapping[str, Any]
 ) -> None:
     [bucket] = resources(granted, "AWS::S3::Bucket")
@@ -384,7 +382,7 @@ def test_who_follows_jobs_may_read_the_table_and_ask_for_cancellations(
     }
 
 
-def test_who_works_may_receive_settle_park_and_send_anew_but_not_submit_elsewhere(
+def test_a_worker_may_receive_settle_park_and_resend_but_not_submit_elsewhere(
     app: App, granted: Mapping[str, Any]
 ) -> None:
     work = {

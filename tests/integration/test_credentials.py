@@ -183,7 +183,7 @@ async def test_an_endpoint_that_is_away_at_the_start_is_asked_again(
     assert aws.signers
 
 
-async def test_plain_code_asks_an_endpoint_that_was_away_again(
+async def test_synchronous_code_retries_an_unreachable_credentials_endpoint(
     endpoint: Callable[[Aws], None],
 ) -> None:
     async with _serving(Aws(away=True)) as aws:

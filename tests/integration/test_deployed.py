@@ -56,7 +56,7 @@ async def worker(deployed: DeployedShop, tmp_path: Path) -> AsyncIterator[Worker
 # --- deploy --------------------------------------------------------------------------------------
 
 
-def test_nothing_is_left_out_but_the_types_of_the_table_and_the_dashboard_of_alarms(
+def test_only_the_listed_types_and_the_alarms_dashboard_are_left_out(
     deployed: DeployedShop,
 ) -> None:
     declared = deployed.template["Resources"]
@@ -164,7 +164,7 @@ def test_what_a_function_runs_is_what_was_bundled_for_it(deployed: DeployedShop)
 # --- poison, sweep -------------------------------------------------------------------------------
 
 
-async def test_poison_is_moved_by_the_deployed_redrive_policy_and_told_of_by_the_deployed_sweep(
+async def test_the_deployed_redrive_policy_and_sweep_handle_poison(
     deployed: DeployedShop,
 ) -> None:
     spec = TOPOLOGY.queue("payments", Priority.CRITICAL)

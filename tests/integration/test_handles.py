@@ -81,7 +81,7 @@ async def test_a_running_job_is_cancelled_and_its_submitter_hears_of_it(shop: Sh
     assert report.clean
 
 
-async def test_a_plain_client_reads_what_is_there_by_a_table_of_its_own(shop: Shop) -> None:
+async def test_a_synchronous_client_reads_through_its_own_table(shop: Shop) -> None:
     with Client(shop.app) as client:
         job = await asyncio.to_thread(client.submit, shop.send, Note(text="one"))
         assert await asyncio.to_thread(job.state) is JobState.UNKNOWN

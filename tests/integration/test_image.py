@@ -150,7 +150,7 @@ def _is_used(volume: Path) -> bool:
 
 
 @pytest.mark.timeout(600)
-async def test_a_container_of_the_image_runs_a_job_is_healthy_writes_nothing_and_drains_on_sigterm(
+async def test_a_container_runs_a_job_is_healthy_and_drains_on_sigterm(
     image: Replay,
     scratch: Path,
     aws: str,

@@ -29,7 +29,7 @@ async def shown_of(stage: Stage, job_id: str, *options: str) -> Finished:
     return await headgate(stage, "jobs", "show", job_id, *options)
 
 
-async def test_who_waits_at_the_command_line_sees_a_job_to_its_end(stage: Stage) -> None:
+async def test_submit_wait_follows_a_job_to_its_end(stage: Stage) -> None:
     stage.records = "outcomes"
     await stage.worker("steady")
 
@@ -51,7 +51,7 @@ async def test_who_waits_at_the_command_line_sees_a_job_to_its_end(stage: Stage)
     assert "it fails every time" in record["attempts"][0]["traceback"]
 
 
-async def test_a_job_that_nobody_runs_and_one_that_never_was_have_codes_of_their_own(
+async def test_unfinished_and_unknown_jobs_have_their_own_exit_codes(
     stage: Stage,
 ) -> None:
     stage.records = "full"

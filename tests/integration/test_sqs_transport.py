@@ -118,7 +118,7 @@ async def test_one_bad_entry_is_reported_by_its_index_and_the_others_are_sent(
     assert (await sqs.depth(queue)).visible == 1
 
 
-def test_plain_code_sends_what_an_event_loop_receives(endpoint: str, queue: str) -> None:
+def test_a_synchronous_sender_reaches_an_asynchronous_receiver(endpoint: str, queue: str) -> None:
     with SqsTransport(endpoint_url=endpoint) as sqs:
         assert sqs.send(queue, [MESSAGE, MESSAGE]) == []
         assert sqs.depth(queue).visible == 2
@@ -152,7 +152,7 @@ def test_synchronous_code_receives_gives_back_and_deletes(endpoint: str, queue: 
     assert asked[-2:] == [("delete", 1), ("depth", 0)]
 
 
-async def test_a_poll_that_is_held_back_does_not_take_the_connection_that_a_send_needs(
+async def test_a_pending_poll_does_not_take_the_connection_that_a_send_needs(
     endpoint: str, queue: str
 ) -> None:
     async with AsyncSqsTransport(endpoint_url=endpoint, max_pool_connections=1) as sqs:
@@ -171,7 +171,7 @@ async def test_a_missing_queue_is_named_with_what_to_do(sqs: AsyncSqsTransport) 
     assert caught.value.__cause__ is not None
 
 
-def test_plain_code_names_a_missing_queue_too(endpoint: str) -> None:
+def test_synchronous_calls_name_a_missing_queue_too(endpoint: str) -> None:
     with (
         SqsTransport(endpoint_url=endpoint) as sqs,
         pytest.raises(QueueMissing, match="nowhere"),
@@ -330,7 +330,7 @@ async def test_the_endpoint_comes_from_the_standard_variables(
         assert sqs.send(queue, [MESSAGE]) == []
 
 
-async def test_the_region_of_aws_region_outranks_aws_default_region_and_an_explicit_one_both(
+async def test_an_explicit_region_wins_then_aws_region_then_the_default_region(
     monkeypatch: pytest.MonkeyPatch, endpoint: str, queue: str
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")

@@ -237,7 +237,7 @@ def _submit_blocking(declared: Declared) -> None:
         client.submit(declared.echo, Note(), delay=FAR)
 
 
-async def test_who_submits_what_is_unique_may_make_its_calls_and_a_mere_submitter_may_not(
+async def test_only_unique_submitters_may_make_the_calls_for_claims(
     watched: Watched,
 ) -> None:
     async with AsyncClient(watched.declared.app) as client:
@@ -286,7 +286,7 @@ async def test_a_worker_may_make_every_call_that_running_jobs_takes(watched: Wat
     assert watched.refused("Worker", calls) == set()
 
 
-async def test_who_follows_jobs_may_make_every_call_of_a_handle(watched: Watched) -> None:
+async def test_a_follower_may_make_every_call_of_a_handle(watched: Watched) -> None:
     declared = watched.declared
     async with AsyncClient(declared.app) as client:
         handle = await client.submit(declared.echo, Note(text=LARGE))

@@ -262,7 +262,7 @@ def test_declared_schedules_may_be_paused_and_only_own_ones_made_and_removed(
 
 
 @pytest.mark.parametrize("who", ["Submitter", "Worker", "Scheduling", "Operator"])
-def test_the_schedules_role_is_handed_to_eventbridge_scheduler_and_to_nobody_else(
+def test_the_schedules_role_is_passed_only_to_eventbridge_scheduler(
     who: str, app: App, policies: Policies
 ) -> None:
     passed = role(f"{app.topology.scheduler_role}-{REGION}")
@@ -277,7 +277,7 @@ def test_the_schedules_role_is_handed_to_eventbridge_scheduler_and_to_nobody_els
 # --- services ------------------------------------------------------------------------------------
 
 
-def test_only_this_app_s_schedules_assume_their_role_and_it_invokes_the_bridge_alone(
+def test_only_the_apps_schedules_assume_the_role_to_invoke_the_bridge(
     app: App, policies: Policies
 ) -> None:
     scheduler = role(f"{app.topology.scheduler_role}-{REGION}")
@@ -417,7 +417,7 @@ def test_eventbridge_may_keep_events_in_an_encrypted_queue_for_this_account(
             )
 
 
-def test_a_key_whose_policy_is_not_ours_to_change_comes_with_a_warning_of_what_it_lacks() -> None:
+def test_an_imported_keys_missing_permissions_are_a_warning() -> None:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     key = kms.Key.from_key_arn(stack, "Key", arn_of("AWS::KMS::Key", "1"))
     JobSystem(stack, "Jobs", app=everything(), deployment=ELSEWHERE, encryption_key=key)

@@ -78,7 +78,7 @@ def load(group: WorkerGroup, told: Told) -> float:
 
 
 @pytest.mark.parametrize("queue", JOBS, ids=lambda queue: queue.priority)
-def test_an_acceptable_backlog_is_what_a_task_starts_within_the_queue_s_promise(
+def test_the_acceptable_backlog_is_what_a_task_starts_in_time(
     queue: QueueSpec,
 ) -> None:
     group = WorkerGroup(concurrency=20, processes=2, typical=timedelta(seconds=5))
@@ -86,7 +86,7 @@ def test_an_acceptable_backlog_is_what_a_task_starts_within_the_queue_s_promise(
     assert acceptable_backlog(group, queue) == group.slots * promise_s / 5
 
 
-def test_a_task_can_at_least_take_as_many_jobs_as_it_has_slots_however_long_they_run() -> None:
+def test_a_task_counts_at_least_its_slots_however_long_jobs_run() -> None:
     group = WorkerGroup(typical=timedelta(hours=1))
     assert acceptable_backlog(group, HIGH) == group.slots
 
@@ -108,7 +108,7 @@ def test_urgent_jobs_weigh_more_than_as_many_that_may_wait() -> None:
     assert weights[1] == pytest.approx(15 * weights[3])
 
 
-def test_a_group_that_may_sleep_keeps_its_last_task_while_anything_waits_or_is_in_flight() -> None:
+def test_a_group_keeps_its_last_task_while_jobs_wait_or_are_in_flight() -> None:
     for metric in (VISIBLE, FLYING):
         assert load(SLEEPY, {(LOW.name, metric): 1, (None, RUNNING): 1}) == LOAD
     assert load(SLEEPY, {(None, RUNNING): 1}) == 0

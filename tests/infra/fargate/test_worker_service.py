@@ -99,7 +99,7 @@ def test_a_group_runs_on_the_capacity_that_it_asked_for(
 
 
 @GROUPS
-def test_a_deploy_takes_no_capacity_away_and_goes_back_by_itself_when_it_fails(
+def test_a_deploy_keeps_the_capacity_and_rolls_back_on_failure(
     system: Deployed, group: WorkerGroup
 ) -> None:
     deployment = system.service(group)["DeploymentConfiguration"]
@@ -118,7 +118,7 @@ def test_nobody_can_open_a_shell_in_a_task(system: Deployed, group: WorkerGroup)
     assert system.service(group)["EnableExecuteCommand"] is False
 
 
-def test_a_service_waits_for_the_way_to_its_image_and_for_the_right_to_pull_it(
+def test_a_service_depends_on_its_image_pull_route_and_permission(
     system: Deployed,
 ) -> None:
     endpoints = set(resources(system.template, "AWS::EC2::VPCEndpoint"))
@@ -151,7 +151,7 @@ class Started:
 
 
 @GROUPS
-def test_the_command_is_one_that_the_worker_s_command_line_takes_as_the_group_means_it(
+def test_the_worker_command_line_reads_the_groups_command_as_meant(
     system: Deployed, group: WorkerGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = Started()
@@ -208,7 +208,7 @@ def test_what_drains_is_settled_before_the_container_is_killed(
 
 
 @GROUPS
-def test_a_container_is_nobody_s_and_can_write_to_tmp_alone(
+def test_a_container_runs_unprivileged_and_writes_only_to_tmp(
     system: Deployed, group: WorkerGroup
 ) -> None:
     container = system.container(group)
@@ -314,7 +314,7 @@ def test_a_group_may_work_on_its_own_queues_and_no_other(
 
 
 @GROUPS
-def test_it_may_send_to_its_own_queues_and_park_and_elsewhere_if_its_handlers_submit(
+def test_a_group_may_send_to_other_queues_only_if_its_handlers_submit(
     system: Deployed, group: WorkerGroup
 ) -> None:
     topology = system.app.topology
@@ -370,7 +370,7 @@ def test_all_groups_run_the_image_that_was_named(system: Deployed, group: Worker
     assert system.container(group)["Image"] == IMAGE
 
 
-def test_without_an_image_one_is_built_from_what_the_dockerfile_copies_and_nothing_else(
+def test_the_image_asset_holds_only_what_the_dockerfile_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -423,7 +423,7 @@ def test_an_app_that_no_other_process_could_find_is_refused() -> None:
         JobSystem(cdk.Stack(), "Jobs", app=shop(), deployment=Deployment())
 
 
-def test_without_worker_groups_there_is_no_network_no_cluster_and_no_image_to_build() -> None:
+def test_without_worker_groups_there_is_no_network_cluster_or_image() -> None:
     app = App("shop", long_delays=False)
     app.define("send-email", Params)
     stack = cdk.Stack()

@@ -160,7 +160,7 @@ def test_each_of_its_queues_is_mapped_to_it_and_failures_are_reported_one_by_one
             assert "DestinationConfig" not in mapping  # SQS's own redrive applies
 
 
-def test_what_a_consumer_can_not_settle_is_moved_to_its_queues_own_dead_letter_queue(
+def test_messages_a_consumer_can_not_settle_reach_the_queues_own_dlq(
     app: App, template: Mapping[str, Any], deployment: Deployment
 ) -> None:
     by_name = {each["QueueName"]: each for each in resources(template, "AWS::SQS::Queue").values()}
@@ -287,9 +287,7 @@ def test_the_bridge_gets_concurrency_reserved_if_that_is_asked_for(
 # --- invalid settings are refused before there is a template -------------------------------------
 
 
-def test_a_function_that_may_run_longer_than_a_message_stays_hidden_is_refused(
-    app: App, project: Path
-) -> None:
+def test_a_function_timeout_beyond_the_visibility_is_refused(app: App, project: Path) -> None:
     [high, *_] = app.topology.select(["mail"])
     assert high.visibility_s == SHOWS_AGAIN_S
     group = ConsumerGroup(
@@ -319,7 +317,7 @@ def test_a_queue_that_a_function_would_share_with_workers_is_refused(
         JobSystem(cdk.Stack(), "Jobs", app=app, deployment=Deployment(consumers=(mailer,)))
 
 
-def test_a_queue_that_nobody_serves_is_refused(app: App, mailer: ConsumerGroup) -> None:
+def test_a_queue_without_workers_or_consumers_is_refused(app: App, mailer: ConsumerGroup) -> None:
     with pytest.raises(
         ConfigurationError,
         match="no worker group or consumer serves the queue shop-test-books-normal",

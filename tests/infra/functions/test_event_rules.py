@@ -94,7 +94,7 @@ def test_only_these_rules_may_invoke_the_bridge_and_fill_the_dead_letter_queue(
     assert allowed == [of_rules], "one statement: a queue's policy takes 10 conditions in all"
 
 
-def test_the_bridge_may_send_to_what_the_rules_feed_and_no_role_of_schedules_is_made(
+def test_event_rules_need_the_bridges_sends_but_no_role_for_schedules(
     app: App, template: Mapping[str, Any]
 ) -> None:
     assert set(statements(template, "JobsBridge")) == {"lambda.amazonaws.com"}

@@ -92,7 +92,7 @@ def test_files_that_the_users_includes_count_too(pinned: Path, tmp_path: Path, l
     assert [path for _, path in requirements.files()] == [pinned, requirements.users, base]
 
 
-def test_a_file_that_is_not_there_is_refused_by_whose_it_is(pinned: Path, tmp_path: Path) -> None:
+def test_a_missing_requirements_file_is_refused_by_its_owner(pinned: Path, tmp_path: Path) -> None:
     own = users(tmp_path, "-r gone.txt\n")
     with pytest.raises(ConfigurationError, match=r"the consumer 'x': .* read: .*gone\.txt"):
         Requirements(pinned=pinned, users=own, owner="the consumer 'x'")

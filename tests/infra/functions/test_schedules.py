@@ -131,7 +131,7 @@ def test_without_long_delays_the_bridge_feeds_the_scheduled_types_queues_alone()
 
 
 @pytest.mark.parametrize("role", ["Web", "Worker"])
-def test_who_submits_or_works_may_make_and_remove_delays_and_no_other_schedules(
+def test_submitters_and_workers_may_only_manage_schedules_of_delays(
     granted: Mapping[str, Any], role: str
 ) -> None:
     assert scheduling(granted, role) == {
@@ -141,7 +141,7 @@ def test_who_submits_or_works_may_make_and_remove_delays_and_no_other_schedules(
     }
 
 
-def test_who_manages_schedules_may_change_all_and_make_and_remove_its_own(
+def test_a_schedule_manager_may_change_all_but_only_remove_dynamic_ones(
     granted: Mapping[str, Any],
 ) -> None:
     assert scheduling(granted, "Console") == {
@@ -155,7 +155,7 @@ def test_who_manages_schedules_may_change_all_and_make_and_remove_its_own(
 
 
 @pytest.mark.parametrize("role", ["Web", "Worker", "Console"])
-def test_the_schedules_role_is_handed_to_the_scheduler_and_to_no_other_service(
+def test_the_schedules_role_is_passed_only_to_the_scheduler(
     granted: Mapping[str, Any], role: str
 ) -> None:
     passing = [each for each in policy(granted, role) if each["Action"] == "iam:PassRole"]
@@ -190,7 +190,7 @@ def test_a_declared_start_is_the_bridge_s_and_a_declared_end_is_deployed() -> No
     assert given["start"] == {"at": "2030-01-01T08:30:00Z", "every_minutes": 7 * 24 * 60}
 
 
-def test_the_template_of_a_schedule_is_the_same_before_its_start_and_after_its_end() -> None:
+def test_a_schedules_template_does_not_depend_on_the_current_time() -> None:
     app = App("shop", stage="test")
     start, end = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
     app.define("daily", Params, schedule=cron("0 8 * * ? *", start=start, end=end))

@@ -213,7 +213,7 @@ def test_our_own_packages_beside_the_users_are_carried_once(
     assert files["headgate/lambdas/consume.py"] == ours / "lambdas" / "consume.py"
 
 
-def test_headgate_among_the_users_requirements_gives_way_to_the_one_that_is_running(
+def test_the_running_headgate_replaces_the_one_in_the_requirements(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     target = tmp_path_factory.mktemp("bundle")

@@ -255,7 +255,7 @@ def test_a_dead_letter_alarm_stays_on_while_somebody_looks_at_the_letters(
     assert goes_off(all_rules["jobs-high-dead"], {"dead": [many, many, 0, 0, many]})
 
 
-def test_nor_is_a_critical_dead_letter_told_as_gone_because_a_sweep_hides_it_for_a_minute() -> None:
+def test_a_sweep_that_hides_a_critical_dead_letter_does_not_end_its_alarm() -> None:
     app = App("shop", stage="test")
     app.define("capture", Params, priority=Priority.CRITICAL, alert_at_once=True)
     told = rules(app)["jobs-critical-dead"]
@@ -375,7 +375,7 @@ def many_queues() -> App:
     return app
 
 
-def test_an_app_with_many_queues_and_fifo_ones_keeps_each_alarm_within_aws_s_limit() -> None:
+def test_each_alarm_of_a_large_app_stays_within_the_aws_limit() -> None:
     app = many_queues()
     told = rules(app).values()
 
@@ -438,7 +438,7 @@ def alarms(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return list(resources(template, "AWS::CloudWatch::Alarm", "JobsWatching").values())
 
 
-def test_every_rule_is_an_alarm_that_tells_the_topic_when_it_goes_off_and_when_it_ends(
+def test_every_rule_is_an_alarm_that_notifies_the_topic_of_start_and_end(
     app: App, template: Mapping[str, Any]
 ) -> None:
     [topic] = resources(template, "AWS::SNS::Topic")

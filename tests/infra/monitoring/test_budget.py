@@ -22,7 +22,7 @@ def budgets(app: App, **deployment: Any) -> list[Mapping[str, Any]]:
     return list(resources(template, "AWS::Budgets::Budget").values())
 
 
-def test_by_default_the_account_s_costs_are_told_to_the_topic_above_150_dollars_and_before(
+def test_by_default_the_budget_alerts_at_150_dollars_for_the_account(
     template: Mapping[str, Any],
 ) -> None:
     [topic] = resources(template, "AWS::SNS::Topic")

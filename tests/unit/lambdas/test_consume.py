@@ -257,7 +257,7 @@ def test_plain_functions_run_in_threads_and_side_by_side() -> None:
     assert function.messages() == []
 
 
-def test_of_a_batch_only_what_failed_stays_and_is_seen_again_after_its_backoff() -> None:
+def test_only_the_failed_jobs_of_a_batch_return_after_their_backoff() -> None:
     async def send(note: Note, ctx: JobContext) -> None:
         if note.text == "bad" and ctx.attempt < 3:
             raise ConnectionError
@@ -278,7 +278,7 @@ def test_of_a_batch_only_what_failed_stays_and_is_seen_again_after_its_backoff()
     assert function.heard(JobCompleted) == 3
 
 
-def test_a_job_that_is_given_up_is_in_the_dead_letter_queue_before_it_is_reported_as_done() -> None:
+def test_a_given_up_job_is_dead_lettered_before_it_is_reported_as_done() -> None:
     async def send(_note: Note) -> None:
         raise DoNotRetry("no such address")
 
@@ -310,7 +310,7 @@ def test_a_dead_letter_that_can_not_be_sent_leaves_the_message() -> None:
     assert len(function.messages(DEAD)) == 1
 
 
-def test_a_visibility_that_can_not_be_changed_is_told_and_the_message_comes_again() -> None:
+def test_a_failed_visibility_change_is_reported_and_the_message_returns() -> None:
     async def send(_note: Note) -> None:
         raise ConnectionError
 
@@ -325,7 +325,7 @@ def test_a_visibility_that_can_not_be_changed_is_told_and_the_message_comes_agai
         assert message.state is MessageState.VISIBLE
 
 
-def test_an_entry_that_sqs_refuses_within_a_batch_is_told_and_the_others_are_changed() -> None:
+def test_an_entry_refused_within_a_batch_is_reported_and_the_rest_changed() -> None:
     async def send(_note: Note) -> None:
         raise ConnectionError
 
@@ -386,7 +386,7 @@ def test_dead_letters_that_are_too_large_for_one_request_share_several() -> None
     assert function.messages() == []
 
 
-def test_a_delay_beyond_what_sqs_can_hide_is_waited_out_in_a_message_sent_anew() -> None:
+def test_a_wait_beyond_the_visibility_limit_continues_in_a_new_message() -> None:
     async def send(_note: Note) -> None:
         raise RetryLater(after=timedelta(hours=13), reason="tomorrow")
 
@@ -729,7 +729,7 @@ def test_what_a_function_has_no_time_for_outlives_its_message() -> None:
     assert function.messages() == []
 
 
-def test_what_still_runs_when_time_is_nearly_up_is_interrupted_and_goes_back_at_once() -> None:
+def test_jobs_still_running_near_the_timeout_are_given_back_at_once() -> None:
     async def send(note: Note) -> None:
         await asyncio.sleep(3600 if note.text == "long" else 50)
 
@@ -863,7 +863,7 @@ def test_a_handler_that_ignores_being_cancelled_does_not_hold_the_answer(
     assert function.heard(SettlementFailed) == 0, "it was not even tried"
 
 
-def test_a_job_that_ends_after_the_answer_leaves_its_message_as_lambda_was_told() -> None:
+def test_a_job_that_ends_after_the_answer_does_not_touch_its_message() -> None:
     async def send(_note: Note) -> None:
         loop.jump(57)  # time to interrupt it
         with suppress(asyncio.CancelledError):
@@ -934,7 +934,7 @@ def _ledger(failing: tuple[str, int]) -> tuple[Function, JobType[Entry, None], l
     return Function(app, queue="shop-books-normal.fifo"), post, done
 
 
-def test_a_failing_job_holds_back_what_is_behind_it_in_its_group_and_nothing_else() -> None:
+def test_a_failing_job_blocks_only_its_own_group() -> None:
     function, post, done = _ledger(failing=("a", 1))
     with _closed(function):
         with Client(function.app, backend=function.backend) as client:
@@ -979,9 +979,7 @@ def test_resources_and_the_event_loop_are_kept_from_one_invocation_to_the_next()
     assert len(set(seen)) == 1
 
 
-def test_what_was_open_when_a_resource_failed_is_closed_and_the_next_invocation_tries_again() -> (
-    None
-):
+def test_after_a_resource_fails_the_next_invocation_opens_all_again() -> None:
     app = App("shop")
     queue = app.queue("mail", priorities=[Priority.NORMAL])
     told: list[str] = []
@@ -1099,7 +1097,7 @@ def unset_logger() -> Iterator[logging.Logger]:
     logger.handlers, logger.level, logger.propagate = before
 
 
-def test_the_log_is_json_with_the_invocations_id_and_the_jobs_and_never_the_payload(
+def test_the_json_log_has_invocation_and_job_ids_but_no_payload(
     unset_logger: logging.Logger,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -1259,7 +1257,7 @@ def _once(handler: Callable[..., Any], **options: Any) -> tuple[Function, JobTyp
     return Function(app), job
 
 
-def test_a_once_job_that_is_delivered_twice_runs_once_and_both_messages_are_deleted() -> None:
+def test_a_once_job_delivered_twice_runs_once_and_leaves_no_message() -> None:
     ran = []
 
     async def send(note: Note) -> None:
@@ -1278,7 +1276,7 @@ def test_a_once_job_that_is_delivered_twice_runs_once_and_both_messages_are_dele
     assert function.heard(JobAlreadyDone) == 1
 
 
-def test_a_once_job_that_another_runner_has_stays_until_that_one_s_lease_may_have_ended() -> None:
+def test_a_once_job_claimed_elsewhere_stays_until_that_lease_may_end() -> None:
     ran = []
 
     async def send(note: Note) -> None:
@@ -1320,7 +1318,7 @@ def test_a_once_job_is_not_run_while_the_table_is_away() -> None:
     assert ran == ["a"]
 
 
-def test_a_plain_once_function_that_goes_on_keeps_its_claim_until_the_lease_ends() -> None:
+def test_a_synchronous_once_job_that_goes_on_keeps_its_claim() -> None:
     let_go = threading.Event()
 
     def send(_note: Note) -> None:

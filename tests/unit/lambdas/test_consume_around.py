@@ -135,7 +135,7 @@ def test_a_job_whose_handler_has_returned_commits_while_there_is_time(
     assert function.heard(JobInterrupted) == (not is_done)
 
 
-def test_a_thread_that_goes_on_keeps_its_message_hidden_though_its_around_is_left() -> None:
+def test_a_thread_that_goes_on_keeps_its_message_hidden_after_its_around() -> None:
     def send(_note: Note, _session: Session) -> None:
         loop.jump(58.1)  # time to abandon it
         let_go.wait(60)
@@ -152,7 +152,7 @@ def test_a_thread_that_goes_on_keeps_its_message_hidden_though_its_around_is_lef
     assert function.heard(JobInterrupted) == 1
 
 
-def test_a_thread_that_looks_whether_it_should_end_leaves_all_that_is_around_it() -> None:
+def test_a_thread_that_stops_on_request_leaves_all_its_arounds() -> None:
     def send(_note: Note, ctx: JobContext, _session: Session) -> None:
         loop.jump(57)  # time to interrupt it
         while True:

@@ -86,7 +86,7 @@ def test_a_job_that_kills_its_function_takes_no_neighbour_with_it(
     assert all(1 <= runs[each] <= most for each in "abc"), runs
 
 
-def test_a_job_that_blocks_its_function_until_the_end_takes_no_neighbour_with_it() -> None:
+def test_a_job_that_blocks_its_function_costs_no_other_job_anything() -> None:
     completed: Counter[str] = Counter()
 
     async def send(note: Note) -> None:
@@ -102,7 +102,7 @@ def test_a_job_that_blocks_its_function_until_the_end_takes_no_neighbour_with_it
     assert completed.keys() == {"a", "b", "c"}
 
 
-def test_a_killer_is_judged_where_its_message_shows_when_the_function_s_time_ends() -> None:
+def test_a_killer_is_judged_when_its_message_shows_at_the_timeout() -> None:
     async def send(note: Note) -> None:
         if note.text == "kills":
             await asyncio.sleep(20)

@@ -64,7 +64,7 @@ def test_a_dead_jobs_last_failure_is_not_retried(plan: Plan) -> None:
         assert (job.expected.reason is not None) is dead
 
 
-def test_a_batch_is_of_one_type_and_one_set_of_overrides_and_batches_lose_nothing(
+def test_a_batch_has_one_type_and_overrides_and_no_job_is_lost(
     plan: Plan,
 ) -> None:
     found = list(batches(plan.jobs))

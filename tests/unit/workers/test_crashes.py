@@ -418,7 +418,7 @@ async def test_a_failure_that_could_not_be_written_is_no_crash() -> None:
     assert rig.heard(JobCrashed) == []
 
 
-async def test_a_killer_is_quarantined_after_three_deaths_however_soon_it_comes_again() -> None:
+async def test_a_killer_is_quarantined_after_three_deaths_however_soon() -> None:
     app, queue = recorded(Retry(max_attempts=10))
     seen: list[int] = []
     rig = Rig(app)
@@ -462,7 +462,7 @@ async def test_a_job_that_may_have_killed_its_workers_runs_once_they_are_known_t
     assert rig.heard(JobCrashed) == []
 
 
-async def test_a_worker_that_died_before_a_message_was_received_is_not_blamed_on_its_job() -> None:
+async def test_a_worker_death_before_the_receive_is_not_blamed_on_the_job() -> None:
     app, queue = recorded()
     rig = Rig(app)
     await rig.submit(sender(queue, []))

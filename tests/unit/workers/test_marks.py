@@ -50,9 +50,7 @@ async def test_what_goes_back_unstarted_is_explained_before_it_shows() -> None:
     assert (1, Mark.RELEASED) not in await marks(rig, first)
 
 
-async def test_a_job_whose_run_was_interrupted_has_begun_and_one_given_back_unstarted_has_not() -> (
-    None
-):
+async def test_an_interrupted_job_has_begun_and_an_unstarted_one_has_not() -> None:
     app, mail = one_lane(visibility_s=600)
     gate = Gate()
     slow = mail.define("slow", Note, concurrency=Concurrency(1, key="tenant"))

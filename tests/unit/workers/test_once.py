@@ -101,9 +101,7 @@ async def _workers(
         await asyncio.wait(runs)
 
 
-async def test_a_thousand_jobs_that_two_workers_receive_within_a_millisecond_run_once_each() -> (
-    None
-):
+async def test_a_thousand_once_jobs_received_by_two_workers_run_once_each() -> None:
     app, mail = one_lane(visibility_s=VISIBILITY_S)
     ran: Counter[str] = Counter()
 
@@ -157,9 +155,7 @@ async def test_a_second_delivery_of_a_job_that_is_done_is_deleted_and_changes_no
     assert (await _claim_of(rig, job)).data["result"] == '"receipt 1"'
 
 
-async def test_a_delivery_while_another_runs_comes_back_when_that_one_s_lease_may_have_ended() -> (
-    None
-):
+async def test_a_concurrent_delivery_returns_when_the_first_lease_may_have_ended() -> None:
     app, mail = one_lane(visibility_s=VISIBILITY_S)
     gate = Gate()
     charge = mail.job("charge", once=True)(gate.__call__)
@@ -226,7 +222,7 @@ async def test_a_job_whose_end_can_not_be_written_is_held_until_it_can() -> None
 
 
 @pytest.mark.parametrize("away", ["refuses", "hangs"])
-async def test_a_worker_that_stops_while_the_end_can_not_be_written_runs_it_no_second_time(
+async def test_a_stopping_worker_never_reruns_a_job_whose_end_is_unwritten(
     away: str,
 ) -> None:
     app, mail = one_lane(visibility_s=VISIBILITY_S)
@@ -611,9 +607,7 @@ async def test_the_outcome_of_a_second_delivery_is_the_first_one_s() -> None:
     assert getattr(standing, "outcome", None) == Done(result={"cents": 5})
 
 
-async def test_a_thousand_jobs_cost_two_thousand_requests_to_the_table_and_none_more_to_sqs() -> (
-    None
-):
+async def test_a_thousand_once_jobs_cost_two_thousand_table_requests() -> None:
     app, mail = one_lane(visibility_s=VISIBILITY_S, records="off")
 
     @mail.job("charge", once=True)

@@ -25,9 +25,7 @@ from tests.unit.workers.rig import Note, Rig, one_lane
 _LIMIT_S = 30.0
 
 
-async def test_a_plain_function_sees_that_its_claim_is_lost_and_its_end_counts_for_nothing() -> (
-    None
-):
+async def test_a_synchronous_handler_sees_its_lost_claim_and_its_result_is_ignored() -> None:
     app, mail = one_lane(visibility_s=2)  # so the lease is 1.3 s
     looked: list[bool] = []
     ends = threading.Event()

@@ -172,7 +172,7 @@ async def test_a_large_result_that_is_gone_is_said_to_be() -> None:
         await job.result()
 
 
-async def test_a_large_result_is_not_kept_while_the_store_is_away_and_the_job_is_done() -> None:
+async def test_a_large_result_is_dropped_but_its_job_completes_without_the_store() -> None:
     app = App("shop")
 
     @app.job("long")
@@ -361,7 +361,7 @@ async def test_progress_is_written_about_once_a_second_and_at_the_end() -> None:
     ],
     ids=["away", "throttled", "gone"],
 )
-async def test_whatever_the_table_does_jobs_run_and_settle_and_what_was_shed_is_counted(
+async def test_jobs_run_and_settle_without_the_table_and_shed_records_count(
     fault: TransportError,
 ) -> None:
     app = App("shop")

@@ -291,7 +291,7 @@ async def test_a_job_that_swallows_the_cancellation_and_finishes_counts_as_done(
     assert rig.remaining() == 0
 
 
-async def test_a_finished_job_whose_delete_is_slow_is_neither_interrupted_nor_abandoned() -> None:
+async def test_a_finished_job_with_a_slow_delete_is_not_interrupted() -> None:
     app, mail = one_lane()
 
     @mail.job("work")
@@ -388,7 +388,7 @@ async def test_a_stop_at_any_moment_leaves_nothing_hidden_and_no_job_lost() -> N
     assert sorted(completed) == sorted(ids), "each exactly once"
 
 
-async def test_a_plain_handler_that_stops_as_it_was_asked_to_is_given_back_and_not_done() -> None:
+async def test_a_synchronous_handler_that_stops_on_request_is_given_back() -> None:
     app, mail = one_lane()
     asked = threading.Event()
 

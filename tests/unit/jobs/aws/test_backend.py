@@ -136,7 +136,7 @@ def test_a_client_opens_what_it_uses_through_the_given_session_and_closes_it(app
     assert sdk.regions == {"eu-west-3"}
 
 
-async def test_an_async_client_opens_what_it_uses_through_the_given_session_and_closes_it(
+async def test_an_async_client_opens_and_closes_through_the_given_session(
     app: App,
 ) -> None:
     sdk: Any = AsyncSdk()

@@ -210,7 +210,7 @@ def _mutated() -> Email:
         (EMAIL, {"tennant": "org"}, OptionInvalid, "did you mean 'tenant'"),
     ],
 )
-async def test_a_submission_at_fault_is_refused_with_type_and_field_and_nothing_is_sent(
+async def test_an_invalid_submission_is_refused_with_its_type_and_field(
     bench: Bench,
     send_email: Mail,
     payload: Any,
@@ -240,7 +240,7 @@ async def test_an_unknown_queue_or_type_is_refused_and_nothing_is_sent(
 # --- refusals by SQS -----------------------------------------------------------------------------
 
 
-async def test_an_entry_that_failed_through_no_fault_of_its_own_is_sent_again_after_a_pause(
+async def test_an_entry_that_failed_on_sqs_side_is_sent_again_after_a_pause(
     kind: Kind, bench: Bench, send_email: Mail
 ) -> None:
     bench.sqs.faults.fail_entries("send", indexes=[1])
@@ -359,7 +359,7 @@ async def test_after_three_requests_in_a_row_that_failed_the_rest_is_given_up(
     assert first < second
 
 
-async def test_after_an_error_that_no_waiting_mends_nothing_more_is_sent(
+async def test_after_a_permanent_error_nothing_more_is_sent(
     of_client: Bench, send_email: Mail
 ) -> None:
     of_client.sqs.faults.raise_on("send", AccessDenied("no"))

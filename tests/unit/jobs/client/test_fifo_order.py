@@ -247,7 +247,7 @@ async def test_what_a_handler_submits_without_awaiting_it_keeps_its_order() -> N
 
 
 @pytest.mark.looptime
-async def test_a_job_that_runs_inline_submits_to_its_own_group_without_waiting_for_itself() -> None:
+async def test_an_inline_job_can_submit_to_its_own_group_without_deadlock() -> None:
     bank = App("bank")
     queue = bank.queue("ledger", fifo=True, priorities=[Priority.NORMAL])
     ran: list[int] = []

@@ -281,7 +281,7 @@ async def test_waiting_returns_any_final_state_and_raises_for_none(
     assert await bench.handle().wait() == final
 
 
-async def test_who_waits_looks_less_and_less_often_and_never_without_a_pause(
+async def test_waiting_polls_less_and_less_often(
     bench: Bench,
 ) -> None:
     await bench.write(_story().run(0, "failed"))
@@ -331,7 +331,7 @@ async def test_without_records_nothing_can_be_asked(kind: Kind) -> None:
     assert bench.table.calls == []
 
 
-async def test_where_only_failures_are_kept_nobody_waits_in_vain(
+async def test_waiting_is_refused_where_only_failures_are_recorded(
     kind: Kind,
 ) -> None:
     bench = Bench(kind, "failures")

@@ -154,7 +154,7 @@ async def test_when_submit_returns_the_job_has_run_with_its_resources(rig: Rig) 
     assert [type(event) for event in rig.events] == [JobInline, JobStarted, JobCompleted]
 
 
-async def test_a_plain_function_runs_in_place_too(rig: Rig) -> None:
+async def test_a_synchronous_handler_runs_in_place_too(rig: Rig) -> None:
     await rig.client().submit(rig.plain, EMAIL)
     assert rig.did == ["ada@example.com #1"]
 
@@ -216,7 +216,7 @@ async def test_of_many_each_failure_is_listed_and_the_others_have_run(rig: Rig) 
     assert len(rig.did) == 3
 
 
-async def test_a_job_that_is_not_due_or_would_be_isolated_is_refused_as_without_a_fallback(
+async def test_delayed_and_isolated_jobs_are_refused_as_without_a_fallback(
     rig: Rig,
 ) -> None:
     client = rig.client()
@@ -273,7 +273,7 @@ async def test_a_synchronous_client_runs_a_job_in_place_also_where_an_event_loop
     assert len(rig.did) == 1
 
 
-async def test_a_missing_handler_is_an_error_of_the_first_submission_and_not_of_the_outage(
+async def test_a_missing_handler_is_reported_at_the_first_submission(
     rig: Rig,
 ) -> None:
     rig.app.define("no-handler", Email)
@@ -375,7 +375,7 @@ async def test_what_a_job_submitted_and_a_minute_had_no_room_for_is_told(rig: Ri
     assert rig.did == ["slow", "slow"]
 
 
-async def test_of_a_long_list_what_a_minute_has_no_room_for_is_refused_as_without_a_fallback(
+async def test_inline_jobs_not_started_within_a_minute_are_refused(
     rig: Rig,
 ) -> None:
     clock = rig.clients_clock = VirtualClock()
@@ -409,7 +409,7 @@ async def test_the_waits_of_a_long_list_are_bounded_together(
     assert len(rig.did) == 4, "the first is tried again, and there is no time for the others"
 
 
-async def test_a_job_that_another_submitted_in_place_tells_the_submitter_of_its_failure(
+async def test_the_failure_of_a_nested_inline_job_reaches_the_submitter(
     rig: Rig,
 ) -> None:
     @rig.app.job("fails", retry=AT_ONCE)

@@ -55,7 +55,7 @@ async def test_an_around_sees_the_timeout_of_a_job_that_runs_in_place(kind: Kind
     assert rig.log == ["pool", "open", "close JobTimeout", "around JobTimeout"]
 
 
-async def test_a_cancelled_submission_leaves_what_is_around_the_job_that_runs_for_it() -> None:
+async def test_a_cancelled_submission_leaves_the_arounds_of_its_inline_job() -> None:
     rig = Surrounded("AsyncClient")
     submitting = asyncio.create_task(rig.client().submit(rig.job, EMAIL))
     await rig.began.wait()

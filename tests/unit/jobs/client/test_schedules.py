@@ -184,7 +184,7 @@ async def test_a_start_holds_it_back(shop: Shop) -> None:
     assert len(shop.ran) == 1
 
 
-async def test_a_paused_schedule_misses_its_times_and_a_resumed_one_makes_up_for_none(
+async def test_a_resumed_schedule_does_not_catch_up_on_missed_times(
     shop: Shop,
 ) -> None:
     await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
@@ -373,7 +373,7 @@ async def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
 # --- declared in the code ------------------------------------------------------------------------
 
 
-async def test_a_list_has_what_the_code_declares_and_what_was_made_later_but_no_delayed_jobs(
+async def test_a_list_has_declared_and_dynamic_schedules_but_no_delayed_jobs(
     shop: Shop,
 ) -> None:
     shop.deploy()

@@ -183,7 +183,7 @@ async def test_an_error_that_stays_reaches_all_that_wait(error: Exception, calls
     assert batcher.unfinished == 0
 
 
-async def test_nobody_waits_for_ever_for_a_request_that_was_cancelled() -> None:
+async def test_a_cancelled_request_leaves_no_caller_waiting_forever() -> None:
     service = _Service(_raise(asyncio.CancelledError()))
     batcher = _batcher(service)
     futures = [batcher.put(1), batcher.put(2)]
@@ -194,7 +194,7 @@ async def test_nobody_waits_for_ever_for_a_request_that_was_cancelled() -> None:
     assert service.done == [3]
 
 
-async def test_a_caller_that_goes_away_harms_nobody_and_its_entry_is_sent() -> None:
+async def test_a_caller_that_goes_away_does_not_stop_its_entry() -> None:
     service = _Service(lambda _: [_failure(0)])
     batcher = _batcher(service)
 

@@ -70,7 +70,7 @@ def test_limits_are_declared_on_app_queue_and_type(declare: str) -> None:
         ({"rate_limits": RateLimit(1)}, "no option 'rate_limits': did you mean 'rate_limit'"),
     ],
 )
-def test_what_is_no_limit_is_refused_wherever_it_is_written(
+def test_an_invalid_limit_is_refused_wherever_it_is_declared(
     options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=said):

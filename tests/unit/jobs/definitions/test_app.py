@@ -86,7 +86,7 @@ def test_a_misspelt_variable_stops_the_app_and_names_the_right_one(
 # --- types ---------------------------------------------------------------------------------------
 
 
-def test_a_type_takes_its_policy_and_priority_from_its_queue_unless_it_names_others() -> None:
+def test_a_type_inherits_its_queues_policy_and_priority() -> None:
     patient = Retry(max_attempts=9, backoff=Backoff.fixed(60))
     hasty = Retry(max_attempts=1)
     payments = App("shop").queue("payments", retry=patient, priorities=[Priority.CRITICAL])
@@ -352,7 +352,7 @@ def test_an_attribute_that_is_no_app_is_named_by_its_type(modules: Path) -> None
         load_app("shop_factory:app")
 
 
-def test_who_names_a_types_queue_is_told_where_it_goes() -> None:
+def test_a_queue_option_on_a_type_is_answered_with_the_right_spelling() -> None:
     options: dict[str, Any] = {"queue": "orders"}
     with pytest.raises(ConfigurationError, match=r'app\.queue\("orders"\).*@orders\.job'):
         App("shop").define("send", dict, **options)

@@ -45,7 +45,7 @@ def test_a_fifo_group_has_fifo_queues_and_fifo_dead_letter_queues() -> None:
     assert (spec.name, spec.dlq_name, spec.fifo) == (QUEUE, "bank-ledger-normal-dlq.fifo", True)
 
 
-def test_a_job_goes_into_the_group_that_its_type_makes_of_the_payload_under_its_own_id() -> None:
+def test_a_jobs_group_comes_from_the_types_group_by() -> None:
     jobs = Harness(app)
     job = jobs.client.submit(book, Entry(account="a-1"))
     [message] = jobs.sqs.messages(QUEUE)
@@ -97,7 +97,7 @@ def failing(_entry: Entry) -> str:
         (failing, "group_by raised KeyError"),
     ],
 )
-def test_a_schedule_whose_jobs_no_fifo_queue_would_take_is_refused_before_a_deploy(
+def test_a_schedule_without_a_valid_fifo_group_is_refused_before_a_deploy(
     group_by: Callable[[Any], Any], fault: str
 ) -> None:
     bank = App("bank")

@@ -293,7 +293,7 @@ class Unfinished(BaseModel):
     price: Decimal
 
 
-def test_a_payload_type_that_pydantic_can_not_resolve_is_the_declaration_s_fault(app: App) -> None:
+def test_an_unresolvable_payload_type_is_a_configuration_error(app: App) -> None:
     job = app.define("price", Unfinished)
     with pytest.raises(
         ConfigurationError, match=r"'price': pydantic can't read payloads of .*Unfin"
@@ -329,7 +329,7 @@ def test_a_handler_takes_the_payload_and_if_it_wants_it_the_context(app: App) ->
     assert not plain.require_handler().is_async
 
 
-async def test_an_async_handler_is_told_from_a_plain_one(app: App) -> None:
+async def test_async_handlers_are_distinguished_from_synchronous_ones(app: App) -> None:
     @app.job("async")
     async def asynchronous(order: Order) -> int:
         return order.id
@@ -386,7 +386,7 @@ def no_such_attribute(order: math.nope) -> None: ...  # type: ignore[name-define
         (Order, "must be a function or a method"),
     ],
 )
-def test_a_function_that_can_not_be_a_handler_is_refused_with_name_type_and_reason(
+def test_an_invalid_handler_is_refused_with_name_type_and_reason(
     app: App, function: Callable[..., Any], fault: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"'ship-order' ?.*{fault}") as raised:

@@ -303,7 +303,7 @@ def test_the_example_passes() -> None:
     assert check(shop, NOW) == []
 
 
-def test_a_fault_that_ends_by_asking_what_was_meant_reads_on_after_the_question() -> None:
+def test_a_fault_reads_well_after_a_did_you_mean_question() -> None:
     app = App("shop")
     app.define("send", dict)
     unknown = Deployment(workers=(WorkerGroup(queues=("job",)),))

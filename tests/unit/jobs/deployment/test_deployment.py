@@ -127,7 +127,7 @@ def test_a_group_drains_for_its_stop_timeout_but_what_settling_takes() -> None:
     assert WorkerGroup(stop_timeout=timedelta(seconds=120)).drain == timedelta(seconds=112)
 
 
-def test_a_network_without_internet_has_an_endpoint_for_each_service_that_workers_call() -> None:
+def test_an_isolated_network_has_an_endpoint_for_each_service_workers_call() -> None:
     deployment = Deployment()
     assert deployment.interface_endpoints(long_delays=False) == INTERFACE_ENDPOINTS
     assert deployment.interface_endpoints(long_delays=True) == (*INTERFACE_ENDPOINTS, "scheduler")

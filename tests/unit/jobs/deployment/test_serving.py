@@ -31,7 +31,7 @@ def function(**options: Any) -> ConsumerGroup:
 MAIL = WorkerGroup(name="mailers", queues=("mail",))
 
 
-def test_every_queue_is_served_by_who_names_it(topology: Topology) -> None:
+def test_every_queue_is_served_by_the_group_that_names_it(topology: Topology) -> None:
     books = function(queues=("books",))
 
     served = serving(topology, Deployment(workers=(MAIL,), consumers=(books,)))
@@ -53,7 +53,7 @@ def test_without_workers_and_consumers_the_jobs_run_elsewhere(topology: Topology
     assert set(serving(topology, Deployment(workers=())).values()) == {()}
 
 
-def test_a_queue_that_nobody_serves_is_refused(topology: Topology) -> None:
+def test_a_queue_without_workers_or_consumers_is_refused(topology: Topology) -> None:
     with pytest.raises(
         ConfigurationError, match=r"no worker group or consumer serves the queue shop-books-normal"
     ):

@@ -47,7 +47,7 @@ def test_a_first_delivery_has_no_past() -> None:
     assert history([], 1).number(used=0) == 1
 
 
-def test_attempts_are_failures_and_crashes_and_what_was_used_under_earlier_messages() -> None:
+def test_attempts_are_failures_crashes_and_those_of_earlier_messages() -> None:
     items = [item(1, Mark.FAILED), item(2, Mark.STARTED), item(2, Mark.CRASHED)]
     assert history(items, 3).number(used=4) == 4 + 2 + 1
 
@@ -134,7 +134,7 @@ def test_a_crash_of_long_ago_is_an_attempt_but_not_a_recent_one() -> None:
     assert history([old, edge], 3) == History(crashes=2, recent_crashes=1)
 
 
-def test_a_delivery_that_both_failed_and_was_taken_for_a_crash_was_one_attempt() -> None:
+def test_a_failed_delivery_also_recorded_as_a_crash_is_one_attempt() -> None:
     """Its worker was slow to write, not dead."""
     items = [item(1, Mark.STARTED), item(1, Mark.CRASHED), item(1, Mark.FAILED, error_type="")]
     found = history(items, 2)
@@ -215,7 +215,7 @@ def test_a_start_names_its_worker_and_what_a_later_delivery_saw_of_it() -> None:
     )
 
 
-def test_who_wrote_of_a_later_delivery_outlived_the_first() -> None:
+def test_a_worker_that_recorded_a_later_delivery_was_alive() -> None:
     items = [item(1, Mark.FAILED), item(3, Mark.CRASHED), item(4, Mark.STARTED)]
     assert Past(items[:1], MESSAGE, 3).survivors == frozenset()
     assert Past(items, MESSAGE, 5).survivors == {"worker-1"}
@@ -230,7 +230,7 @@ def test_who_wrote_of_a_later_delivery_outlived_the_first() -> None:
         ([item(1, Mark.STARTED), item(2, Mark.STARTED), item(2, Mark.FAILED)], 3, (1,)),
     ],
 )
-def test_a_delivery_has_no_end_if_it_was_begun_or_was_the_first_and_none_is_written(
+def test_a_first_or_begun_delivery_without_a_record_has_no_end(
     items: list[Item], receive: int, unended: tuple[int, ...]
 ) -> None:
     assert Past(items, MESSAGE, receive).unended == unended

@@ -309,7 +309,7 @@ async def test_a_handler_that_swallows_its_cancellation_counts_by_what_it_does_t
     assert not task.cancelled()
 
 
-async def test_a_run_whose_own_task_is_cancelled_from_outside_ends_without_a_verdict() -> None:
+async def test_a_run_cancelled_from_outside_ends_without_a_verdict() -> None:
     async def handler(_note: Note) -> None:
         await asyncio.sleep(600)
 
@@ -322,7 +322,7 @@ async def test_a_run_whose_own_task_is_cancelled_from_outside_ends_without_a_ver
     assert bench.names() == ["job.started"]
 
 
-async def test_a_plain_function_is_never_cut_off_and_its_late_result_counts() -> None:
+async def test_a_synchronous_handler_is_never_cut_off_and_its_late_result_counts() -> None:
     def handler(_note: Note, ctx: JobContext) -> bool:
         return ctx.cancelled
 
@@ -359,7 +359,7 @@ async def test_a_thread_that_is_abandoned_releases_its_message() -> None:
     assert (await task).action == Release()
 
 
-async def test_a_plain_function_that_raises_stop_iteration_fails() -> None:
+async def test_a_synchronous_handler_that_raises_stop_iteration_fails() -> None:
     """No future can carry a StopIteration: whatever awaited the thread would never wake."""
 
     def handler(_note: Note) -> None:
@@ -406,7 +406,7 @@ async def test_a_submissions_overrides_win_over_the_type() -> None:
     assert ctx.deadline - began == timedelta(seconds=40)
 
 
-async def test_what_a_job_waited_is_told_from_when_it_was_due_and_only_once() -> None:
+async def test_a_jobs_wait_counts_from_its_due_time_and_only_once() -> None:
     async def handler(_note: Note) -> None:
         return None
 
@@ -535,7 +535,7 @@ async def test_an_interrupted_job_that_is_cancelled_meanwhile_does_not_come_back
     assert (await task).action == Ack()
 
 
-async def test_a_plain_function_that_looks_ends_when_it_is_cancelled() -> None:
+async def test_a_synchronous_handler_that_checks_ends_when_it_is_cancelled() -> None:
     def handler(_note: Note, ctx: JobContext) -> None:
         ctx.raise_if_cancelled()
 

@@ -73,7 +73,7 @@ def test_every_field_survives_the_trip() -> None:
     assert parse(sent.to_body()) == sent
 
 
-def test_what_is_absent_or_default_is_left_out_of_the_body_but_a_null_payload_stays() -> None:
+def test_the_body_omits_absent_and_default_fields_but_keeps_null_payloads() -> None:
     body = json.loads(envelope(payload=None, tenant=Tenant(org="o")).to_body())
     assert body == {
         "v": 1,
@@ -194,7 +194,7 @@ def test_ids_keep_their_order_though_the_clock_is_put_back(seed: int, steps_ms: 
     assert [str(each) for each in made] == sorted(str(each) for each in made)
 
 
-def test_a_clock_that_is_put_back_far_is_followed_so_that_no_id_stays_in_the_future() -> None:
+def test_ids_follow_a_clock_that_is_put_back_far() -> None:
     ids = JobIds()
     ids(NOW + timedelta(days=1000))
     assert ids(NOW).int >> 80 == int(NOW.timestamp() * 1000)

@@ -360,7 +360,7 @@ def test_whatever_comes_is_a_job_or_unreadable(body: Any, wrapped: bool) -> None
 
 
 @pytest.mark.parametrize("accepts", [Accepts.s3(), Accepts.sns(), Accepts.eventbridge()])
-def test_two_types_of_a_queue_can_not_both_accept_what_does_not_say_whose_it_is(
+def test_two_types_of_a_queue_can_not_both_accept_untyped_messages(
     accepts: Accepts,
 ) -> None:
     app = App("shop")
@@ -392,7 +392,7 @@ def test_accepts_from_has_to_be_a_list_of_names(queues: Any) -> None:
 @pytest.mark.parametrize(
     "path", ["detail.order", "$detail", "$.", "$..order", "$.items[x]", "$.items[", "", 5]
 )
-def test_what_is_no_path_is_refused_where_it_is_declared(path: Any) -> None:
+def test_an_invalid_path_is_refused_where_it_is_declared(path: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"fields\['order'\] must be a path"):
         Accepts.eventbridge(fields={"order": path})
 

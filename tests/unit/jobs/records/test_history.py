@@ -305,7 +305,7 @@ def test_attempts_of_which_nobody_wrote_a_number_are_counted() -> None:
     assert read(story).attempts[0].error_message == "killed"
 
 
-def test_who_asked_for_its_cancellation_is_told_when_and_why() -> None:
+def test_a_history_has_the_time_and_reason_of_a_cancellation_request() -> None:
     found = read(Story().run(1, "started").cancel(2, "a mistake"))
     assert (found.state, found.cancel_reason) == (JobState.RUNNING, "a mistake")
     assert found.cancel_requested_at == Story().at(2)

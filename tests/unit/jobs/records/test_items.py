@@ -53,7 +53,7 @@ def test_items_are_kept_as_long_as_is_asked() -> None:
         *((kind, 2, timedelta(days=4, hours=12)) for kind in DONE),
     ],
 )
-def test_what_attempts_are_counted_by_is_kept_while_the_message_may_come_again(
+def test_attempt_marks_are_kept_while_the_message_may_be_delivered(
     kind: Mark, receive: int, kept: timedelta
 ) -> None:
     keep = Keep(timedelta(minutes=10), failed=timedelta(minutes=5))

@@ -108,11 +108,11 @@ def test_proportional_jitter_spreads_uniformly_around_the_delay() -> None:
     assert_uniform(delays_of_all(Backoff.steps(10, 300, jitter=1.0), 9), 0, 600)
 
 
-def test_proportional_jitter_at_the_cap_spreads_below_it_and_gathers_nobody_on_it() -> None:
+def test_proportional_jitter_spreads_below_the_cap() -> None:
     assert_uniform(delays_of_all(Backoff.exponential(jitter=0.1), 10), 54, 60)
 
 
-def test_the_first_decorrelated_delay_is_uniform_between_the_base_and_three_times_it() -> None:
+def test_the_first_decorrelated_delay_is_uniform_from_base_to_triple() -> None:
     backoff = Backoff.exponential(base=2, jitter="decorrelated")
     assert_uniform(delays_of_all(backoff, 1), 2, 6)
 
@@ -338,7 +338,7 @@ def test_a_wrong_argument_is_named_with_what_it_may_be(
 
 
 @pytest.mark.parametrize("returned", [-1, float("nan"), float("inf"), None, "5", True, 10**400])
-def test_a_custom_function_that_returns_no_delay_is_named_with_attempt_and_value(
+def test_a_custom_backoffs_invalid_delay_names_attempt_and_value(
     returned: object,
 ) -> None:
     backoff = Backoff.custom(lambda _attempt: returned)  # type: ignore[arg-type, return-value]

@@ -245,7 +245,7 @@ def test_the_errors_of_python_and_of_installed_libraries_are_known(
     ],
     ids=lambda value: type(value).__qualname__,
 )
-def test_the_errors_of_libraries_that_are_not_installed_here_are_known_by_name(
+def test_errors_of_libraries_that_are_not_installed_are_known_by_name(
     error: Exception, kind: ErrorKind
 ) -> None:
     assert classify(error) is kind
@@ -341,7 +341,7 @@ def test_a_circle_of_causes_ends() -> None:
         ([ExceptionGroup("inner", [requests_error(404)]), ValueError()], PERMANENT),
     ],
 )
-def test_a_group_is_permanent_with_one_permanent_member_and_transient_with_only_transient_ones(
+def test_an_exception_group_is_permanent_if_any_member_is(
     members: list[Exception], kind: ErrorKind
 ) -> None:
     assert classify(ExceptionGroup("tasks", members)) is kind

@@ -222,7 +222,7 @@ def test_without_a_wait_to_honour_the_backoff_decides(error: Exception) -> None:
     assert retry_delay_s(POLICY, error, 1, job_rng("any"), NOW) == 7
 
 
-def test_jobs_that_were_told_the_same_are_spread_evenly_over_twenty_percent_more() -> None:
+def test_equal_retry_after_values_spread_evenly_over_twenty_percent() -> None:
     names = random.Random("names")  # noqa: S311  a sample, no secret
     rngs = [job_rng(f"job-{names.getrandbits(64):x}") for _ in range(4000)]
     delays = [retry_delay_s(POLICY, asking(60), 2, rng, NOW) for rng in rngs]

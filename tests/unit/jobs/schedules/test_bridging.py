@@ -93,7 +93,7 @@ def test_each_sending_of_one_job_is_claimed_by_itself() -> None:
     assert bench.sent == 4
 
 
-def test_a_schedule_made_before_hand_overs_had_tokens_is_sent_once_by_its_due_time() -> None:
+def test_a_schedule_from_before_tokens_is_sent_once_by_its_due_time() -> None:
     bench = Bench()
     due = bench.clock.now() + timedelta(days=1)
     old = bench.held(due)

@@ -290,7 +290,7 @@ def test_a_refusal_of_the_scheduler_is_raised_as_one_of_sqs(jobs_in_all: int) ->
         client.submit_many(note, [Note()] * jobs_in_all, delay=timedelta(days=1))
 
 
-async def test_what_was_scheduled_before_the_scheduler_failed_is_not_reported_as_refused() -> None:
+async def test_jobs_scheduled_before_the_failure_are_not_reported_as_refused() -> None:
     app, note, _ = declared()
     clock = VirtualClock()
 
@@ -311,7 +311,7 @@ async def test_what_was_scheduled_before_the_scheduler_failed_is_not_reported_as
     assert len(refused.value.refusals) == 3
 
 
-def test_retries_and_deferrals_beyond_twelve_hours_come_when_they_are_due_and_are_counted() -> None:
+def test_waits_beyond_twelve_hours_end_on_time_and_keep_the_attempt_count() -> None:
     app = App("shop", stage="test")
     attempts: list[tuple[int, timedelta]] = []
     jobs: list[Harness] = []
@@ -350,7 +350,7 @@ def test_a_delayed_job_reads_back_from_its_input() -> None:
     assert parse_input(event) == job
 
 
-def test_an_input_that_is_no_delayed_job_is_refused_by_its_fields_and_never_shown() -> None:
+def test_an_invalid_delayed_job_is_refused_without_showing_its_values() -> None:
     with pytest.raises(MessageUnreadable, match=r"one-time schedule: .*; body: ") as refused:
         parse_input({"delayed_until": "2026-01-01T00:00:00Z", "body": ["hunter2"]})
     assert "hunter2" not in str(refused.value)

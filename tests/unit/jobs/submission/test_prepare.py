@@ -68,7 +68,7 @@ def submission(job: JobType[Any, Any] = SEND, payload: Any = None, **overrides: 
 # --- sent messages -------------------------------------------------------------------------------
 
 
-def test_a_submission_goes_to_its_type_s_queue_with_what_routing_needs_as_attributes() -> None:
+def test_a_submission_goes_to_its_types_queue_with_routing_attributes() -> None:
     sent = submission()
     assert sent.queue.name == "shop-test-jobs-high"
     assert sent.message.attributes == {
@@ -199,7 +199,7 @@ def test_a_faulty_option_is_refused_with_type_and_field(
         submission(**overrides)
 
 
-def test_a_priority_that_the_queue_lacks_is_refused_with_type_queue_and_those_it_has() -> None:
+def test_a_priority_that_the_queue_lacks_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
         UnknownQueue, match=r"'capture': .*'payments' has no priority 'low': .*high"
     ):
@@ -290,7 +290,7 @@ def test_a_changed_copy_of_a_message_is_measured_anew() -> None:
 
 
 @given(sizes=st.lists(st.integers(min_value=1, max_value=MAX_MESSAGE_BYTES)))
-def test_batches_keep_all_in_order_within_count_and_bytes_and_as_full_as_they_can_be(
+def test_batches_keep_the_order_and_are_as_full_as_sqs_allows(
     sizes: list[int],
 ) -> None:
     batches = list(in_batches(sizes, lambda size: size))

@@ -132,7 +132,7 @@ def _with_all_kinds() -> tuple[SweepBench, list[str]]:
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-def test_a_sweep_that_is_killed_at_any_call_loses_nothing_and_the_next_one_tells(
+def test_after_a_sweep_is_killed_at_any_call_the_next_one_reports_all(
     before: bool,
 ) -> None:
     calls = _calls_of_a_sweep()

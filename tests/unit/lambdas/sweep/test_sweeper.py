@@ -56,7 +56,7 @@ def test_what_is_new_is_told_once_and_stays_where_it_is(bench: SweepBench) -> No
     assert bench.visible() == 1
 
 
-def test_critical_types_are_told_each_sweep_and_the_others_in_a_summary_an_hour(
+def test_critical_types_are_reported_each_sweep_and_others_hourly(
     bench: SweepBench,
 ) -> None:
     rounds = 2 * int(SUMMARY_EVERY / EVERY)

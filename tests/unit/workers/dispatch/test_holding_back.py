@@ -203,7 +203,7 @@ async def test_critical_jobs_start_at_once_whatever_waits_behind_fifo_groups() -
         await _urgent_start_at_once(rig, urgent, 26)
 
 
-async def test_critical_jobs_start_at_once_whatever_limits_hold_back_of_other_queues() -> None:
+async def test_critical_jobs_start_at_once_whatever_is_blocked_in_other_queues() -> None:
     app = App("shop")
     _, urgent = _all_priorities(app, 1)
     rig = Rig(app)
@@ -224,7 +224,7 @@ async def test_critical_jobs_start_at_once_whatever_limits_hold_back_of_other_qu
         await _urgent_start_at_once(rig, urgent, 26)
 
 
-async def test_critical_jobs_start_at_once_whatever_a_limit_holds_back_of_their_queue() -> None:
+async def test_critical_jobs_start_at_once_whatever_is_blocked_in_their_queue() -> None:
     app = App("shop")
     long, urgent = _all_priorities(app, 24)
     rig = Rig(app)
@@ -278,7 +278,7 @@ async def test_a_tenants_flood_keeps_no_other_tenants_jobs_from_being_received()
         assert rig.clock.monotonic() - before < 2
 
 
-async def test_one_types_limit_keeps_no_other_limited_type_of_its_queue_from_running() -> None:
+async def test_one_types_limit_does_not_block_other_types_of_its_queue() -> None:
     app = App("shop")
     calls = app.queue("calls", priorities=[Priority.NORMAL])
 

@@ -149,7 +149,7 @@ HELD_LONG = replace(LIMITED, waited_s=DAY_S)
         (replace(TOO_MUCH, attempts=None), 60),
     ],
 )
-def test_what_goes_back_stays_away_as_long_as_its_limit_says_and_longer_each_time(
+def test_returned_messages_stay_away_as_the_limit_says_and_then_longer(
     waiter: Waiter, away_s: int
 ) -> None:
     assert _patience().decide(waiter) == GoesBack(away_s)

@@ -91,7 +91,7 @@ async def test_what_can_not_start_in_time_is_given_back() -> None:
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("concurrency", [1, 4])
-async def test_low_work_is_not_handed_round_until_it_dies_while_higher_work_hogs_the_slots(
+async def test_low_work_is_not_passed_around_to_death_under_higher_work(
     concurrency: int,
 ) -> None:
     app = App("shop")
@@ -172,7 +172,7 @@ def test_taking_out_by_a_condition_leaves_the_rest_in_order(names: list[str], mo
 
 
 @pytest.mark.looptime
-async def test_a_critical_job_starts_at_once_though_lower_ones_have_taken_all_they_may() -> None:
+async def test_a_critical_job_starts_at_once_when_lower_ones_hold_all_they_may() -> None:
     app = App("shop")
     gate = Gate()
 
@@ -306,7 +306,7 @@ def test_a_limit_that_eases_lets_the_oldest_start_of_all_queues_of_a_priority() 
     assert started == holds
 
 
-def test_messages_of_one_receive_start_in_their_order_though_some_are_read_first() -> None:
+def test_messages_of_one_receive_start_in_their_order() -> None:
     waiting, name = Waiting(_SPECS, Shares(())), _SPECS[0].name
     holds = [_hold(name, 1.0) for _ in range(4)]
     for number, hold in enumerate(holds):
@@ -360,9 +360,7 @@ class _Choice:
         return name
 
 
-def test_under_endless_backlog_every_priority_gets_its_share_and_the_rest_goes_to_the_highest() -> (
-    None
-):
+def test_under_backlog_each_priority_gets_its_share_and_the_highest_the_rest() -> None:
     choice = _Choice()
     for name in _LANES:
         choice.offer(name)
@@ -378,7 +376,7 @@ def test_under_endless_backlog_every_priority_gets_its_share_and_the_rest_goes_t
     st.lists(st.sets(st.sampled_from(_LANES)), min_size=1, max_size=200),
     st.integers(1, 50),
 )
-def test_while_a_queue_has_work_it_gets_its_share_of_the_starts_whatever_else_comes_and_goes(
+def test_a_queue_with_work_always_gets_its_share_of_the_starts(
     turns: list[set[str]], lull: int
 ) -> None:
     choice = _Choice()
@@ -402,7 +400,7 @@ def test_while_a_queue_has_work_it_gets_its_share_of_the_starts_whatever_else_co
 
 
 @given(st.lists(st.sampled_from(_LANES), min_size=1, max_size=60))
-def test_nothing_starves_what_waits_is_started_within_a_bounded_number_of_starts(
+def test_every_waiting_job_starts_within_a_bounded_number_of_starts(
     names: list[str],
 ) -> None:
     choice = _Choice()
@@ -417,7 +415,7 @@ def test_nothing_starves_what_waits_is_started_within_a_bounded_number_of_starts
 
 
 @given(st.lists(st.sampled_from(_LANES), min_size=1, max_size=100), st.data())
-def test_a_critical_job_never_waits_behind_lower_ones_while_a_reserved_slot_is_free(
+def test_a_critical_job_never_waits_while_a_reserved_slot_is_free(
     names: list[str], data: st.DataObject
 ) -> None:
     choice = _Choice()
@@ -502,7 +500,7 @@ def test_what_comes_and_goes_while_nothing_starts_takes_no_memory() -> None:
     assert len(choice.shares._due) < 50
 
 
-def test_shares_that_come_to_more_than_everything_are_scaled_down_in_proportion() -> None:
+def test_shares_that_exceed_one_are_scaled_down_in_proportion() -> None:
     greedy = [replace(spec, lane=replace(spec.lane, share=0.8)) for spec in _JOBS]
     shares = Shares(greedy)
     assert sum(shares.of(spec.name) for spec in greedy) == pytest.approx(0.95)
@@ -510,7 +508,7 @@ def test_shares_that_come_to_more_than_everything_are_scaled_down_in_proportion(
 
 
 @pytest.mark.looptime
-async def test_a_worker_under_backlog_on_all_queues_receives_and_starts_each_ones_share() -> None:
+async def test_under_backlog_a_worker_receives_and_starts_each_queues_share() -> None:
     app = App("shop")
 
     @app.job("work")

@@ -148,7 +148,7 @@ async def test_a_child_that_died_before_it_got_its_job_is_no_crash_of_the_job(
     assert charges.count == 1
 
 
-async def test_a_child_that_dies_before_it_has_the_job_is_not_replaced_for_ever_without_pause(
+async def test_children_that_die_before_their_job_are_replaced_with_pauses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     charges = Charges(monkeypatch, ending="never begins")

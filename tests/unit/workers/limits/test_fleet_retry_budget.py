@@ -73,7 +73,7 @@ class Fleet:
 
 
 @given(seed=st.integers(0, 2**32), limit=st.integers(1, 8), workers=st.integers(1, 5))
-async def test_no_window_exceeds_the_limit_whichever_workers_come_go_and_stand_still(
+async def test_no_window_exceeds_the_limit_whatever_workers_do(
     seed: int, limit: int, workers: int
 ) -> None:
     fleet = Fleet(limit, seed)
@@ -136,7 +136,7 @@ async def test_a_retry_that_would_begin_as_its_window_ends_is_counted_in_the_nex
     assert answer == Granted(60, is_put_off=False)
 
 
-async def test_a_table_that_is_away_is_waited_for_and_then_each_keeps_the_limit_by_itself() -> None:
+async def test_after_waiting_for_the_table_each_worker_keeps_the_limit_alone() -> None:
     fleet = Fleet(10)
     workers = [fleet.worker() for _ in range(3)]
     fleet.table.faults.raise_on(None, ServiceUnavailable("gone"), times=10_000)
@@ -225,7 +225,7 @@ async def test_two_workers_make_no_more_retries_a_minute_than_the_budget_of_the_
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-async def test_retries_that_wait_for_the_table_are_held_and_leave_nothing_hidden_at_a_stop(
+async def test_retries_that_wait_for_the_table_are_visible_again_after_a_stop(
     stopped: bool,
 ) -> None:
     app = _app()

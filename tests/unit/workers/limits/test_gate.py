@@ -457,7 +457,7 @@ def _second(
 
 
 @pytest.mark.looptime
-async def test_a_rate_of_the_fleet_holds_for_all_workers_together_and_costs_few_requests() -> None:
+async def test_a_fleet_rate_applies_to_all_workers_at_few_requests() -> None:
     rig = Rig(app := _app(rate_limit=RateLimit(100, scope="fleet")))
     await rig.submit(app.types["work"], *map(str, range(4000)))
     others = [_second(rig, f"other-{number}", concurrency=50) for number in range(2)]
@@ -524,7 +524,7 @@ async def test_a_key_that_no_table_can_hold_stops_neither_its_job_nor_the_worker
 
 
 @pytest.mark.looptime
-async def test_without_the_table_a_limit_of_the_fleet_holds_everything_and_loses_nothing() -> None:
+async def test_without_the_table_a_fleet_limit_blocks_everything_safely() -> None:
     rig = Rig(app := _app(rate_limit=RateLimit(100, scope="fleet")))
     rig.table.faults.raise_on("replace", ServiceUnavailable("gone"), times=20)
     await rig.submit(app.types["work"], *map(str, range(50)))
@@ -556,7 +556,7 @@ async def test_a_table_that_is_away_gives_up_no_retry_and_puts_none_off_for_long
 
 
 @pytest.mark.looptime
-async def test_workers_that_come_later_get_their_part_of_a_rate_that_another_exhausts() -> None:
+async def test_later_workers_get_their_share_of_an_exhausted_rate() -> None:
     rig = Rig(app := _app(rate_limit=RateLimit(90, scope="fleet")))
     await rig.submit(app.types["work"], *map(str, range(9000)))
     started: Counter[str] = Counter()

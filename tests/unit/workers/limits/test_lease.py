@@ -58,7 +58,7 @@ async def test_a_worker_alone_leases_everything() -> None:
 
 
 @pytest.mark.looptime
-async def test_workers_that_are_hungry_share_equally_and_never_have_more_than_there_is() -> None:
+async def test_hungry_workers_share_equally_within_the_limit() -> None:
     clock = LoopClock()
     table = MemoryTable(clock)
     workers = [Holder(table, f"w{number}", clock, limit=12) for number in range(5)]
@@ -70,9 +70,7 @@ async def test_workers_that_are_hungry_share_equally_and_never_have_more_than_th
 
 
 @pytest.mark.looptime
-async def test_a_worker_that_uses_everything_without_a_break_still_gives_others_their_part() -> (
-    None
-):
+async def test_a_worker_that_uses_every_token_still_gives_others_their_share() -> None:
     clock = LoopClock()
     table = MemoryTable(clock)
     one, two = Holder(table, "one", clock), Holder(table, "two", clock)
@@ -148,7 +146,7 @@ async def test_a_lease_counts_from_the_request_and_not_from_its_answer() -> None
 
 
 @pytest.mark.looptime
-async def test_a_worker_that_serves_other_queues_keeps_no_token_from_those_who_need_it() -> None:
+async def test_a_worker_of_other_queues_holds_no_tokens_that_others_need() -> None:
     clock = LoopClock()
     table = MemoryTable(clock)
     aside, busy = Holder(table, "aside", clock), Holder(table, "busy", clock)
@@ -197,7 +195,7 @@ async def test_the_tokens_of_a_worker_that_died_come_back_when_what_it_used_is_o
 
 
 @pytest.mark.looptime
-async def test_a_lease_that_can_not_be_renewed_ends_before_others_may_have_its_tokens() -> None:
+async def test_an_unrenewed_lease_ends_before_others_may_use_its_tokens() -> None:
     clock = LoopClock()
     table = MemoryTable(clock)
     one = Holder(table, "one", clock)

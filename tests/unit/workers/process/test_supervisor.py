@@ -211,9 +211,7 @@ async def test_what_is_wrong_for_all_stops_the_others_and_is_not_tried_again(cod
 
 
 @pytest.mark.looptime
-async def test_the_first_signal_after_a_wrong_configuration_does_not_make_the_others_hurry() -> (
-    None
-):
+async def test_a_signal_after_a_configuration_error_lets_the_others_drain() -> None:
     machine = Machine()
     machine.on_signal = lambda _child: None  # they drain
     async with supervising(machine, 2) as (supervisor, run):

@@ -71,7 +71,7 @@ class Stage:
         }
 
 
-def test_higher_priorities_come_first_and_of_one_those_that_have_waited_longest() -> None:
+def test_the_lineup_is_by_priority_then_by_waiting_time() -> None:
     stage = Stage(4)
     for key in (
         ("mail", Priority.LOW),

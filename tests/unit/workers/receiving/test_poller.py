@@ -88,7 +88,7 @@ async def test_an_idle_worker_with_short_polls_asks_each_queue_sixty_times_a_min
     assert all(count <= 601 for count in asked.values()), asked
 
 
-async def test_a_queue_that_has_just_run_dry_does_not_keep_the_others_from_being_polled() -> None:
+async def test_a_queue_that_just_ran_dry_does_not_delay_polls_of_others() -> None:
     """Its long poll expects as much as the last one brought, and waits at an empty queue."""
     app, gate = _shop()
     rig = Rig(app)
@@ -212,7 +212,7 @@ async def test_a_backlog_goes_on_at_speed_while_each_third_receive_fails() -> No
     assert len(rig.heard(PollFailed)) >= 30
 
 
-async def test_receives_that_fail_together_pause_once_and_one_is_left_if_they_fail_again() -> None:
+async def test_concurrent_failed_receives_pause_once_then_one_retries() -> None:
     rig = _quick()
     down = asyncio.Event()
     under_way = 0
@@ -289,7 +289,7 @@ def _in_an_extra() -> bool:
     return task is not None and task.get_name().startswith("headgate-extra")
 
 
-async def test_an_extra_receive_that_fails_in_an_unknown_way_does_not_end_the_worker() -> None:
+async def test_an_unknown_failure_of_an_extra_receive_does_not_end_the_worker() -> None:
     rig = _quick()
     faults = [KeyError("a secret")] * 3
 
@@ -366,7 +366,7 @@ async def test_what_follows_a_message_that_can_not_be_taken_in_stays_behind_it(
 
 
 @pytest.mark.parametrize("error", [CredentialsNotConfigured("none"), RegionMissing("none")])
-async def test_without_credentials_or_region_from_the_start_the_worker_ends_with_that_error(
+async def test_a_worker_without_credentials_or_region_ends_with_that_error(
     error: TransportError,
 ) -> None:
     rig = _quick()
@@ -470,9 +470,7 @@ async def test_a_stop_waits_for_extra_receives_and_gives_back_what_they_bring() 
     assert {message.state for message in left} == {MessageState.VISIBLE}
 
 
-async def test_with_a_backlog_everywhere_and_slow_receives_higher_priorities_start_earlier() -> (
-    None
-):
+async def test_with_slow_receives_higher_priorities_still_start_earlier() -> None:
     app = App("shop")
 
     @app.job("work")

@@ -191,9 +191,7 @@ async def test_a_worker_that_finds_a_limit_of_the_fleet_used_up_is_started_and_r
         await run
 
 
-async def test_a_worker_that_can_not_learn_what_a_limit_of_the_fleet_leaves_is_not_started() -> (
-    None
-):
+async def test_a_worker_that_can_not_read_a_fleet_limit_is_not_started() -> None:
     rig, done = _rare()
     done.set()
     rig.table.faults.raise_on("replace", ServiceUnavailable("gone"), times=10_000)

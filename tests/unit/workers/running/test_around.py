@@ -659,7 +659,7 @@ def declared_once(queue: Queue) -> Any:
 
 
 @everywhere
-def test_an_around_submits_jobs_of_its_own_which_sqs_has_before_the_job_is_done(
+def test_jobs_submitted_by_an_around_are_sent_before_the_job_completes(
     host: Host,
 ) -> None:
     app, queue = one_lane()
@@ -729,7 +729,7 @@ def refused(declare: Callable[[App], object]) -> str:
     raise AssertionError("it was not refused")
 
 
-def test_resources_that_want_one_another_in_a_circle_are_refused_by_the_circle() -> None:
+def test_resources_in_a_cycle_are_refused_with_the_cycle() -> None:
     def declare(app: App) -> None:
         @app.resource
         async def pool(_session: Session) -> AsyncIterator[Pool]:
@@ -742,7 +742,7 @@ def test_resources_that_want_one_another_in_a_circle_are_refused_by_the_circle()
     assert refused(declare) == "resources depend on each other in a cycle: Pool → Session → Pool"
 
 
-def test_a_resource_of_the_process_can_not_want_one_of_an_attempt_nor_a_context() -> None:
+def test_a_process_resource_can_not_take_an_attempt_resource_or_a_context() -> None:
     def wants_session(app: App) -> None:
         @app.resource(scope="job")
         async def session() -> AsyncIterator[Session]:
@@ -819,7 +819,7 @@ def test_a_scope_and_metadata_are_checked() -> None:
 # --- replacements --------------------------------------------------------------------------------
 
 
-def test_the_harness_replaces_resources_and_opens_nothing_that_only_these_want() -> None:
+def test_the_harness_opens_nothing_that_only_replaced_resources_take() -> None:
     app = App("shop")
     told = Told()
     told.scope(app)

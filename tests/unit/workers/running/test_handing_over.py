@@ -263,7 +263,7 @@ async def test_a_once_job_that_a_schedule_holds_too_completes_once() -> None:
 
 
 @pytest.mark.parametrize("why", ["no scheduler", "refused", "too large"])
-async def test_a_wait_that_no_schedule_can_hold_is_waited_out_in_a_message_sent_anew(
+async def test_a_wait_that_no_schedule_can_hold_continues_in_a_new_message(
     why: str,
 ) -> None:
     app, charge, made = daily(attempts=2)

@@ -141,7 +141,7 @@ async def test_the_harness_and_inline_read_what_is_large_in_threads(size: int) -
 
 
 @sizes
-async def test_a_client_checks_what_is_large_in_threads_and_reads_large_results_there(
+async def test_a_client_handles_large_payloads_and_results_in_threads(
     size: int,
 ) -> None:
     rig, text = _rig(), Text(text="y" * size)

@@ -111,9 +111,7 @@ async def test_a_resource_that_does_not_open_ends_the_worker_before_it_receives(
     assert rig.calls("receive") == 0
 
 
-async def test_a_handler_that_wants_what_no_resource_provides_is_refused_before_work_begins() -> (
-    None
-):
+async def test_a_handler_with_a_missing_resource_is_refused_before_work_begins() -> None:
     app, queue = one_lane()
 
     @app.resource

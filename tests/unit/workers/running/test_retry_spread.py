@@ -56,7 +56,7 @@ async def first_delays(jitter: Jitter) -> Counter[int]:
 
 
 @pytest.mark.parametrize(("jitter", "span"), SPREADS.items(), ids=map(str, SPREADS))
-async def test_a_thousand_jobs_that_fail_at_once_spread_evenly_over_the_span_of_their_jitter(
+async def test_a_thousand_simultaneous_failures_spread_evenly_over_the_jitter(
     jitter: Jitter, span: tuple[float, float]
 ) -> None:
     delays = await first_delays(jitter)

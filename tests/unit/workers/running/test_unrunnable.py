@@ -325,7 +325,7 @@ async def test_a_type_runs_from_the_queues_that_it_accepts() -> None:
     assert done.queue == "uploads"
 
 
-async def test_a_type_that_moved_to_another_queue_still_runs_what_waits_in_the_old_one() -> None:
+async def test_a_type_moved_to_another_queue_still_runs_jobs_of_the_old_one() -> None:
     """Delays, retries and spooled jobs go to the queue for which they were submitted."""
     before = App("shop", parking=_PARKING)
 

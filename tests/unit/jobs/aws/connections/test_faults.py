@@ -77,7 +77,7 @@ def _codes(checker: str, table: str) -> list[str]:
 @pytest.mark.parametrize(
     "name", _named("Connect", "Timeout", "HTTPClient", "SSLError", "ResponseStreaming")
 )
-def test_every_connection_error_of_botocore_means_that_the_service_is_unavailable(
+def test_every_botocore_connection_error_is_service_unavailable(
     name: str,
 ) -> None:
     known = _fault(_made(BOTOCORE_ERRORS[name]))
@@ -192,7 +192,7 @@ def test_a_refusal_that_says_nothing_becomes_a_transport_error(response: Any) ->
     "date",
     ["", "noon", f"Mon, 01 Jan {10**20} 00:00:00 GMT", f"Mon, 01 Jan 2026 00:00:00 +{10**20}"],
 )
-def test_a_refused_signature_becomes_a_transport_error_whatever_the_date_beside_it(
+def test_a_refused_signature_is_a_transport_error_whatever_the_date(
     date: str,
 ) -> None:
     refusal = _refusal("SignatureDoesNotMatch", status=403)

@@ -69,7 +69,7 @@ def test_throttling_pauses_for_longer() -> None:
 
 
 @pytest.mark.parametrize("error", LASTING, ids=str)
-async def test_what_no_waiting_mends_is_not_tried_again(error: Exception) -> None:
+async def test_permanent_errors_are_not_retried(error: Exception) -> None:
     service, (pauses, pause) = Service(error, 1), slept()
     with pytest.raises(ClientError):
         await tried(service, attempts=3, pause=pause, rng=random.Random(0))  # noqa: S311 - seeded

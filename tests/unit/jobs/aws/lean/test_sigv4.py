@@ -66,7 +66,7 @@ def test_any_request_is_signed_as_botocore_signs_it(
 
 
 @given(st.lists(st.tuples(credentials, times), min_size=2, max_size=5))
-def test_a_signer_that_is_used_again_signs_by_the_day_and_the_keys_of_each_request(
+def test_a_reused_signer_signs_by_each_requests_day_and_keys(
     requests: list[tuple[Keys, datetime]],
 ) -> None:
     signer = Signer(region="us-east-1", service="sqs")

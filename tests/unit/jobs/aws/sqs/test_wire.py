@@ -170,7 +170,7 @@ def test_a_delivery_is_read_with_the_time_it_was_first_received() -> None:
 
 
 @pytest.mark.parametrize("said", [None, "", "soon", "9" * 30, {}, "0"])
-def test_a_first_receive_that_can_not_be_read_or_be_true_is_taken_for_the_sending(
+def test_an_implausible_first_receive_time_falls_back_to_the_sent_time(
     said: object,
 ) -> None:
     [message] = wire.read_messages({"Messages": [_first_received(said)]})

@@ -53,7 +53,7 @@ def claimed(claim: SpoolClaim | None) -> list[str]:
 # --- the file ------------------------------------------------------------------------------------
 
 
-def test_what_was_put_is_there_for_the_next_process_and_leaves_when_it_is_sent(
+def test_stored_jobs_survive_the_process_and_leave_once_sent(
     bench: Bench,
 ) -> None:
     first = bench.open()
@@ -337,7 +337,7 @@ def test_the_jobs_of_a_sender_that_hangs_are_sent_when_its_lease_has_run_out(
     hanging.close()
 
 
-def test_a_sender_that_outlived_its_lease_takes_nobody_elses_and_its_jobs_are_gone(
+def test_a_sender_whose_lease_expired_touches_no_other_senders_jobs(
     bench: Bench, file: SpoolFile
 ) -> None:
     file.put(bench.submissions(1))
@@ -458,9 +458,7 @@ def test_urgent_queues_go_first_and_each_queue_in_its_own_order(
     assert (bench.sent(CRITICAL), bench.sent()) == (ids(critical), ids(normal))
 
 
-def test_a_batch_of_a_fifo_queue_has_one_job_of_a_group_so_that_none_can_overtake(
-    bench: Bench, file: SpoolFile
-) -> None:
+def test_a_fifo_batch_has_at_most_one_job_of_a_group(bench: Bench, file: SpoolFile) -> None:
     jobs = [bench.submission(bench.order, group=group) for group in ("a", "b", "a", "c")]
     file.put(jobs)
     bench.sqs.faults.fail_entries("send", indexes=[0])  # the first of group a
@@ -500,7 +498,7 @@ def test_an_entry_that_failed_stays_and_those_beside_it_are_told_as_submitted(
     assert sorted(bench.sent()) == sorted(ids(jobs))
 
 
-def test_a_message_that_sqs_refuses_by_name_is_told_set_aside_and_tried_at_the_next_opening(
+def test_a_refused_message_is_set_aside_until_the_file_is_next_opened(
     bench: Bench, file: SpoolFile
 ) -> None:
     jobs = bench.submissions(3)
@@ -516,7 +514,7 @@ def test_a_message_that_sqs_refuses_by_name_is_told_set_aside_and_tried_at_the_n
     assert bench.sent() == [*ids(jobs[1:]), jobs[0].id]
 
 
-def test_on_a_fifo_queue_what_sqs_refuses_holds_up_its_group_until_the_next_opening(
+def test_a_refused_fifo_message_blocks_its_group_until_the_next_opening(
     bench: Bench, file: SpoolFile
 ) -> None:
     first, other, second = (bench.submission(bench.order, group=group) for group in ("a", "b", "a"))

@@ -289,7 +289,7 @@ async def test_a_transport_that_raises_anything_holds_up_only_what_it_raises_for
     assert "what no transport should" in caplog.text
 
 
-def test_a_queue_that_goes_well_is_claimed_by_ever_more_and_one_that_fails_by_ten(
+def test_claims_of_a_queue_grow_with_success_and_shrink_to_ten_on_failure(
     bench: Bench, file: SpoolFile
 ) -> None:
     file.put(bench.submissions(1))

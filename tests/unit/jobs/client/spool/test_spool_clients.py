@@ -59,7 +59,7 @@ async def looked_at(bench: Bench, look: Callable[[Any], Any]) -> Any:
 
 
 @pytest.mark.parametrize("error", OUTAGES, ids=lambda error: type(error).__name__)
-async def test_a_job_that_sqs_cannot_be_asked_to_take_is_in_the_file_when_submit_returns(
+async def test_while_sqs_is_away_a_job_is_in_the_file_when_submit_returns(
     bench: Bench, error: TransportError
 ) -> None:
     bench.cut(error)
@@ -77,7 +77,7 @@ async def test_a_job_that_sqs_cannot_be_asked_to_take_is_in_the_file_when_submit
 
 
 @pytest.mark.parametrize("error", OTHERS, ids=lambda error: type(error).__name__)
-async def test_an_error_that_no_waiting_mends_is_raised_and_nothing_is_kept(
+async def test_a_permanent_error_is_raised_and_nothing_is_spooled(
     bench: Bench, error: TransportError
 ) -> None:
     bench.cut(error)
@@ -88,7 +88,7 @@ async def test_an_error_that_no_waiting_mends_is_raised_and_nothing_is_kept(
     assert await looked_at(bench, lambda file: file.totals()) == (0, 0)
 
 
-async def test_an_entry_that_sqs_fails_on_its_side_is_kept_and_one_at_fault_is_refused(
+async def test_an_entry_failed_by_sqs_is_spooled_and_an_invalid_one_refused(
     bench: Bench,
 ) -> None:
     client = bench.client()
@@ -104,7 +104,7 @@ async def test_an_entry_that_sqs_fails_on_its_side_is_kept_and_one_at_fault_is_r
     await client.close()
 
 
-async def test_while_jobs_wait_new_ones_of_their_queue_go_behind_them_and_others_go_on(
+async def test_new_jobs_of_a_spooled_queue_go_behind_the_waiting_ones(
     bench: Bench,
 ) -> None:
     client = bench.client()
@@ -256,7 +256,7 @@ async def test_a_submission_is_written_down_when_sqs_has_taken_it_and_not_before
     assert await bench.table.get(partition(handle.id), "submitted") is not None
 
 
-async def test_a_payload_too_big_for_a_message_waits_whole_and_is_stored_when_it_is_sent(
+async def test_a_spooled_large_payload_goes_to_the_store_when_it_is_sent(
     bench: Bench,
 ) -> None:
     bench.cut()
@@ -273,7 +273,7 @@ async def test_a_payload_too_big_for_a_message_waits_whole_and_is_stored_when_it
     assert sorted(bench.sent()) == sorted([*stored, small.id])
 
 
-async def test_of_unique_submissions_that_wait_one_is_kept_and_the_others_get_its_handle(
+async def test_of_spooled_unique_submissions_one_is_stored_and_all_get_its_handle(
     bench: Bench,
 ) -> None:
     bench.cut()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.looptime
     ),
     seed=st.integers(0, 2**32),
 )
-async def test_no_two_calls_share_a_lane_and_none_overtakes_also_where_some_are_cancelled(
+async def test_calls_take_turns_in_order_also_where_some_are_cancelled(
     calls: list[tuple[set[str], bool]], seed: int
 ) -> None:
     rng, turns = random.Random(seed), Turns()  # noqa: S311 - a test's own choices

@@ -117,7 +117,7 @@ def test_the_order_of_a_mapping_makes_no_difference() -> None:
     assert one == unique_by(unique, "sync", None, {"b": {"d": 3, "c": 2}, "a": 1}, None)
 
 
-def test_a_key_of_one_s_own_stands_for_the_payload() -> None:
+def test_an_explicit_key_replaces_the_payload() -> None:
     of_shop: Callable[[Sync], str] = lambda sync: sync.shop  # noqa: E731 - as users write it
     assert _by(Sync(full=True), key=of_shop) == _by(Sync(full=False), key=of_shop)
     assert _by(Sync(shop="x"), key="all") == _by(Sync(shop="y"), key="all")
@@ -268,7 +268,7 @@ async def test_what_could_not_be_sent_is_not_in_the_way_of_the_next(kind: Kind) 
 
 
 @pytest.mark.looptime
-async def test_what_sqs_refuses_of_a_call_is_told_by_its_place_and_can_be_submitted_again(
+async def test_refused_unique_jobs_are_listed_and_can_be_submitted_again(
     kind: Kind,
 ) -> None:
     bench = Bench(kind, unique=Unique(within=HOUR))
@@ -386,7 +386,7 @@ async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
     assert len(sqs.messages("shop-jobs-normal")) == 1
 
 
-def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
+def test_a_synchronous_submitter_renews_its_claim_while_sending() -> None:
     bench = Bench("Client", unique=Unique(within=HOUR))
     renewed, table = threading.Event(), bench.harness.table.sync
     written: list[Item] = []
@@ -419,7 +419,7 @@ def test_in_plain_code_too_a_claim_is_renewed_while_it_is_sent() -> None:
 
 
 @pytest.mark.looptime
-async def test_calls_that_want_the_same_keys_in_another_order_do_not_wait_for_each_other() -> None:
+async def test_calls_with_the_same_keys_in_another_order_do_not_deadlock() -> None:
     app = App("shop")
     sync = app.define("sync", Sync, unique=Unique(within=HOUR))
     clock = LoopClock()
@@ -602,7 +602,7 @@ def test_a_replaced_job_is_told_as_dropped_and_as_nothing_else() -> None:
     assert (no.value.job_id, no.value.kind) == (first.id, "replaced")
 
 
-def test_a_job_that_has_completed_stays_so_when_a_second_message_of_it_is_dropped() -> None:
+def test_a_completed_job_stays_so_when_its_second_message_is_dropped() -> None:
     app = App("shop")
 
     @app.job("index", unique=Unique(within=HOUR, keep="last"))
@@ -626,7 +626,7 @@ def test_a_job_that_has_completed_stays_so_when_a_second_message_of_it_is_droppe
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-def test_a_handler_submits_what_is_unique_and_learns_whose_job_it_is(kind: str) -> None:
+def test_a_handler_that_submits_a_duplicate_gets_the_first_jobs_handle(kind: str) -> None:
     app = App("shop")
     sync = app.define("sync", Sync, unique=Unique(within=HOUR))
     got: list[Any] = []

@@ -128,7 +128,7 @@ FIELD = st.text("0123456789*,-/?LW#MONFRI ", max_size=8)
 
 @given(st.lists(FIELD, min_size=5, max_size=7).map(" ".join) | st.text(max_size=20))
 @example("cron(0 8 * * ? *)")
-def test_whatever_a_cron_expression_is_it_is_taken_or_refused_by_a_typed_error(text: str) -> None:
+def test_any_cron_expression_is_accepted_or_refused_with_a_typed_error(text: str) -> None:
     made = outcome(lambda: cron(text))
     if isinstance(made, Schedule):
         check_expression(made.expression)
@@ -176,7 +176,7 @@ def test_whatever_a_time_is_it_is_taken_or_refused_by_a_typed_error(moment: Any)
     start=ODD,
     end=ODD,
 )
-def test_whatever_a_schedule_is_made_of_it_is_taken_or_refused_by_a_typed_error(
+def test_any_schedule_is_accepted_or_refused_with_a_typed_error(
     **fields: Any,
 ) -> None:
     made = outcome(lambda: Schedule(**fields))

@@ -68,7 +68,7 @@ async def test_a_job_that_nobody_has_is_claimed_with_one_request() -> None:
     assert table.calls == ["replace"]
 
 
-async def test_a_job_that_another_has_is_held_until_its_lease_has_ended_by_all_clocks() -> None:
+async def test_a_claimed_job_is_held_until_its_lease_has_ended_by_all_clocks() -> None:
     clock = VirtualClock()
     table = MemoryTable(clock)
     assert await _claim(table, "one", clock).take() is None
@@ -212,7 +212,7 @@ async def test_a_job_that_is_done_is_never_claimed_again_and_its_outcome_is_told
     assert await _claim(table, "two", clock).take() is None, "it is remembered for so long"
 
 
-async def test_who_was_overtaken_can_not_say_that_the_job_is_done() -> None:
+async def test_an_overtaken_runner_can_not_mark_the_job_done() -> None:
     clock = VirtualClock()
     table = MemoryTable(clock)
     one, two = _claim(table, "one", clock), _claim(table, "two", clock)

@@ -81,7 +81,7 @@ def test_a_fifo_dead_letter_is_never_taken_for_a_duplicate(fifo: bool) -> None:
     assert (None in ids) is not fifo
 
 
-def test_where_the_body_leaves_little_room_the_reason_comes_first_and_the_error_is_cut() -> None:
+def test_a_large_body_cuts_the_error_but_never_the_reason() -> None:
     roomy = letter(received("x" * (MAX_MESSAGE_BYTES - 300)), error="e" * 500).attributes
     assert roomy["Reason"] == "attempts-exhausted"
     assert 0 < len(roomy["ErrorMessage"]) < 500

@@ -59,7 +59,7 @@ class Life:
     [(3 * HOUR_S, 80), (13 * HOUR_S, 20), (5 * DAY_S, 4)],
     ids=["three hours", "thirteen hours", "five days"],
 )
-def test_a_job_that_is_retried_for_longer_than_sqs_keeps_messages_makes_every_attempt(
+def test_a_job_retried_beyond_the_queues_retention_makes_every_attempt(
     long_delays: bool, every_s: int, fails: int
 ) -> None:
     retry = Retry(max_attempts=1000, backoff=Backoff.fixed(every_s))
@@ -101,7 +101,7 @@ def test_a_job_that_puts_itself_off_for_weeks_uses_no_attempt(long_delays: bool)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "foreign"])
-def test_what_can_not_be_sent_anew_is_dead_lettered_before_sqs_deletes_it(kind: str) -> None:
+def test_a_message_that_can_not_be_resent_is_dead_lettered_in_time(kind: str) -> None:
     app = App("shop")
     queue = app.queue("books", fifo=kind == "fifo", priorities=[Priority.NORMAL])
     retry = Retry(max_attempts=1000, backoff=Backoff.fixed(13 * HOUR_S))
@@ -179,7 +179,7 @@ def test_a_job_that_is_handed_over_by_two_deliveries_of_a_message_is_held_once()
     assert asyncio.run(_depth(jobs)) == 0
 
 
-def test_a_schedule_of_an_earlier_hand_over_that_still_stands_holds_nothing_of_this_one() -> None:
+def test_a_leftover_schedule_of_an_earlier_hand_over_is_ignored() -> None:
     app = App("shop")
     seen: list[int] = []
 
