@@ -74,7 +74,7 @@ def test_a_stage_that_is_not_declared_is_refused_with_the_one_that_was_meant() -
 
 
 def test_where_stages_are_declared_one_has_to_be_named() -> None:
-    with pytest.raises(ConfigurationError, match="the stages dev, prod: say which"):
+    with pytest.raises(ConfigurationError, match="the stages dev, prod: choose one"):
         read_stage(None, CONTEXT)
 
 

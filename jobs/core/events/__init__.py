@@ -3,16 +3,16 @@
     name                  emitted when
     job.submitted         SQS took a job from this client
     job.spooled           SQS could not be reached: the job waits in this machine's spool
-    job.spool_refused     SQS refuses a job of the spool by name; it stays there, set aside
+    job.spool_refused     SQS refused a single job of the spool; it stays there, set aside
     job.inline            SQS could not be reached: the job runs in place
-    job.deduplicated      a job was not sent, because another one stands for it
+    job.deduplicated      a job was not sent, because it duplicates another one
     job.started           a handler is about to be called
-    job.progress          its handler says how far it is
+    job.progress          its handler reported progress
     job.completed         the handler returned
-    job.failed            the handler raised or timed out; what follows has an event of its own
+    job.failed            the handler raised or timed out; the consequence has its own event
     job.retry_scheduled   it will be delivered again after a delay
-    job.dead_lettered     it is in the dead-letter queue; this is durable
-    job.quarantined       it is in the quarantine queue; this is durable
+    job.dead_lettered     it is durably in the dead-letter queue
+    job.quarantined       it is durably in the quarantine queue
     job.deferred          it was given back by its handler, which is no failure
     job.crashed           the process that ran it died, now or in an earlier delivery
     job.discarded         its handler ended it
@@ -26,31 +26,31 @@
                           the input is kept among the failed firings
     settlement.failed     SQS did not carry out a verdict; a delete and a dead letter are tried
                           again while the worker holds the message, else it is delivered again
-    receipt.lost          a delivery that is still being worked on is no longer surely ours
+    receipt.lost          a delivery in work may have gone to another worker
     settlement.flushed    one request of deletes, visibility changes or dead letters was answered
     heartbeat.extended    the visibility of a batch of held messages was extended
     heartbeat.failed      visibility could not be extended; it is tried again
     poll.received         a receive returned, with or without messages
     poll.failed           a receive failed; the poller backs off
-    loop.blocked          a handler kept the event loop from turning, and with it all others
+    loop.blocked          a handler blocked the event loop, and with it all others
     hook.failed           a hook raised, or took too long; nothing else changes
-    records.failed        records could not be read or written; jobs go on without
-    records.written       a request wrote records that nothing waits for
-    records.shed          records were given up: there was no room left for them, or no time
-    cancellations.failed  it could not be read which jobs are cancelled; it is tried again
-    items.skipped         items of the table are none that Headgate has written, or are another job
-                          type's: they were left out
+    records.failed        records could not be read or written; jobs continue without them
+    records.written       a request wrote records in the background
+    records.shed          records were given up, for lack of room or time
+    cancellations.failed  the cancelled jobs could not be read; it is tried again
+    items.skipped         items of the table were left out: Headgate has not written them, or they
+                          are another job type's
     claim.failed          the table did not answer for a job with once=True, which is given back or
                           held; or for a unique one: a duplicate may then run
-    limit.reached         a limit holds back what has been received, or stops receiving
-    limit.cleared         it lets work through again
+    limit.reached         a limit blocks received messages, or stops receiving
+    limit.cleared         it lets jobs start again
     breaker.opened        too many failures: the jobs that it guards don't run for a while
-    breaker.probing       a few jobs are let through, to see whether the fault is over
+    breaker.probing       a few jobs start, to test whether the fault is over
     breaker.closed        the jobs that it guards run again
-    budget.spent          a queue's retries for this while are used up
-    lease.failed          this worker's part of a limit of the fleet could not be renewed: once it
-                          has run out, nothing that is limited so starts here
-    spool.failed          jobs of the spool could not be sent; they stay there, and are tried again
+    budget.spent          a queue's retry budget is exhausted for now
+    lease.failed          this worker's share of a fleet's limit could not be renewed: once it
+                          has expired, no job under that limit starts here
+    spool.failed          jobs of the spool could not be sent; they stay there for another try
 
 Payloads and credentials are never put into an event. The text of an exception is included as it
 is: if a handler quotes its payload in one, the payload is logged.

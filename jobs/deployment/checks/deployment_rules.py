@@ -48,7 +48,7 @@ def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]
             where=place_of(job),
             what=f"it {runs}, and the function {group.name!r}, which runs it, ends after "
             f"{group.timeout}, of which the last {GIVE_BACK} are for giving jobs back",
-            why="A job that needs longer is interrupted and begins anew, each time",
+            why="A job that needs longer is interrupted and starts again, each time",
             instead=f"Declare timeout=timedelta(...) of at most {group.longest_job} on the type, "
             "raise the consumer's timeout, or let workers serve its queue",
             severity="error" if declared else "warning",
@@ -66,8 +66,8 @@ def visibility_below_advice(app: App, deployment: Deployment) -> Iterator[Fault]
                 where=f"queue {spec.name}",
                 what=f"it shows a message again after {spec.lane.visibility}, and the function "
                 f"{group.name!r} may have it for {group.hidden}",
-                why="Where Lambda throttles the function, messages of a batch that waits to be "
-                "tried again are delivered a second time",
+                why="If Lambda throttles the function, messages of a batch that waits for its "
+                "retry are delivered a second time",
                 instead=f"Raise its visibility to {group.advised_visibility}, six times the "
                 "function's timeout and the window, as AWS advises, or lower the timeout",
                 severity="warning",
@@ -83,8 +83,8 @@ def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
             yield Fault(
                 rule="nobody-is-told",
                 where=place_of(job),
-                what="it has alert_at_once, and the deployment names nobody in alerts_to",
-                why="Its dead letters are told on a topic to which nobody is subscribed",
+                what="it has alert_at_once, and the deployment's alerts_to is empty",
+                why="Its dead letters are reported to a topic without subscribers",
                 instead='Write "alerts_to": ["oncall@example.com"] in the deployment, or subscribe '
                 "something else to JobSystem.alerts",
                 severity="warning",

@@ -27,7 +27,7 @@ def custom_backoff_fails(app: App, _now: datetime) -> Iterator[Fault]:
                 where=place_of(job),
                 what=str(error),
                 why="Its retries would fall back on the default policy",
-                instead="Mend the function: it is called with each attempt, from 1",
+                instead="Fix the function: it is called with each attempt, from 1",
             )
 
 
@@ -73,8 +73,8 @@ def attempts_above_backstop(app: App, _now: datetime) -> Iterator[Fault]:
                 rule="attempts-above-backstop",
                 where=place_of(job),
                 what=f"it may make {job.retry.max_attempts} attempts",
-                why=f"SQS moves a message away after {MAX_RECEIVE_COUNT} receives, and what is "
-                "given back unstarted is received again",
+                why=f"SQS moves a message away after {MAX_RECEIVE_COUNT} receives, and "
+                "jobs given back unstarted are received again",
                 instead=f"Declare at most {most} attempts",
             )
 
@@ -88,7 +88,8 @@ def dead_letters_expire_first(app: App, _now: datetime) -> Iterator[Fault]:
                 where=f"queue {queue.name}",
                 what=f"its dead letters are kept for {queue.dlq_retention}, it for "
                 f"{queue.retention}",
-                why="What SQS's own redrive moves keeps its age, and would be deleted on arrival",
+                why="Messages moved by SQS's own redrive keep their age, and would be deleted on "
+                "arrival",
                 instead="Keep dead letters longer than the queue keeps messages",
             )
 

@@ -27,7 +27,7 @@ def schedule_never_fires(app: App, _now: datetime) -> Iterator[Fault]:
                 rule="schedule-never-fires",
                 where=place_of(job),
                 what=f"{job.schedule.expression} has no date{_within(job.schedule)}",
-                why="EventBridge takes it, and never fires",
+                why="EventBridge accepts it, but never fires",
                 instead="Check the day of month against the month, and the year, start= and end=",
             )
 
@@ -45,9 +45,9 @@ def schedule_over(app: App, now: datetime) -> Iterator[Fault]:
         yield Fault(
             rule="schedule-over",
             where=place_of(job),
-            what=f"{schedule.expression} has no date any more{_within(schedule)}",
-            why="It fires no more, and stays on AWS as long as it is declared",
-            instead="Take schedule= off the type, or give it a date to come",
+            what=f"{schedule.expression} has no more dates{_within(schedule)}",
+            why="It no longer fires, but stays on AWS as long as it is declared",
+            instead="Take schedule= off the type, or give it a future date",
             severity="warning",
         )
 

@@ -79,7 +79,7 @@ def accepts_from_unknown_queue(app: App, _now: datetime) -> Iterator[Fault]:
                     where=place_of(job),
                     what=f"it accepts messages from {queue!r}, and the app {app.name!r} has no "
                     f"such queue: {did_you_mean(queue, app.queues)}",
-                    why="Messages of the queue that was meant would be parked as wrong-queue",
+                    why="Messages of the intended queue would be parked as wrong-queue",
                     instead="Name queue groups in accepts_from=, as app.queue(...) names them",
                 )
 
@@ -97,7 +97,7 @@ def accepts_ambiguous(app: App, _now: datetime) -> Iterator[Fault]:
                     where=place_of(guest),
                     what=f"it accepts {one.accepts.format} messages from {queue!r}, and so does "
                     f"{host.name!r}",
-                    why="These don't say whose they are, and would be parked as unreadable",
+                    why="These don't name their type, and would be parked as unreadable",
                     instead=f"Take {queue!r} out of its accepts_from=",
                 )
 
@@ -115,8 +115,8 @@ def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
                 where=place_of(rule.type),
                 what=f"the map of its event rule {rule.name} does not fit its fields: "
                 f"unknown {sorted(odd)}, missing {sorted(lacking)}",
-                why="Its jobs would be dead-lettered as payload-invalid, or lack what was meant",
-                instead="Map each field that the model needs, by the name that it has there",
+                why="Its jobs would be dead-lettered as payload-invalid, or lack data",
+                instead="Map each field that the model needs, by its name in the model",
                 severity="error" if lacking else "warning",
             )
 

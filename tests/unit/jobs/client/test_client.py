@@ -206,7 +206,7 @@ def _mutated() -> Email:
         (EMAIL, {"at": datetime(2026, 1, 1)}, DelayInvalid, "at=.*no time zone"),  # noqa: DTZ001 - the point
         (EMAIL, {"max_attempts": 0}, OptionInvalid, "max_attempts must lie"),
         (EMAIL, {"tenant": "my org"}, OptionInvalid, "tenant must be"),
-        (EMAIL, {"priority": "urgent"}, OptionInvalid, "'urgent' is no priority"),
+        (EMAIL, {"priority": "urgent"}, OptionInvalid, "'urgent' is not a priority"),
         (EMAIL, {"tennant": "org"}, OptionInvalid, "did you mean 'tenant'"),
     ],
 )

@@ -422,7 +422,7 @@ async def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(
         ({"payload": {"kind": 5}}, PayloadInvalid, "kind"),
         ({"payload": Report(kind="x" * MAX_INPUT_BYTES)}, PayloadTooLarge, "256 KiB"),
         ({"max_attempts": 0}, OptionInvalid, "attempts"),
-        ({"job": "report"}, UnknownJobType, "no job type"),
+        ({"job": "report"}, UnknownJobType, "is not a job type"),
         (
             {"schedule": Schedule.at(datetime(2025, 1, 1, tzinfo=UTC))},
             SettingsInvalid,

@@ -116,7 +116,9 @@ def test_the_only_priority_of_a_group_need_not_be_named(topology: Topology) -> N
     app = App("shop")
     app.queue("mail", priorities=[Priority.LOW])
     assert app.topology.queue("mail") == app.topology.queue("mail", "low")
-    with pytest.raises(UnknownQueue, match="'payments' has the priorities critical, high: say"):
+    with pytest.raises(
+        UnknownQueue, match="'payments' has the priorities critical, high: name one"
+    ):
         topology.queue("payments")
 
 

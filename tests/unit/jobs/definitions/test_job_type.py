@@ -410,7 +410,7 @@ def by_position_alone(ctx: JobContext, /) -> None: ...
 @pytest.mark.parametrize(
     ("function", "fault"),
     [
-        (by_position_alone, r"must take no payload, and what it needs by parameters with a name"),
+        (by_position_alone, r"must take no payload, and what it needs by named parameters"),
         (three, "a parameter 'other' that nothing can be passed to"),
         (generator, "is a generator"),
     ],

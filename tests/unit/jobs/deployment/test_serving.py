@@ -91,9 +91,12 @@ def test_a_function_may_run_until_its_messages_show_again(topology: Topology) ->
         ),
         (
             {"queues": ("books",), "batch_size": 11, "max_batching_window": timedelta(seconds=1)},
-            "of the FIFO queue shop-books-normal.fifo Lambda takes batches of 10",
+            "from the FIFO queue shop-books-normal.fifo, Lambda takes batches of at most 10",
         ),
-        ({"queues": ("books",), "max_batching_window": timedelta(seconds=1)}, "without a window"),
+        (
+            {"queues": ("books",), "max_batching_window": timedelta(seconds=1)},
+            "without a batching window",
+        ),
         (
             {"queues": ("mail",), "max_batching_window": timedelta(seconds=31)},
             "consumer 'function' gathers a batch for 31 s and may run for 30 s, .* after 60 s",
@@ -112,7 +115,7 @@ def test_a_function_may_run_until_its_messages_show_again(topology: Topology) ->
         ),
         (
             {"queues": ("mail",), "max_concurrency": 5, "reserved_concurrency": 9},
-            "Reserve 10 at the least",
+            "Reserve at least 10",
         ),
     ],
 )

@@ -162,7 +162,7 @@ def test_a_null_payload_is_a_payload() -> None:
 def test_a_message_that_has_no_payload_any_more_is_not_parted_again() -> None:
     slim, _ = parted(submission({"text": "x"}).message)
 
-    with pytest.raises(MessageUnreadable, match="too large without its payload"):
+    with pytest.raises(MessageUnreadable, match="too large even without its payload"):
         parted(slim)
 
 

@@ -144,7 +144,7 @@ def taken(job: JobType[Any, None], overrides: Any) -> Submission | SubmissionErr
         ({"unique": timedelta.max}, "unique must be a Unique or False"),
         ({"tenant": Tenant(org="org-1", workspace="\ud800")}, "workspace must be a string"),
         ({"tenant": Tenant(org="org-1", workspace=cast("Any", 5))}, "workspace must be a string"),
-        ({"priority": ["high"]}, r"\['high'\] is no priority"),
+        ({"priority": ["high"]}, r"\['high'\] is not a priority"),
     ],
 )
 def test_an_option_of_the_wrong_kind_is_refused_by_its_name(

@@ -117,7 +117,7 @@ def test_a_submission_at_fault_is_one_line_on_standard_error_and_exit_code_2(
     ("arguments", "said"),
     [
         (["send-email", "{to: a}"], "the payload is not JSON"),
-        (["send-email", "{}", "--delay", "soon"], "'soon' is no duration"),
+        (["send-email", "{}", "--delay", "soon"], "'soon' is not a duration"),
         (["send-email", "{}", "--at", "soon"], "'soon' is not a time: write 2030-01-31T08:00:00Z"),
         (["send-email", "{}", "--priority", "urgent"], "'urgent' is not one of"),
     ],

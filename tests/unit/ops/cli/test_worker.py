@@ -140,7 +140,7 @@ def test_the_worker_s_exit_code_is_the_command_s(started: Started, headgate: Com
         (["--concurrency", "0"], "concurrency must lie between 1 and 1000, got 0"),
         (["--priorities", "critical,hgih"], "there is no priority 'hgih': did you mean 'high'?"),
         (["--log-level", "loud"], "there is no log level 'loud'"),
-        (["--drain", "soon"], "'soon' is no duration"),
+        (["--drain", "soon"], "'soon' is not a duration"),
     ],
 )
 @pytest.mark.usefixtures("started")

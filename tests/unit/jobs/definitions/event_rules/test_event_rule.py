@@ -226,7 +226,7 @@ def test_a_rule_is_named_after_app_and_stage(app: App) -> None:
         ({"pattern": {}}, "pattern must be an event pattern"),
         ({"pattern": {"source": "shop"}}, r"write {'source': \['shop'\]}"),
         ({"pattern": {"detail": {"state": "new"}}}, r"\['detail'\]: .*'state': 'new'"),
-        ({"pattern": {"source": []}}, "the list of what it may be"),
+        ({"pattern": {"source": []}}, "a list of its possible values"),
         ({"job": "confirm-order"}, "job must be what @app.job or app.define returned"),
         ({"job": App("other").define("x", Order)}, "was not declared on the app 'shop'"),
         ({"fields": {"order": "detail.order"}}, r"fields\['order'\] must be a path"),

@@ -126,7 +126,7 @@ def test_what_cant_be_read_is_a_value_error(expression: str) -> None:
 
 def test_only_a_rate_has_a_period() -> None:
     assert period_of("rate(2 hours)") == timedelta(hours=2)
-    with pytest.raises(ValueError, match="no rate"):
+    with pytest.raises(ValueError, match="not a rate"):
         period_of("cron(0 8 * * ? *)")
 
 
