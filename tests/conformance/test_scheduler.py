@@ -85,7 +85,7 @@ async def test_a_taken_name_is_not_created_again_and_stays_as_it_is(
 
 
 @needs(SchedulerFeature.TOKENS)
-async def test_a_creation_that_is_repeated_with_its_token_says_again_that_it_was_made(
+async def test_a_creation_repeated_with_its_token_succeeds_again(
     on: SchedulerUnderTest,
 ) -> None:
     await create(on, one_time(on))

@@ -11,7 +11,7 @@ from tests.support.workers import WorkerProcess
 CONCURRENCY = 10
 
 
-async def test_kill_9_in_mid_drain_loses_nothing_and_repeats_only_what_was_not_settled(
+async def test_kill_9_in_mid_drain_repeats_only_unsettled_jobs(
     stage: Stage,
 ) -> None:
     ids = await stage.submit("short-slow", 200, seconds=0.05)

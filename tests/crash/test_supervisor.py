@@ -85,7 +85,7 @@ async def test_a_wrong_configuration_ends_all_and_is_not_tried_again() -> None:
         assert workers.said("ready") == []
 
 
-async def test_the_supervisor_alone_protects_the_ecs_task_while_its_processes_are_busy() -> None:
+async def test_only_the_supervisor_protects_the_ecs_task() -> None:
     requests: asyncio.Queue[object] = asyncio.Queue()
 
     async def answer(request: web.Request) -> web.Response:

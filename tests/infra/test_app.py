@@ -241,7 +241,7 @@ def test_a_misspelt_key_of_the_context_is_refused_and_others_are_left_alone() ->
         add_stack(assembly(stage="prod", deployments=COMMON))
 
 
-def test_what_keeps_a_function_from_being_bundled_is_said_without_a_traceback(
+def test_a_bundling_error_is_shown_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: cdk.App) -> None:

@@ -330,7 +330,7 @@ async def test_with_a_clock_that_is_wrong_requests_are_signed_by_awss(
     ],
     ids=["the clocks agree", "no date", "a day on", "ten years ago", "it is refused again"],
 )
-async def test_a_signature_that_is_wrong_for_another_reason_is_not_tried_without_end(
+async def test_a_signature_refused_for_another_reason_is_not_retried_forever(
     calling: Opener, replies: Sequence[Reply], requests: int
 ) -> None:
     async with serving(*replies) as server, calling(server) as (caller, _):

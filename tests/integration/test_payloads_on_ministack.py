@@ -108,7 +108,7 @@ async def test_an_object_of_400_mb_is_not_read(length: str, body: bytes) -> None
 
 
 @pytest.mark.usefixtures("bare_stage")
-async def test_a_store_is_used_within_async_with_and_opens_nothing_before_it_is_needed() -> None:
+async def test_a_store_needs_async_with_and_connects_lazily() -> None:
     store: Any = AsyncS3Store(_BUCKET, endpoint_url="http://127.0.0.1:9")
     async with store:
         assert store._made is None

@@ -216,7 +216,7 @@ def _send(job: DelayedJob, deployed: Deployed, now: datetime) -> None:
         Bridge(sqs, None, lambda: now, routes=Routes.of(deployed.app)).submit(job)
 
 
-async def test_a_worker_hands_a_long_wait_over_and_the_job_goes_on_when_it_is_due(
+async def test_a_long_wait_handed_to_a_schedule_ends_when_it_is_due(
     deployed: Deployed,
 ) -> None:
     attempts: list[int] = []

@@ -48,7 +48,7 @@ def test_breaker_and_budget_keep_an_outage_from_the_service_that_has_it(
     assert findings.outage_calls(protected) < findings.outage_calls(bare) / 10
 
 
-def test_in_overload_every_priority_gets_its_share_and_critical_jobs_do_not_wait(
+def test_in_overload_priorities_get_their_shares_and_critical_jobs_start(
     protected: dict[str, Any],
 ) -> None:
     for priority in Priority:

@@ -128,7 +128,9 @@ def resources_of(app: App) -> list[str]:
 
 
 @pytest.mark.parametrize("action", FOR_NOBODY)
-def test_no_role_of_the_whole_stack_may(action: str, app: App, policies: Policies) -> None:
+def test_no_role_of_the_stack_may_perform_the_action(
+    action: str, app: App, policies: Policies
+) -> None:
     allowed = {
         (principal, resource)
         for principal in policies.identity

@@ -102,7 +102,7 @@ def test_nothing_may_come_in_but_what_workers_ask_of_endpoints(
         assert endpoint["SecurityGroupIds"] == [{"Fn::GetAtt": [shared, "GroupId"]}]
 
 
-def test_a_public_network_has_no_endpoint_that_is_paid_for_and_lets_nothing_in() -> None:
+def test_a_public_network_has_no_paid_endpoint_and_no_inbound_traffic() -> None:
     network, template = made(Deployment(network="public"))
     assert network.assign_public_ip
     assert endpoints(template, "Interface") == {}

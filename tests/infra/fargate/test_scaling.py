@@ -92,7 +92,7 @@ def test_a_task_counts_at_least_its_slots_however_long_jobs_run() -> None:
 
 
 @pytest.mark.parametrize("queue", JOBS, ids=lambda queue: queue.priority)
-def test_a_backlog_that_so_many_tasks_start_in_time_is_the_load_that_is_kept(
+def test_the_kept_load_is_the_backlog_that_the_tasks_start_in_time(
     queue: QueueSpec,
 ) -> None:
     group = WorkerGroup()
@@ -147,7 +147,7 @@ def test_in_parts_a_group_asks_for_no_fewer_tasks_than_in_one(
 
 @pytest.mark.parametrize("count", [1, 4, 5, 9, 10, 23])
 @pytest.mark.parametrize("least", [0, 1])
-def test_no_formula_has_more_metrics_than_an_alarm_takes_and_none_misses_a_queue(
+def test_formulas_cover_every_queue_within_an_alarms_limit_of_metrics(
     count: int, least: int
 ) -> None:
     group, queues = WorkerGroup(min_tasks=least), many(count)

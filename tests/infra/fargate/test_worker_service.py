@@ -389,7 +389,7 @@ def test_the_image_asset_holds_only_what_the_dockerfile_copies(
     assert staged - {".dockerignore"} == wanted
 
 
-def test_what_never_belongs_into_an_image_is_left_out_without_a_dockerignore(
+def test_git_and_virtual_environments_stay_out_of_the_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"

@@ -144,7 +144,7 @@ def test_each_consumer_is_a_function_of_its_size_and_stage(
         }
 
 
-def test_each_of_its_queues_is_mapped_to_it_and_failures_are_reported_one_by_one(
+def test_each_queue_is_mapped_with_failures_reported_per_message(
     app: App, template: Mapping[str, Any], functions: Mapping[str, str], deployment: Deployment
 ) -> None:
     for group in deployment.consumers:

@@ -254,7 +254,7 @@ def test_cdk_warns_of_nothing_that_watches(stack: cdk.Stack, whole: Mapping[str,
     assert whole
 
 
-def test_a_widget_has_no_more_alarms_than_cloudwatch_takes_and_none_is_left_out() -> None:
+def test_widgets_show_every_alarm_within_cloudwatchs_limit() -> None:
     app = App("shop", stage="test")
     for group in ("orders", "mail", "books", "images", "reports"):
         app.queue(group).define(f"run-{group}", Params)

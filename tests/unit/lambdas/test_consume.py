@@ -646,7 +646,7 @@ def test_the_apps_timeout_ends_an_attempt_before_the_functions_time_is_up() -> N
 
 
 @pytest.mark.parametrize("left_s", [0.5, 3.0, LEAST_S - 0.001])
-def test_a_timeout_that_leaves_no_time_for_jobs_is_refused_before_any_has_begun(
+def test_a_timeout_too_short_for_any_job_is_refused_up_front(
     left_s: float,
 ) -> None:
     ran: list[str] = []
@@ -797,7 +797,7 @@ def test_a_plain_function_that_can_not_be_stopped_does_not_hold_the_answer(
 
 
 @pytest.mark.parametrize("swallowed", [(), Exception])
-def test_a_plain_function_that_looks_whether_it_should_end_goes_back_at_once(
+def test_a_synchronous_handler_that_checks_cancelled_goes_back_at_once(
     swallowed: Any,
 ) -> None:
     def send(_note: Note, ctx: JobContext) -> None:
@@ -1038,7 +1038,7 @@ def test_no_concurrency_at_all_is_refused() -> None:
         consumer(App("shop"), concurrency=0, backend=async_over(MemorySqs(VirtualClock())))
 
 
-def test_a_provisioned_function_runs_as_many_jobs_at_once_as_its_deployment_says(
+def test_a_provisioned_function_runs_its_declared_number_of_jobs_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEADGATE_CONCURRENCY", "3")

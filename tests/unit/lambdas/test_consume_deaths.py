@@ -190,7 +190,7 @@ def test_whatever_await_a_function_dies_at_no_job_is_lost_or_blamed() -> None:
     assert steps > 20
 
 
-def test_a_suspect_of_a_fifo_group_runs_alone_and_those_behind_it_follow_in_order() -> None:
+def test_a_suspect_of_a_fifo_group_runs_alone_and_the_rest_in_order() -> None:
     order: list[str] = []
 
     async def send(note: Note) -> None:

@@ -236,7 +236,7 @@ def hang(deployed: Function) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [4.5, 5, 6, 7])
-def test_a_table_that_does_not_answer_keeps_no_short_function_from_its_jobs(
+def test_a_silent_table_does_not_keep_a_short_function_from_its_jobs(
     timeout_s: float,
 ) -> None:
     async def send(_note: Note) -> None: ...

@@ -62,7 +62,7 @@ async def test_what_has_ended_is_deleted_soon_and_together() -> None:
     assert rig.requests == [3]
 
 
-async def test_ten_wait_for_no_more() -> None:
+async def test_ten_deletes_are_sent_without_waiting_for_more() -> None:
     rig = Rig()
     for delivery in await rig.received(12):
         rig.deletes.put(delivery)

@@ -220,7 +220,7 @@ def test_a_public_network_has_an_address_for_each_task_and_no_endpoints() -> Non
     assert units(public, prices.INTERFACE_ENDPOINT) == 0
 
 
-def test_a_function_that_runs_jobs_is_paid_by_its_invocations_and_their_time() -> None:
+def test_a_consumer_costs_its_invocations_and_their_duration() -> None:
     consumer = ConsumerGroup(name="mailer", handler="shop.mailer", batch_size=10, memory_mib=1024)
     deployment = Deployment(workers=(), consumers=(consumer,))
     alone, together = month(make(), deployment), month(make(), deployment, together=10)

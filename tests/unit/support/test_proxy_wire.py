@@ -83,7 +83,7 @@ def test_a_body_that_names_an_action_counts_for_its_header() -> None:
     assert _actions(head + content) == {"ReceiveMessage": 1}
 
 
-def test_a_client_that_asks_first_is_told_to_go_on_while_its_body_is_missing() -> None:
+def test_a_reader_reports_a_client_that_expects_100_continue() -> None:
     head = b"PUT /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     reader = MessageReader()
     waiting = []

@@ -436,7 +436,7 @@ async def test_a_killer_is_quarantined_after_three_deaths_however_soon() -> None
     }
 
 
-async def test_a_job_that_may_have_killed_its_workers_runs_once_they_are_known_to_live() -> None:
+async def test_a_suspect_runs_once_its_workers_are_known_to_be_alive() -> None:
     app, queue = recorded(Retry(max_attempts=10))
     seen: list[int] = []
     rig = Rig(app)

@@ -134,7 +134,7 @@ async def test_a_thousand_once_jobs_received_by_two_workers_run_once_each() -> N
     assert len(deferred) > 900, "hardly any was wanted by both at a time: the test shows little"
 
 
-async def test_a_second_delivery_of_a_job_that_is_done_is_deleted_and_changes_nothing() -> None:
+async def test_a_second_delivery_of_a_done_job_is_deleted_without_effect() -> None:
     app, mail = one_lane(visibility_s=VISIBILITY_S)
     ran = []
 

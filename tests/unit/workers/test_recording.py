@@ -311,7 +311,7 @@ async def test_a_retried_job_has_a_recorded_end_at_each_level(
     assert (record.state, record.has_result) == (JobState.COMPLETED, has_result)
 
 
-async def test_attempts_count_though_their_records_are_kept_shorter_than_a_retry_waits() -> None:
+async def test_attempts_count_even_if_a_retry_outlasts_keep() -> None:
     app = App("shop", keep=Keep(failed=timedelta(minutes=5)))
     made: list[int] = []
 

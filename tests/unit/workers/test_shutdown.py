@@ -197,7 +197,7 @@ async def test_stopping_twice_is_stopping_once() -> None:
     assert rig.report.clean
 
 
-async def test_a_handler_that_ignores_cancellation_does_not_hold_the_exit_and_is_named() -> None:
+async def test_a_handler_that_ignores_cancellation_is_named_and_left_behind() -> None:
     app, mail = one_lane()
     release = asyncio.Event()
 

@@ -122,7 +122,7 @@ async def test_deliveries_alone_never_spend_the_attempts_of_a_job() -> None:
     assert rig.heard(JobDeadLettered) == []
 
 
-async def test_a_failure_at_what_may_be_the_last_attempt_is_not_dead_lettered_blindly() -> None:
+async def test_a_possibly_last_failure_is_not_dead_lettered_without_records() -> None:
     app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(1)))
     seen: list[int] = []
 

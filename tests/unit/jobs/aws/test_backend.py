@@ -95,7 +95,7 @@ def app() -> App:
 # --- opening and closing -------------------------------------------------------------------------
 
 
-def test_a_synchronous_table_opens_at_its_first_call_once_and_again_after_a_close(
+def test_a_synchronous_table_opens_once_and_again_after_a_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sdk = Sdk()

@@ -251,7 +251,7 @@ async def test_an_entry_that_failed_on_sqs_side_is_sent_again_after_a_pause(
     assert len(bench.pauses) == 1 or kind == "AsyncClient"
 
 
-async def test_an_entry_that_sqs_keeps_refusing_is_given_up_after_four_tries_and_listed(
+async def test_an_entry_refused_four_times_is_given_up_and_listed(
     kind: Kind, bench: Bench, send_email: Mail
 ) -> None:
     bench.sqs.faults.fail_entries("send", indexes=[0], times=4)
@@ -379,7 +379,7 @@ async def test_entries_that_fail_are_sent_again_behind_the_others_without_a_paus
     assert len(of_client.pauses) == 1, "only before what has nothing new beside it"
 
 
-async def test_what_was_taken_before_a_resend_broke_off_is_not_reported_as_refused(
+async def test_entries_taken_before_a_failed_resend_are_not_reported_as_refused(
     of_client: Bench, send_email: Mail
 ) -> None:
     faults = of_client.sqs.faults

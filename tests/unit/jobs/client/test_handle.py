@@ -103,7 +103,7 @@ async def test_a_submission_gives_the_handle_of_the_job(kind: Kind, bench: Bench
     assert repr(job) == f"<{kind.removesuffix('Client')}JobHandle {job.id} of capture>"
 
 
-async def test_submitting_and_making_a_handle_ask_nothing_of_the_table(bench: Bench) -> None:
+async def test_submitting_and_creating_handles_do_not_call_the_table(bench: Bench) -> None:
     await bench.client.submit(bench.capture, Payment(amount=1))
     bench.client.handle(JOB)
     assert bench.table.calls == []
@@ -197,7 +197,7 @@ async def test_a_result_of_a_type_that_the_app_doesnt_know_is_json(bench: Bench)
     assert await bench.client.handle(JOB).result() == {"number": 7}
 
 
-async def test_what_is_not_what_the_handler_returns_is_refused_without_its_values(
+async def test_a_result_of_the_wrong_type_is_refused_without_its_values(
     bench: Bench,
 ) -> None:
     await bench.write(_story().run(1, "completed", result={"number": "secret"}))

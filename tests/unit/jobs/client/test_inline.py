@@ -159,7 +159,7 @@ async def test_a_synchronous_handler_runs_in_place_too(rig: Rig) -> None:
     assert rig.did == ["ada@example.com #1"]
 
 
-async def test_many_run_in_the_order_of_their_submission(rig: Rig) -> None:
+async def test_many_inline_jobs_run_in_the_order_of_submission(rig: Rig) -> None:
     await rig.client().submit_many(rig.plain, [Email(to=str(number)) for number in range(12)])
     assert rig.did == [f"{number} #1" for number in range(12)]
 
@@ -266,7 +266,7 @@ async def test_a_resource_that_cannot_be_opened_is_the_cause_of_the_failure(rig:
     assert isinstance(raised.value.__cause__, ConnectionRefusedError)
 
 
-async def test_a_synchronous_client_runs_a_job_in_place_also_where_an_event_loop_runs() -> None:
+async def test_a_synchronous_client_runs_inline_even_inside_an_event_loop() -> None:
     rig = Rig("Client")
     client = Client(rig.app, fallback="inline", backend=over(rig.sqs.sync))
     client.submit(rig.email, EMAIL)  # in the loop's own thread, which it blocks

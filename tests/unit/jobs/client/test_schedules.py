@@ -493,7 +493,7 @@ async def test_a_schedule_takes_a_job_as_a_value_with_its_options(shop: Shop) ->
 
 
 @pytest.mark.parametrize("option", [{"delay": timedelta(hours=1)}, {"unique": Unique(within=60)}])
-async def test_a_job_as_a_value_is_refused_with_options_that_a_schedule_does_not_take(
+async def test_a_schedule_refuses_options_of_job_values_that_it_does_not_take(
     shop: Shop, option: dict[str, Any]
 ) -> None:
     [name] = option
@@ -582,7 +582,7 @@ async def test_a_schedule_that_there_is_not_is_missing(
         await call(shop.schedules)
 
 
-def test_a_foreign_schedule_under_our_prefix_is_called_so_without_its_input() -> None:
+def test_a_foreign_schedule_under_our_prefix_is_reported_without_its_input() -> None:
     with pytest.raises(MessageUnreadable) as refused:
         read_scheduled('{"secret": "hunter2"}')
     assert "hunter2" not in str(refused.value)

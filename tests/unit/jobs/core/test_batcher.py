@@ -80,7 +80,7 @@ async def test_what_comes_within_the_linger_shares_one_request() -> None:
     assert service.batches == [[1, 2]]
 
 
-async def test_ten_never_wait_and_go_by_tens() -> None:
+async def test_full_batches_of_ten_never_wait() -> None:
     service = _Service()
     batcher = _batcher(service)
     futures = [batcher.put(item) for item in range(25)]
@@ -278,7 +278,7 @@ def _scripted(kind: str) -> Callable[[Sequence[int]], list[EntryFailure]]:
     st.integers(1, 3),
     st.sets(st.integers(0, 60)),
 )
-def test_nothing_is_lost_and_nothing_is_done_twice_whatever_the_service_answers(
+def test_the_batcher_loses_and_repeats_nothing_whatever_the_answer(
     steps: list[str], pauses: list[int], eager: bool, parallel: int, leaving: set[int]
 ) -> None:
     service = _Service(*map(_scripted, steps))

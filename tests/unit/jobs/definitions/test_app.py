@@ -246,7 +246,7 @@ def test_a_handler_module_that_does_not_import_is_named_with_who_wants_it() -> N
         load_handlers(app)
 
 
-def test_a_worker_hears_at_its_start_of_a_payload_that_pydantic_can_not_read() -> None:
+def test_a_worker_refuses_an_unreadable_payload_type_at_its_start() -> None:
     class Opaque: ...
 
     app = App("shop")

@@ -172,7 +172,7 @@ class Hiding(BaseModel):
     hidden: int = Field(exclude=True)
 
 
-def test_a_model_whose_json_it_can_not_read_back_is_refused_by_the_submitter(app: App) -> None:
+def test_a_payload_that_does_not_survive_json_is_refused(app: App) -> None:
     job = app.define("hide", Hiding)
     with pytest.raises(
         PayloadInvalid, match="the payload of 'hide' is not valid: hidden: Field re"
@@ -433,7 +433,7 @@ def test_an_annotation_from_inside_a_function_is_refused_with_where_to_put_it(ap
         app.job("local")(handle)
 
 
-async def test_an_awaitable_that_nobody_would_await_is_a_failure_and_not_a_success(
+async def test_a_handler_that_returns_an_awaitable_has_failed(
     job: JobType[Order, None],
 ) -> None:
     ran = []
@@ -535,7 +535,7 @@ def test_a_scheduled_type_s_payload_is_its_model_s_defaults(app: App) -> None:
     assert daily.load({}) == Report(days=1)
 
 
-def test_a_scheduled_type_whose_payload_has_no_defaults_is_refused_with_the_field(app: App) -> None:
+def test_a_scheduled_type_needs_defaults_for_every_payload_field(app: App) -> None:
     with pytest.raises(
         ConfigurationError, match=r"'report' has a schedule.*defaults.*id: Field re"
     ):

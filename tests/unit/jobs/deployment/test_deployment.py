@@ -147,7 +147,7 @@ def test_a_network_that_is_public_or_not_there_has_none(deployment: Deployment) 
     ],
     ids=["on demand", "spot", "spot, from none"],
 )
-def test_a_spot_group_that_never_sleeps_has_one_task_that_is_not_taken_back(
+def test_a_spot_group_with_a_minimum_keeps_one_task_on_demand(
     group: WorkerGroup, on_demand: int
 ) -> None:
     assert group.on_demand == on_demand

@@ -56,7 +56,7 @@ def test_a_line_is_what_cloudwatch_reads() -> None:
     }
 
 
-def test_a_flush_writes_one_line_a_type_and_one_a_lane_with_counts_and_values() -> None:
+def test_a_flush_writes_one_line_per_type_and_lane() -> None:
     lines: list[str] = []
     metrics = MetricLines("shop-prod", rng=RNG, write=lines.append)
     for attempt in (1, 2):

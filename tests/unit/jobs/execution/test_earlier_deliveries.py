@@ -171,7 +171,7 @@ def test_what_can_not_be_read_about_a_delivery_is_ignored(strange: Item) -> None
     assert (found.failures, found.crashes) == (1, 0)
 
 
-def test_the_last_failure_tells_what_it_was_and_whether_it_was_to_be_the_last() -> None:
+def test_the_last_failure_carries_its_error_and_whether_it_is_final() -> None:
     items = [
         item(1, Mark.FAILED, error_type="KeyError", error_message="a"),
         item(2, Mark.FAILED, error_type="CardError", error_message="b", final="permanent-error"),

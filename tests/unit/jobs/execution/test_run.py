@@ -177,7 +177,7 @@ async def _interrupting(_note: Note) -> None:
     raise KeyboardInterrupt
 
 
-async def test_a_failure_is_retried_after_the_policys_delay_and_said_when_it_is_so() -> None:
+async def test_a_failure_is_retried_and_reported_with_the_policys_delay() -> None:
     bench = _Bench(_raising(ConnectionError("refused")))
     verdict = await bench.verdict()
     assert verdict.action == RetryAfter(delay_s=7)
@@ -293,7 +293,7 @@ async def test_an_interruption_after_the_handlers_end_changes_nothing() -> None:
     assert (await task).action == RetryAfter(delay_s=4)
 
 
-async def test_a_handler_that_swallows_its_cancellation_counts_by_what_it_does_then() -> None:
+async def test_a_handler_that_swallows_cancellation_counts_by_its_outcome() -> None:
     async def returns(_note: Note) -> None:
         try:
             await asyncio.sleep(600)

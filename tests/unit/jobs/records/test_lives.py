@@ -50,7 +50,7 @@ async def test_a_worker_that_has_been_silent_for_the_lease_has_died() -> None:
     assert it.fate() is Fate.DIED
 
 
-async def test_a_worker_that_beats_is_not_known_to_have_died_however_long_it_is_watched() -> None:
+async def test_a_worker_that_keeps_beating_never_counts_as_dead() -> None:
     it = Watching()
     for beat in range(1, 20):
         await it.beats(beat)
@@ -93,7 +93,7 @@ async def test_a_worker_that_beat_after_its_message_had_come_again_has_outlived_
     assert it.fate(seen=7) is Fate.DIED
 
 
-async def test_oneself_lives() -> None:
+async def test_a_worker_always_counts_itself_as_alive() -> None:
     it = Watching()
     await it.beats(1, name="me")
     await it.lives.look()
@@ -101,7 +101,7 @@ async def test_oneself_lives() -> None:
     assert it.lives.fate("me") is Fate.LIVED
 
 
-async def test_a_worker_that_never_beat_again_after_an_outage_has_not_died_by_that() -> None:
+async def test_silence_across_a_table_outage_is_not_a_death() -> None:
     it = Watching()
     await it.beats(1)
     await it.lives.look()
@@ -190,7 +190,7 @@ async def test_a_death_counts_for_the_queues_that_the_worker_served() -> None:
     assert it.lives.fate_of_any("uploads", died_at, died_at) is Fate.DIED
 
 
-async def test_a_death_counts_for_nothing_that_the_worker_is_known_to_have_outlived() -> None:
+async def test_a_death_before_a_workers_later_sign_of_life_counts_for_nothing() -> None:
     it, died_at = await _after_a_death()
     [name] = it.lives.silent_for(LEASE_S)
     assert it.lives.fate_of_any("mail", died_at, died_at, without={name}) is Fate.LIVED

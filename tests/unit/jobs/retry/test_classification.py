@@ -320,7 +320,7 @@ def test_an_error_that_says_nothing_is_judged_by_its_cause(
     assert classify(error) is kind
 
 
-def test_an_error_that_came_up_while_another_was_handled_is_not_judged_by_it() -> None:
+def test_an_error_is_not_classified_by_the_one_it_was_handling() -> None:
     error = ValueError("a bug in the error handler")
     error.__context__ = TimeoutError()
     assert classify(error) is UNKNOWN

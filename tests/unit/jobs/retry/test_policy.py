@@ -78,7 +78,7 @@ def test_one_member_of_a_group_that_never_on_names_ends_the_retries() -> None:
     assert policy.should_retry(ExceptionGroup("tasks", [TimeoutError(), PaymentError()]))
 
 
-def test_a_wrapped_error_is_judged_by_the_error_that_was_raised_before_its_cause() -> None:
+def test_a_wrapped_error_is_classified_before_its_cause() -> None:
     error = PaymentError()
     error.__cause__ = TimeoutError()
     assert Retry(unknown="dead-letter").should_retry(error)

@@ -66,7 +66,7 @@ def test_a_rate_counts_from_its_start_whenever_it_is_deployed(
         (14 * 24 * 60, "cron(37 20 * * ? *)"),
     ],
 )
-def test_a_rate_with_a_start_is_deployed_as_the_rarest_times_that_hold_its_own(
+def test_a_rate_with_a_start_becomes_the_sparsest_cron_with_all_its_times(
     minutes: int, expression: str
 ) -> None:
     start = datetime(2026, 3, 1, 20, 37, tzinfo=UTC)

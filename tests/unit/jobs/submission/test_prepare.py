@@ -221,7 +221,7 @@ def test_a_message_that_sqs_would_not_take_is_prepared_whole() -> None:
     assert whole.message.size > MAX_MESSAGE_BYTES
 
 
-def test_one_payload_at_fault_refuses_the_whole_call_before_anything_is_prepared() -> None:
+def test_one_invalid_payload_refuses_the_whole_call() -> None:
     def payloads() -> Iterator[Email]:
         yield Email()
         model: Any = Email  # like code without a type checker

@@ -113,7 +113,7 @@ OVERRIDES = st.fixed_dictionaries(
 
 @settings(max_examples=200)
 @given(overrides=OVERRIDES, job=st.sampled_from([ANYTHING, ORDERED]))
-def test_whatever_the_options_are_they_are_taken_or_refused_by_a_typed_error(
+def test_any_options_are_accepted_or_refused_with_a_typed_error(
     overrides: dict[str, Any], job: JobType[Any, None]
 ) -> None:
     submission = taken(job, overrides)

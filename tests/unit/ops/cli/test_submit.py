@@ -103,7 +103,7 @@ def test_submit_reads_the_payload_from_standard_input_for_a_dash(
     ],
 )
 @pytest.mark.usefixtures("sqs")
-def test_a_submission_at_fault_is_one_line_on_standard_error_and_exit_code_2(
+def test_an_invalid_submission_prints_one_line_and_exits_with_2(
     app: str, arguments: list[str], said: str, headgate: CommandLine
 ) -> None:
     ended = headgate("submit", *arguments, app=app)

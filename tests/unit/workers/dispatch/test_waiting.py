@@ -144,7 +144,7 @@ _EXECUTOR = Executor(Means(app=_APP, clock=VirtualClock(), events=Events()))
 
 
 @given(st.lists(st.sampled_from([spec.name for spec in _SPECS]), max_size=40))
-def test_what_comes_out_is_ordered_by_priority_then_by_age_and_nothing_is_lost(
+def test_messages_come_out_by_priority_then_age_without_loss(
     names: list[str],
 ) -> None:
     waiting = Waiting(_SPECS, Shares(()))

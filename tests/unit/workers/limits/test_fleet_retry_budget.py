@@ -191,7 +191,7 @@ def _worker(rig: Rig, name: str) -> Worker:
     )
 
 
-async def test_two_workers_make_no_more_retries_a_minute_than_the_budget_of_the_fleet() -> None:
+async def test_two_workers_together_stay_within_the_fleets_retry_budget() -> None:
     app = _app()
     is_up = False
 

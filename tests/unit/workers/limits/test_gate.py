@@ -124,7 +124,7 @@ async def test_a_limited_queue_takes_nothing_from_the_others() -> None:
 @pytest.mark.looptime
 @pytest.mark.parametrize("scope", ["worker", "fleet"])
 @pytest.mark.parametrize("by", ["tenant", "payload"])
-async def test_a_rate_with_a_key_holds_for_each_of_its_values_and_is_nearly_reached(
+async def test_a_keyed_rate_applies_to_each_key_and_is_nearly_reached(
     by: str, scope: Scope
 ) -> None:
     key: LimitKey = "tenant" if by == "tenant" else (lambda note: note.text.partition("-")[0])
@@ -178,7 +178,7 @@ async def test_that_a_limit_holds_is_told_once_and_that_it_no_longer_does() -> N
 
 
 @pytest.mark.looptime
-async def test_so_many_run_at_once_and_all_of_them() -> None:
+async def test_at_most_the_limit_runs_at_once_and_all_jobs_run() -> None:
     rig = Rig(app := _app(concurrency=Concurrency(3), takes_s=1))
     await rig.submit(app.types["work"], *map(str, range(30)))
     async with rig.working(concurrency=50) as worker:
@@ -290,7 +290,7 @@ async def test_an_open_breaker_makes_no_receive_and_burns_no_delivery() -> None:
 
 
 @pytest.mark.looptime
-async def test_a_long_outage_costs_the_dependency_some_probes_and_most_jobs_no_attempt() -> None:
+async def test_a_long_outage_costs_a_few_probes_and_most_jobs_no_attempt() -> None:
     dependency = Dependency()
     rig, call = _calling(dependency, breaker=_BREAKER)
     await rig.submit(call, *map(str, range(200)))

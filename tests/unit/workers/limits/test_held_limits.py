@@ -46,7 +46,7 @@ async def test_each_limit_is_asked_in_its_time_and_no_other_with_it() -> None:
     ]
 
 
-async def test_a_limit_is_reported_once_for_all_keys_and_cleared_with_the_last_of_them() -> None:
+async def test_a_keyed_limit_is_reported_once_and_cleared_with_its_last_key() -> None:
     desk = Desk()
     desk.still = {"rate:app#a": 2}
     desk.held.note("rate:app#a", 2)

@@ -179,7 +179,7 @@ async def test_a_worker_without_work_keeps_enough_to_begin_and_gets_its_part_bac
 
 
 @pytest.mark.looptime
-async def test_the_tokens_of_a_worker_that_died_come_back_when_what_it_used_is_over() -> None:
+async def test_a_dead_workers_tokens_return_once_its_used_ones_have_expired() -> None:
     clock = LoopClock()
     table = MemoryTable(clock)
     dead, heir = (Holder(table, name, clock, lasting_s=60) for name in ("dead", "heir"))

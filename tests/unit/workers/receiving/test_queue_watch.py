@@ -172,7 +172,7 @@ def _rare() -> tuple[Rig, asyncio.Event]:
     return Rig(app), done
 
 
-async def test_a_worker_that_finds_a_limit_of_the_fleet_used_up_is_started_and_ready() -> None:
+async def test_a_worker_starts_and_is_ready_while_a_fleet_limit_is_used_up() -> None:
     rig, done = _rare()
     await rig.submit(rig.app.types["send"], "a", "b")
     async with rig.working():

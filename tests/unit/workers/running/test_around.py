@@ -534,7 +534,7 @@ def waiting_job(app: App, queue: Queue, entered: asyncio.Event) -> tuple[Any, To
 
 
 @pytest.mark.looptime
-async def test_a_cancelled_job_closes_its_session_though_an_around_swallows_everything() -> None:
+async def test_a_cancelled_job_closes_its_session_despite_a_swallowing_around() -> None:
     app, queue = one_lane()
     entered = asyncio.Event()
     send, told = waiting_job(app, queue, entered)
@@ -763,7 +763,7 @@ def test_a_process_resource_can_not_take_an_attempt_resource_or_a_context() -> N
     assert "opened once for all jobs and has no job's context" in refused(wants_context)
 
 
-def test_an_asynchronous_function_can_not_want_what_a_thread_opens_after_it() -> None:
+def test_an_async_function_can_not_take_a_synchronous_attempt_resource() -> None:
     def declare(app: App) -> None:
         @app.resource(scope="job")
         def session() -> Iterator[Session]:

@@ -82,7 +82,7 @@ def test_a_child_names_its_parent_in_its_envelope() -> None:
     assert envelope.payload == {"text": "of p"}
 
 
-async def test_a_job_whose_child_sqs_does_not_take_fails_although_nobody_awaited_it() -> None:
+async def test_a_job_fails_if_sqs_refuses_a_child_that_was_never_awaited() -> None:
     app, queue = one_lane()
     child = queue.define("child", Note)
 

@@ -327,7 +327,7 @@ async def test_a_finished_job_runs_once_though_sqs_takes_no_deletes_for_minutes(
     assert rig.report.clean
 
 
-async def test_while_sqs_takes_no_deletes_no_more_is_received_than_a_worker_may_hold() -> None:
+async def test_failing_deletes_do_not_let_a_worker_hold_more_than_its_bound() -> None:
     app, mail = one_lane()
 
     @mail.job("work")

@@ -205,7 +205,7 @@ def test_what_is_no_answer_is_an_error_of_botocores(
     assert server.connections == 2
 
 
-def test_an_answer_that_is_cut_in_its_head_has_no_body_and_ends_its_connection() -> None:
+def test_an_answer_cut_off_in_its_head_ends_the_connection() -> None:
     cut = says(b"HTTP/1.1 200 OK\r\nContent-Le", hangs_up=True)
     with serving(cut, says(OK)) as server, closing(sockets_to(server.url)) as sockets:
         assert [post(sockets).body for _ in range(2)] == [b"", b"{}"]

@@ -53,7 +53,7 @@ def _sqs() -> ServiceModel:
 
 
 @pytest.mark.parametrize(("operation", "build"), REQUESTS, ids=[name for name, _ in REQUESTS])
-def test_every_request_passes_the_check_of_botocore_that_the_clients_leave_out(
+def test_every_request_passes_botocores_own_validation(
     operation: str, build: Callable[[], wire.Request]
 ) -> None:
     shape = _sqs().operation_model(operation).input_shape
@@ -108,7 +108,7 @@ def test_a_receive_leaves_the_visibility_to_the_queue_unless_told() -> None:
 
 
 @given(st.lists(st.sampled_from(["successful", "failed", "both", "unanswered"]), max_size=10))
-def test_every_entry_not_expressly_successful_is_reported_once_and_no_other(
+def test_every_entry_not_confirmed_is_reported_once(
     fates: list[str],
 ) -> None:
     response = {

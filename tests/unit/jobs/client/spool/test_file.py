@@ -430,7 +430,7 @@ def test_a_forked_child_does_not_keep_the_lease_of_its_parent(bench: Bench) -> N
         os.close(end)
 
 
-def test_a_claim_costs_as_much_past_many_jobs_of_a_failed_queue_as_past_few(bench: Bench) -> None:
+def test_claiming_past_a_failed_queue_costs_the_same_for_any_number_of_jobs(bench: Bench) -> None:
     def steps(backlog: int) -> int:
         bench.spool = Spool(Path(bench.spool.path).with_name(f"{backlog}.spool"))
         file, taken = bench.open(), []
@@ -484,7 +484,7 @@ def test_a_queue_that_fails_is_left_alone_and_others_go_on(bench: Bench, file: S
     assert bench.sent(CRITICAL) == ids(urgent)
 
 
-def test_an_entry_that_failed_stays_and_those_beside_it_are_told_as_submitted(
+def test_a_failed_entry_stays_and_the_others_count_as_submitted(
     bench: Bench, file: SpoolFile
 ) -> None:
     jobs = bench.submissions(3)
@@ -612,7 +612,7 @@ def test_a_job_that_is_kept_while_the_file_is_drained_is_looked_for_at_once() ->
     assert rhythm.due_s == 2
 
 
-def test_many_jobs_that_are_kept_during_an_outage_do_not_hasten_the_next_try() -> None:
+def test_spooling_many_jobs_does_not_hasten_the_next_try() -> None:
     rhythm = rhythm_from(1)
     for _ in range(5):
         rhythm.passed(0, clean=False)

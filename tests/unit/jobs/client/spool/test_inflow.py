@@ -97,7 +97,7 @@ def leave(bench: Bench, jobs: int) -> None:
 
 
 @pytest.mark.usefixtures("long_patience")
-def test_a_submission_waits_while_too_many_came_in_and_goes_on_with_what_leaves(
+def test_a_submission_waits_until_enough_spooled_jobs_have_left(
     bench: Bench,
 ) -> None:
     leave(bench, 30)

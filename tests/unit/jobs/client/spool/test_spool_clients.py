@@ -306,7 +306,7 @@ async def test_a_closed_client_opens_its_file_again_for_the_next_submission(benc
     assert len(bench.sent()) == 2
 
 
-async def test_with_a_fallback_a_request_that_failed_as_a_whole_is_not_insisted_on(
+async def test_with_a_fallback_a_failed_request_is_not_repeated_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(tmp_path, "AsyncClient")
@@ -322,7 +322,7 @@ async def test_with_a_fallback_a_request_that_failed_as_a_whole_is_not_insisted_
     await client.close()
 
 
-async def test_an_async_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(
+async def test_an_async_client_closes_within_its_bound_while_sqs_hangs(
     tmp_path: Path,
 ) -> None:
     bench = Bench(tmp_path, "AsyncClient")

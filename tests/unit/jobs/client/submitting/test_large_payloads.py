@@ -194,7 +194,7 @@ def test_the_bucket_is_named_after_app_stage_account_and_region() -> None:
     assert named == "shop-prod-payloads-111122223333-ap-southeast-1"
 
 
-def test_a_long_app_s_bucket_has_a_name_that_s3_takes_and_no_other_app_gets() -> None:
+def test_a_long_app_names_bucket_is_valid_and_unique() -> None:
     one = App("a" * 24, stage="production-of-one").topology.bucket
     two = App("a" * 24, stage="production-of-two").topology.bucket
 

@@ -47,7 +47,7 @@ async def test_a_submission_of_a_type_with_full_records_is_written_down(kind: Ki
 
 
 @pytest.mark.looptime
-async def test_a_submission_that_can_not_be_written_down_is_submitted_all_the_same(
+async def test_a_submission_that_can_not_be_recorded_is_still_sent(
     kind: Kind,
 ) -> None:
     app, clock = declared(), LoopClock()

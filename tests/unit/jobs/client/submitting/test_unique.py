@@ -229,7 +229,7 @@ async def test_what_is_not_the_same_counts_by_itself(kind: Kind) -> None:
 
 
 @pytest.mark.looptime
-async def test_of_one_call_too_the_first_of_a_key_counts(kind: Kind) -> None:
+async def test_within_one_call_the_first_job_of_a_key_counts(kind: Kind) -> None:
     bench = Bench(kind, unique=Unique(within=HOUR))
     payloads = [Sync(shop=shop) for shop in "abacbb"]
     handles = await bench.client.submit_many(bench.job, payloads)
@@ -446,7 +446,7 @@ async def test_calls_with_the_same_keys_in_another_order_do_not_deadlock() -> No
     ),
 )
 @pytest.mark.looptime
-async def test_whatever_fails_every_submission_that_returned_has_its_job_in_the_queue(
+async def test_every_submission_that_returned_has_its_job_in_the_queue(
     kind: Kind,
     plan: list[tuple[str, int]],
 ) -> None:

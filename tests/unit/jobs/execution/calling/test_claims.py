@@ -113,7 +113,7 @@ async def test_within_the_grace_what_its_runner_says_counts(action: str) -> None
 
 
 @pytest.mark.parametrize("keep", [timedelta(0), timedelta(days=1), timedelta(days=30)])
-async def test_that_a_job_is_done_is_known_for_as_long_as_a_message_of_it_may_come(
+async def test_a_done_claim_outlives_every_message_of_its_job(
     keep: timedelta,
 ) -> None:
     clock = VirtualClock()

@@ -63,7 +63,7 @@ def test_a_quarantined_message_says_so() -> None:
     assert "ErrorType" not in sent.attributes
 
 
-def test_the_original_s_attributes_fill_what_is_left_of_ten_and_overwrite_none() -> None:
+def test_original_attributes_fill_the_free_places_and_overwrite_none() -> None:
     foreign = {f"Own{number}": "x" for number in range(10)}
     sent = letter(received(JobType="forged", **foreign))
     assert len(sent.attributes) == 10

@@ -155,7 +155,7 @@ def test_a_payload_in_the_object_store_is_kept_for_as_long_as_its_job_goes_on() 
     assert set(life.jobs.store.objects) == {stored}
 
 
-def test_a_job_that_is_handed_over_by_two_deliveries_of_a_message_is_held_once() -> None:
+def test_a_job_handed_over_by_two_deliveries_has_one_schedule() -> None:
     app = App("shop")
     seen: list[int] = []
 

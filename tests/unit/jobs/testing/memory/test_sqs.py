@@ -191,7 +191,7 @@ async def test_a_long_poll_wakes_when_a_message_is_given_back() -> None:
 
 
 @pytest.mark.looptime(start=0)
-async def test_a_long_poll_of_the_dead_letter_queue_wakes_when_a_message_is_moved_there() -> None:
+async def test_a_redriven_message_wakes_a_long_poll_of_the_dead_letter_queue() -> None:
     sqs = MemorySqs(LoopClock())
     sqs.create_queue("dlq")
     sqs.create_queue("q", dlq="dlq", max_receive_count=1)
