@@ -25,8 +25,9 @@ from headgate.jobs.core.events import (
     JobStalled,
     JobStarted,
     MessageUnrunnable,
+    SettlementFailed,
 )
-from headgate.jobs.errors import ChildFailed
+from headgate.jobs.errors import ChildFailed, TransportError
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import (
     Cancelled,
@@ -183,3 +184,17 @@ def trimmed(error: BaseException) -> str:
         return legible(error.traceback, from_end=True)
     lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)
     return legible("".join(lines), from_end=True)
+
+
+def settlement_failed(
+    delivery: Delivery, job_id: str, action: str, error: TransportError, at: datetime
+) -> SettlementFailed:
+    """Return the event of a request that should have settled a delivery, and failed."""
+    return SettlementFailed(
+        at=at,
+        queue=delivery.queue.name,
+        message_id=delivery.message.message_id,
+        job_id=job_id,
+        action=action,
+        error=str(error),
+    )

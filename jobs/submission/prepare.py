@@ -186,6 +186,34 @@ def prepare(
     return submission
 
 
+def prepare_child(
+    app: App,
+    parent: Envelope,
+    job: JobType[Any, Any] | NewJob[Any],
+    payload: Any,
+    overrides: SubmitOptions,
+    now: datetime,
+) -> Submission:
+    """Call `prepare` for a job that the handler of another submits, with a new id.
+
+    It has its parent's tenant, unless it names another, and the trace of the handler's current
+    span, or else its parent's.
+    """
+    origin = Origin(
+        parent=parent.id, trace=current_traceparent() or parent.trace, tenant=parent.tenant
+    )
+    return prepare(
+        app,
+        app.topology,
+        job,
+        payload,
+        overrides,
+        now=now,
+        job_id=new_job_id(now),
+        origin=origin,
+    )
+
+
 def prepare_many(
     app: App,
     topology: Topology,

@@ -359,14 +359,9 @@ def _lease(table: MemoryTable, clock: VirtualClock) -> Lease:
     )
 
 
-async def test_an_item_that_cant_be_read_stops_a_limit_once_only() -> None:
-    clock, told = VirtualClock(START), list[Event]()
-    table = MemoryTable(clock)
-    table._store._items["limit#l", "leases"] = {
-        "pk": {"S": "limit#l"},
-        "sk": {"S": "leases"},
-        "data": {"B": b"x"},
-    }
+def _leased_of_fleet(
+    table: MemoryTable, clock: VirtualClock, told: list[Event]
+) -> tuple[FleetLeases, Lease]:
     fleet = FleetLeases(
         table,
         "me",
@@ -375,7 +370,18 @@ async def test_an_item_that_cant_be_read_stops_a_limit_once_only() -> None:
         rng=RNG,
         on_renewed=lambda _names: None,
     )
-    lease = fleet.lease("l", 10, lasting_s=0, in_use=lambda: 0)
+    return fleet, fleet.lease("l", 10, lasting_s=0, in_use=lambda: 0)
+
+
+async def test_an_item_that_cant_be_read_stops_a_limit_once_only() -> None:
+    clock, told = VirtualClock(START), list[Event]()
+    table = MemoryTable(clock)
+    table._store._items["limit#l", "leases"] = {
+        "pk": {"S": "limit#l"},
+        "sk": {"S": "leases"},
+        "data": {"B": b"x"},
+    }
+    fleet, lease = _leased_of_fleet(table, clock, told)
     await fleet._renew(fleet._kept["l"])
     assert (lease.tokens, [type(event) for event in told]) == (0, [LeaseFailed])
     await fleet._renew(fleet._kept["l"])
@@ -388,15 +394,7 @@ async def test_strange_leases_are_reported() -> None:
     leases = {"a": {"tokens": 10, "until": 1e12, "hungry": True}, "b": 5}
     item = Item(pk="limit#l", sk="leases", data={"leases": leases}, version=1)
     assert await table.replace(item) is None
-    fleet = FleetLeases(
-        table,
-        "me",
-        clock=clock,
-        events=Events(told.append),
-        rng=RNG,
-        on_renewed=lambda _names: None,
-    )
-    lease = fleet.lease("l", 10, lasting_s=0, in_use=lambda: 0)
+    fleet, lease = _leased_of_fleet(table, clock, told)
     await fleet._renew(fleet._kept["l"])
     assert lease.tokens == 10
     assert [(event.kind, event.items) for event in told if isinstance(event, ItemsSkipped)] == [

@@ -31,9 +31,9 @@ from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
-from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
+from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
-from headgate.jobs.submission.prepare import Origin, prepare
+from headgate.jobs.submission.prepare import prepare_child
 from headgate.jobs.values.texts import legible, text_of, type_of
 from headgate.workers import logs
 from headgate.workers.isolation import protocol
@@ -135,17 +135,7 @@ class _Host:
         self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: SubmitOptions
     ) -> PendingJob[R]:
         """Submit another job through the worker; outside an event loop, wait until SQS has it."""
-        now, envelope = _clock.now(), self._envelope
-        submission = prepare(
-            self._app,
-            self._app.topology,
-            job,
-            payload,
-            overrides,
-            now=now,
-            job_id=new_job_id(now),
-            origin=Origin(parent=envelope.id, trace=envelope.trace, tenant=envelope.tenant),
-        )
+        submission = prepare_child(self._app, self._envelope, job, payload, overrides, _clock.now())
         taken = self._channel.request("submit", protocol.message_fields(submission.message))
         self._pending.append(taken)
         return PendingJob(

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.tracing import current_traceparent
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.pending_job import PendingJob
 from headgate.jobs.definitions.job_type import JobType, NewJob
@@ -17,8 +16,7 @@ from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Job
-from headgate.jobs.messages.envelope import new_job_id
-from headgate.jobs.submission.prepare import Origin, Submission, prepare
+from headgate.jobs.submission.prepare import Submission, prepare_child
 
 R = TypeVar("R")
 
@@ -78,23 +76,8 @@ class Desk:
         Raises:
             SubmissionError: the payload or an option is not valid.
         """
-        now = self._clock.now()
-        envelope = self._job.envelope
-        origin = Origin(
-            parent=envelope.id,
-            trace=current_traceparent() or envelope.trace,
-            tenant=envelope.tenant,
-        )
-        return prepare(
-            self._app,
-            self._app.topology,
-            job,
-            payload,
-            overrides,
-            now=now,
-            job_id=new_job_id(now),
-            origin=origin,
-        )
+        envelope, now = self._job.envelope, self._clock.now()
+        return prepare_child(self._app, envelope, job, payload, overrides, now)
 
     async def all_taken(self) -> None:
         """Return once SQS has all submissions.

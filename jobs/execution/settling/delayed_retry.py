@@ -17,10 +17,11 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.events import Events, SettlementFailed
+from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncScheduler, OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import PayloadLost, PayloadTooLarge, TransportError
+from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
 from headgate.jobs.execution.settling.settlement import Release, RetryAfter, Way
@@ -133,16 +134,8 @@ class HandOver:
     def _report(
         self, delivery: Delivery, verdict: Verdict, action: str, error: TransportError
     ) -> None:
-        self._events.emit(
-            SettlementFailed(
-                at=self._clock.now(),
-                queue=delivery.queue.name,
-                message_id=delivery.message.message_id,
-                job_id=verdict.attempt.job_id,
-                action=action,
-                error=str(error),
-            )
-        )
+        at, job_id = self._clock.now(), verdict.attempt.job_id
+        self._events.emit(job_events.settlement_failed(delivery, job_id, action, error, at))
 
 
 def _again(delivery: Delivery, verdict: Verdict, now: datetime) -> OutgoingMessage:

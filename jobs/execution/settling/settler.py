@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar, assert_never
 from headgate.jobs.core.batcher import Batcher, Pacing
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.events import Events, SettlementFailed, SettlementFlushed
+from headgate.jobs.core.events import Events, SettlementFlushed
 from headgate.jobs.core.ports import (
     AsyncObjectStore,
     AsyncScheduler,
@@ -29,6 +29,7 @@ from headgate.jobs.core.ports import (
 )
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.errors import TransportError
+from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.settling.dead_letter import bare
 from headgate.jobs.execution.settling.delayed_retry import HandOver
@@ -324,17 +325,8 @@ class Settler(Generic[K]):
             self._events.emit(event)
 
     def _report(self, kept: K, verdict: Verdict, action: str, error: TransportError) -> None:
-        delivery = kept.delivery
-        self._events.emit(
-            SettlementFailed(
-                at=self._clock.now(),
-                queue=delivery.queue.name,
-                message_id=delivery.message.message_id,
-                job_id=verdict.attempt.job_id,
-                action=action,
-                error=str(error),
-            )
-        )
+        at, job_id = self._clock.now(), verdict.attempt.job_id
+        self._events.emit(job_events.settlement_failed(kept.delivery, job_id, action, error, at))
 
 
 def _too_late() -> TransportError:

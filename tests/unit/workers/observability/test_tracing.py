@@ -14,6 +14,7 @@ from headgate import App, JobContext, Retry, RetryLater
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.submission.prepare import prepare_child
 from headgate.jobs.testing import Harness
 from headgate.workers.observability.tracing import Tracing
 from tests.unit.workers.rig import Note
@@ -92,6 +93,23 @@ def test_spans_that_a_handler_opens_are_children_of_its_attempt_in_a_thread_too(
     assert query.parent is not None
     assert attempt.context is not None
     assert query.parent.span_id == attempt.context.span_id
+
+
+def test_a_handlers_submission_belongs_to_its_own_span_or_to_its_jobs_trace() -> None:
+    app = App("shop")
+    send = app.define("send", Note)
+    traced = Traced(app)
+    with traced.tracer.start_as_current_span("request"):
+        traced.jobs.client.submit(send, Note())
+    [message] = traced.jobs.sqs.messages(QUEUE)
+    parent, now = parse(message.body), traced.jobs.clock.now()
+    with traced.tracer.start_as_current_span("query") as query:
+        inside = prepare_child(app, parent, send, Note(), {}, now)
+    outside = prepare_child(app, parent, send, Note(), {}, now)
+    assert inside.envelope.trace is not None
+    assert f"{query.get_span_context().span_id:016x}" in inside.envelope.trace
+    assert outside.envelope.trace == parent.trace
+    assert inside.envelope.parent == outside.envelope.parent == parent.id
 
 
 def test_a_job_that_a_handler_submits_belongs_to_its_attempt_s_trace() -> None:

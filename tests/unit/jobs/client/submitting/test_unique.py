@@ -473,6 +473,18 @@ async def test_every_submission_that_returned_has_its_job_in_the_queue(
 # --- the last counts -----------------------------------------------------------------------------
 
 
+def _last_counts() -> tuple[Harness, JobType[Sync, None], list[str]]:
+    """Return a type of which the last submission within an hour counts, and the ids that ran."""
+    app = App("shop")
+    ran: list[str] = []
+
+    @app.job("index", unique=Unique(within=HOUR, keep="last"))
+    async def index(_sync: Sync, ctx: JobContext) -> None:
+        ran.append(ctx.id)
+
+    return Harness(app), index, ran
+
+
 def test_a_later_submission_replaces_an_earlier_one_that_has_not_started() -> None:
     ran = []
     app = App("shop")
@@ -502,14 +514,7 @@ def test_a_later_submission_replaces_an_earlier_one_that_has_not_started() -> No
 
 
 def test_a_job_that_has_run_is_not_in_the_way_of_the_next() -> None:
-    app = App("shop")
-    ran = []
-
-    @app.job("index", unique=Unique(within=HOUR, keep="last"))
-    async def index(_sync: Sync, ctx: JobContext) -> None:
-        ran.append(ctx.id)
-
-    jobs = Harness(app)
+    jobs, index, ran = _last_counts()
     ids = []
     for _ in range(3):
         ids.append(jobs.client.submit(index, Sync()).id)
@@ -543,14 +548,7 @@ async def test_of_one_call_the_last_of_a_key_replaces_the_others_unsent(kind: Ki
 
 
 def test_a_replacement_that_can_not_be_sent_leaves_the_one_before() -> None:
-    app = App("shop")
-    ran = []
-
-    @app.job("index", unique=Unique(within=HOUR, keep="last"))
-    async def index(_sync: Sync, ctx: JobContext) -> None:
-        ran.append(ctx.id)
-
-    jobs = Harness(app)
+    jobs, index, ran = _last_counts()
     first = jobs.client.submit(index, Sync())
     jobs.clock.advance(1)
     jobs.sqs.faults.raise_on("send", ServiceUnavailable("gone"), times=10)
@@ -562,14 +560,7 @@ def test_a_replacement_that_can_not_be_sent_leaves_the_one_before() -> None:
 
 
 def test_without_the_table_both_run_rather_than_none() -> None:
-    app = App("shop")
-    ran = []
-
-    @app.job("index", unique=Unique(within=HOUR, keep="last"))
-    async def index(_sync: Sync, ctx: JobContext) -> None:
-        ran.append(ctx.id)
-
-    jobs = Harness(app)
+    jobs, index, ran = _last_counts()
     ids = [jobs.client.submit(index, Sync()).id]
     jobs.clock.advance(1)
     for action in ("replace", "get"):
@@ -582,12 +573,7 @@ def test_without_the_table_both_run_rather_than_none() -> None:
 
 
 def test_a_replaced_job_is_told_as_dropped_and_as_nothing_else() -> None:
-    app = App("shop")
-
-    @app.job("index", unique=Unique(within=HOUR, keep="last"))
-    async def index(_sync: Sync) -> None: ...
-
-    jobs = Harness(app)
+    jobs, index, _ = _last_counts()
     first = jobs.client.submit(index, Sync())
     jobs.clock.advance(1)
     later = jobs.client.submit(index, Sync())
@@ -603,12 +589,7 @@ def test_a_replaced_job_is_told_as_dropped_and_as_nothing_else() -> None:
 
 
 def test_a_completed_job_stays_so_when_its_second_message_is_dropped() -> None:
-    app = App("shop")
-
-    @app.job("index", unique=Unique(within=HOUR, keep="last"))
-    async def index(_sync: Sync) -> None: ...
-
-    jobs = Harness(app)
+    jobs, index, _ = _last_counts()
     first = jobs.client.submit(index, Sync())
     [message] = jobs.sqs.messages("shop-jobs-normal")
     jobs.drain()
