@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from headgate import App, Backoff, Priority, Retry
 from headgate.jobs.core.limits import Breaker, RetryBudget
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.retry.backoff import Jitter
+from headgate.jobs.retry.strategies import Jitter
 
 MIX = {Priority.CRITICAL: 0.05, Priority.HIGH: 0.25, Priority.NORMAL: 0.40, Priority.LOW: 0.30}
 """Each priority's share of all jobs."""

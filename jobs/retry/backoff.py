@@ -15,21 +15,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import chain, count, islice, repeat
-from typing import Literal, Protocol, Self, TypeAlias
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
 
-from headgate.jobs.errors import SettingsInvalid, did_you_mean
-from headgate.jobs.retry.classification import LONGEST_WAIT_S
-from headgate.jobs.values.durations import Duration, duration
-
-_FlatJitter: TypeAlias = Literal["full", "equal"] | float | None
-
-Jitter: TypeAlias = _FlatJitter | Literal["decorrelated"]
-"""The randomisation of a delay; see `Backoff`."""
-
-Bounds: TypeAlias = tuple[float, float]
-"""The minimum and maximum of a delay, in seconds."""
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.retry.strategies import (
+    Adaptive,
+    Custom,
+    Exponential,
+    Jitter,
+    Range,
+    Steps,
+    Strategy,
+)
+from headgate.jobs.values.durations import Duration
 
 
 def job_rng(job_id: str) -> random.Random:
@@ -68,7 +68,7 @@ class Backoff:
         8.0
     """
 
-    _strategy: _Strategy | _Adaptive
+    _strategy: Strategy | Adaptive
 
     @classmethod
     def exponential(
@@ -84,7 +84,7 @@ class Backoff:
             SettingsInvalid: ``base`` is below a millisecond, ``factor`` not in 1 to 1000, ``cap``
                 below ``base`` or over a year, or there is no such jitter.
         """
-        return cls(_strategy=_exponential(base, factor, cap, jitter))
+        return cls(_strategy=Exponential.of(base, factor, cap, jitter))
 
     @classmethod
     def fixed(cls, delay: Duration, jitter: Jitter = None) -> Self:
@@ -110,9 +110,7 @@ class Backoff:
                 "decorrelated jitter makes its own delays, from a base to a cap: write "
                 'Backoff.exponential(jitter="decorrelated"), or jitter="full" or "equal" here'
             )
-        _check_jitter(jitter)
-        checked = tuple(_seconds("delay", delay) for delay in delays)
-        return cls(_strategy=_Steps(steps=checked, jitter=jitter))
+        return cls(_strategy=Steps.of(delays, jitter))
 
     @classmethod
     def adaptive(
@@ -132,8 +130,8 @@ class Backoff:
             SettingsInvalid: ``backlog`` is not in 1 to 1,000,000, or as for `exponential`.
         """
         check_count("backlog", backlog, most=1_000_000)
-        growth = _exponential(base, factor, cap, jitter)
-        return cls(_strategy=_Adaptive(growth=growth, backlog=backlog))
+        growth = Exponential.of(base, factor, cap, jitter)
+        return cls(_strategy=Adaptive(growth=growth, backlog=backlog))
 
     @classmethod
     def custom(cls, fn: Callable[[int], Duration]) -> Self:
@@ -152,12 +150,12 @@ class Backoff:
                 f"Backoff.custom needs a function of the attempt, got {fn!r}: for a constant "
                 "write Backoff.fixed(delay)"
             )
-        return cls(_strategy=_Custom(fn=fn))
+        return cls(_strategy=Custom(fn=fn))
 
     @property
     def needs_backlog(self) -> bool:
         """True if the delays depend on the queue's depth, which then has to be looked up."""
-        return isinstance(self._strategy, _Adaptive)
+        return isinstance(self._strategy, Adaptive)
 
     def delays(self, rng: random.Random, backlog: int = 0) -> Iterator[float]:
         """Yield the seconds before attempt 2, 3, 4, and so on without end.
@@ -172,7 +170,7 @@ class Backoff:
         Raises:
             SettingsInvalid: a custom function failed; see `custom`.
         """
-        if isinstance(self._strategy, _Adaptive):
+        if isinstance(self._strategy, Adaptive):
             return self._strategy.under(backlog).delays(rng)
         return self._strategy.delays(rng)
 
@@ -186,7 +184,7 @@ class Backoff:
         """
         return nth(self.delays(rng, backlog), attempt)
 
-    def bounds(self) -> Iterator[Bounds]:
+    def bounds(self) -> Iterator[Range]:
         """Yield the minimum and maximum seconds before attempt 2, 3, 4, and so on without end.
 
         For an adaptive backoff, the maximum is that of the deepest possible queue.
@@ -200,180 +198,11 @@ class Backoff:
         return f"Backoff.{self._strategy}"
 
 
-class _Strategy(Protocol):
-    def delays(self, rng: random.Random, /) -> Iterator[float]: ...
-
-    def bounds(self) -> Iterator[Bounds]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Exponential:
-    base: float
-    factor: float
-    cap: float
-    jitter: Jitter
-
-    def delays(self, rng: random.Random, /) -> Iterator[float]:
-        if self.jitter == "decorrelated":
-            return self._decorrelated(rng)
-        return (_spread(delay, self.jitter, rng, cap=self.cap) for delay in self._growing())
-
-    def bounds(self) -> Iterator[Bounds]:
-        if self.jitter == "decorrelated":
-            return self._decorrelated_bounds()
-        return (_bounds(delay, self.jitter, cap=self.cap) for delay in self._growing())
-
-    def _decorrelated_bounds(self) -> Iterator[Bounds]:
-        most = self.base
-        while True:
-            most = min(self.cap, most * 3)
-            yield min(self.base, most), most
-
-    def _growing(self) -> Iterator[float]:
-        # Multiplied step by step: `factor ** attempt` overflows where this just stays at the cap.
-        delay = self.base
-        while True:
-            yield delay
-            delay = min(self.cap, delay * self.factor)
-
-    def _decorrelated(self, rng: random.Random) -> Iterator[float]:
-        delay = self.base
-        while True:
-            delay = min(self.cap, rng.uniform(self.base, delay * 3))
-            yield delay
-
-    def __str__(self) -> str:
-        return f"exponential({self.arguments}, jitter={self.jitter!r})"
-
-    @property
-    def arguments(self) -> str:
-        return f"base={self.base}, factor={self.factor}, cap={self.cap}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Adaptive:
-    growth: _Exponential
-    backlog: int
-
-    def under(self, depth: int) -> _Exponential:
-        # A larger base stretches every delay alike, and leaves the cap unchanged.
-        stretched = self.growth.base * (1 + max(0, depth) / self.backlog)
-        return replace(self.growth, base=min(self.growth.cap, stretched))
-
-    def bounds(self) -> Iterator[Bounds]:
-        return ((least, self.growth.cap) for least, _ in self.growth.bounds())
-
-    def __str__(self) -> str:
-        growth = self.growth
-        return f"adaptive({growth.arguments}, backlog={self.backlog}, jitter={growth.jitter!r})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Steps:
-    steps: tuple[float, ...]
-    jitter: _FlatJitter
-
-    def delays(self, rng: random.Random, /) -> Iterator[float]:
-        steps = chain(self.steps, repeat(self.steps[-1]))
-        return (_spread(delay, self.jitter, rng) for delay in steps)
-
-    def bounds(self) -> Iterator[Bounds]:
-        steps = chain(self.steps, repeat(self.steps[-1]))
-        return (_bounds(delay, self.jitter) for delay in steps)
-
-    def __str__(self) -> str:
-        name = "fixed" if len(self.steps) == 1 else "steps"
-        return f"{name}({', '.join(map(str, self.steps))}, jitter={self.jitter!r})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Custom:
-    fn: Callable[[int], Duration]
-
-    def delays(self, _rng: random.Random, /) -> Iterator[float]:
-        return map(self._delay_s, count(1))
-
-    def bounds(self) -> Iterator[Bounds]:
-        return ((delay, delay) for delay in map(self._delay_s, count(1)))
-
-    def _delay_s(self, attempt: int) -> float:
-        try:
-            delay = self.fn(attempt)
-        except Exception as error:
-            raise SettingsInvalid(
-                f"the function of Backoff.custom failed for attempt {attempt}: {error!r}"
-            ) from error
-        what = f"the return value of the function of Backoff.custom for attempt {attempt}"
-        return _seconds(what, delay)
-
-    def __str__(self) -> str:
-        return f"custom({getattr(self.fn, '__qualname__', self.fn)})"
-
-
-def _spread(
-    delay: float, jitter: _FlatJitter, rng: random.Random, *, cap: float = LONGEST_WAIT_S
-) -> float:
-    match jitter:
-        case None:
-            return delay
-        case "full":
-            return rng.uniform(0, delay)
-        case "equal":
-            return delay / 2 + rng.uniform(0, delay / 2)
-        case share:
-            return rng.uniform(delay * (1 - share), min(cap, delay * (1 + share)))
-
-
-def _bounds(delay: float, jitter: _FlatJitter, *, cap: float = LONGEST_WAIT_S) -> Bounds:
-    match jitter:
-        case None:
-            return delay, delay
-        case "full":
-            return 0.0, delay
-        case "equal":
-            return delay / 2, delay
-        case share:
-            return delay * (1 - share), min(cap, delay * (1 + share))
-
-
 def nth(numbers: Iterator[float], attempt: int) -> float:
     """Return the number that belongs to ``attempt``, counted from 1."""
     if attempt < 1:
         raise ValueError(f"attempts count from 1, got {attempt}")
     return next(islice(numbers, attempt - 1, None))
-
-
-# --- checking arguments --------------------------------------------------------------------------
-
-
-def _exponential(base: Duration, factor: float, cap: Duration, jitter: Jitter) -> _Exponential:
-    _check_jitter(jitter)
-    base_s = _seconds("base", base, least_s=0.001)
-    return _Exponential(
-        base=base_s,
-        factor=_factor(factor),
-        cap=_seconds("cap", cap, least_s=base_s),
-        jitter=jitter,
-    )
-
-
-def _seconds(name: str, value: object, least_s: float = 0) -> float:
-    length_s = duration(name, value).total_seconds()
-    if not least_s <= length_s <= LONGEST_WAIT_S:
-        raise SettingsInvalid(
-            f"{name} must lie between {least_s:,.10g} and {LONGEST_WAIT_S:,.10g} seconds, got "
-            f"{length_s:,.10g}"
-        )
-    return length_s
-
-
-def _factor(value: object) -> float:
-    match value:
-        case bool():  # an int in Python, but a mistake here
-            pass
-        case int() | float() if 1 <= value <= 1000:
-            return float(value)
-    raise SettingsInvalid(f"factor must be a number between 1 and 1,000, got {value!r}")
 
 
 def check_count(name: str, value: object, most: int) -> None:
@@ -382,19 +211,3 @@ def check_count(name: str, value: object, most: int) -> None:
         raise SettingsInvalid(
             f"{name} must be a whole number between 1 and {most:,}, got {value!r}"
         )
-
-
-def _check_jitter(jitter: object) -> None:
-    match jitter:
-        case None | "full" | "equal" | "decorrelated":
-            return
-        case str():
-            hint = did_you_mean(jitter, ("full", "equal", "decorrelated"))
-            raise SettingsInvalid(f"there is no jitter {jitter!r}: {hint}")
-        case bool():
-            pass
-        case int() | float() if 0 < jitter <= 1:
-            return
-    raise SettingsInvalid(
-        f"jitter must be a share above 0 and up to 1 (0.1 is 10 %), a name, or None, got {jitter!r}"
-    )

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]  # scipy has no types
 
 from headgate.jobs.errors import SettingsInvalid
-from headgate.jobs.retry.backoff import Backoff, Jitter, job_rng
+from headgate.jobs.retry.backoff import Backoff, job_rng
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
+from headgate.jobs.retry.strategies import Jitter
 
 SAMPLES = 4000
 SIGNIFICANCE = 0.01

@@ -9,7 +9,7 @@ from scipy import stats  # type: ignore[import-untyped]  # it has no types of it
 
 from headgate import App, Backoff, Priority, Retry
 from headgate.jobs.core.events import JobFailed, JobRetryScheduled
-from headgate.jobs.retry.backoff import Jitter
+from headgate.jobs.retry.strategies import Jitter
 from tests.unit.workers.rig import Note, Rig
 
 pytestmark = pytest.mark.looptime
