@@ -16,7 +16,7 @@ from headgate.jobs.execution.calling.surroundings import Bounds, surrounded
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.retry.signals import JobSignal
 from headgate.jobs.values.texts import text_of
-from headgate.workers.isolation.child_handle import NotStarted
+from headgate.workers.isolation.sent_job import NotStarted
 
 STARTING_S = 0.4
 """Seconds that a child takes to import its app."""

@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ import psutil
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.handlers.context import JobContext
-from headgate.jobs.errors import ChildDied, ChildFailed, JobTimeout, Stopped
+from headgate.jobs.errors import ChildDied, JobTimeout
 from headgate.jobs.execution.delivery import LARGE, Job
 from headgate.jobs.retry.signals import RetryLater
 from headgate.jobs.values.texts import text_of, type_of
@@ -31,6 +30,7 @@ from headgate.workers.isolation.child_process import (
     start_process,
 )
 from headgate.workers.isolation.protocol import Frame, Kind
+from headgate.workers.isolation.sent_job import NotStarted, Returned, SentJob
 
 _log = logging.getLogger("headgate.worker")
 
@@ -54,55 +54,6 @@ class ChildUnfit(Exception):
     """A child ended, or had to be ended, before it could run a job."""
 
 
-class NotStarted(Exception):
-    """A child died before it had received the job sent to it; the message tells the cause."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Returned:
-    """The result of a handler that returned."""
-
-    value: Any
-
-
-_End = _Returned | Exception | Stopped
-
-
-class _Attempt:
-    """A job that was sent to a child."""
-
-    def __init__(self, ctx: JobContext) -> None:
-        self.ctx = ctx
-        self.started = False
-        self.returned = False
-        """True once its handler has returned."""
-        self.over: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
-
-    def end(self, how: _End) -> None:
-        """Set the end of the attempt; later ends are ignored."""
-        if not self.over.done():
-            self.over.set_result(how)
-
-    @property
-    def was_cut(self) -> bool:
-        """True if it ended before the handler returned or raised by itself."""
-        if not self.over.done():
-            return True
-        match self.over.result():
-            case ChildFailed(error_type=kind):
-                return kind == asyncio.CancelledError.__name__
-            case end:
-                return isinstance(end, ChildDied | NotStarted)
-
-    def result(self) -> Any:
-        """Return the handler's result; raise its exception, or the one that ended the attempt."""
-        match self.over.result():
-            case _Returned(value=value):
-                return value
-            case error:
-                raise error
-
-
 class Child:
     """A process that runs one job at a time. Made by `spawned`."""
 
@@ -124,7 +75,7 @@ class Child:
         self._grace_s = grace_s
         self._memory = memory_of(process.pid)
         self._ready: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._attempt: _Attempt | None = None
+        self._attempt: SentJob | None = None
         self._fault: str | None = None
         self._stopped = False
         """True once it is being ended because the worker stops, not because of a fault."""
@@ -175,7 +126,7 @@ class Child:
             NotStarted: the child was dead already, or died before it had begun the job.
         """
         frame = await self._frame_of(job, body, ctx)
-        attempt = self._attempt = _Attempt(ctx)
+        attempt = self._attempt = SentJob(ctx)
         try:
             self._writer.write(frame)
             await self._until_over(attempt, job)
@@ -192,7 +143,7 @@ class Child:
             self._attempt = None
         return attempt.result()
 
-    async def _end(self, attempt: _Attempt) -> None:
+    async def _end(self, attempt: SentJob) -> None:
         """Kill the child during a job, unless the job has ended, and read its remaining frames."""
         try:
             if attempt.returned:
@@ -263,7 +214,7 @@ class Child:
             deadline=deadline.isoformat(),
         )
 
-    async def _until_over(self, attempt: _Attempt, job: Job) -> None:
+    async def _until_over(self, attempt: SentJob, job: Job) -> None:
         limit_mb = job.type.memory_mib
         end = self._clock.monotonic() + job.timeout_s
         while not attempt.over.done():
@@ -315,20 +266,20 @@ class Child:
                 self._ready.set_result(None)
             case Kind.UNFIT, _:
                 self._ready.set_result(str(frame.get("error")))
-            case Kind.STARTED, _Attempt() as attempt:
+            case Kind.STARTED, SentJob() as attempt:
                 attempt.started = True
                 self.jobs += 1
-            case Kind.RETURNED, _Attempt() as attempt:
+            case Kind.RETURNED, SentJob() as attempt:
                 attempt.returned = True
-            case Kind.PROGRESS, _Attempt(ctx=ctx):
+            case Kind.PROGRESS, SentJob(ctx=ctx):
                 _ = ctx.progress(frame["percent"], frame["message"], **frame["data"])
-            case Kind.CALL, _Attempt(ctx=ctx):
+            case Kind.CALL, SentJob(ctx=ctx):
                 task = asyncio.create_task(self._answer(ctx, frame), name="headgate-child-call")
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
-            case Kind.DONE, _Attempt() as attempt:
-                attempt.end(_Returned(frame["value"]))
-            case Kind.FAILED, _Attempt() as attempt:
+            case Kind.DONE, SentJob() as attempt:
+                attempt.end(Returned(frame["value"]))
+            case Kind.FAILED, SentJob() as attempt:
                 attempt.end(protocol.failure_of(frame))
 
     async def _answer(self, ctx: JobContext, frame: Frame) -> None:

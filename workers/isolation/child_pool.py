@@ -21,7 +21,8 @@ from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.retry.signals import RetryLater
 from headgate.jobs.values.texts import text_of
 from headgate.workers.background import seen_through
-from headgate.workers.isolation.child_handle import Answer, Child, ChildUnfit, NotStarted, spawned
+from headgate.workers.isolation.child_handle import Answer, Child, ChildUnfit, spawned
+from headgate.workers.isolation.sent_job import NotStarted
 
 _log = logging.getLogger("headgate.worker")
 
