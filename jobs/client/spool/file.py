@@ -1,8 +1,7 @@
 """The spool's file: SQLite, written through to the disk, shared by any number of processes.
 
 In WAL mode with ``synchronous=FULL`` SQLite's commits return when they are on the disk, and every
-method returns after the commit of its writes. Writes that threads make at the same time share a
-commit, since waiting for the disk costs most.
+method returns after the commit of its writes (`jobs.client.spool.shared_commits`).
 https://www.sqlite.org/pragma.html#pragma_synchronous
 """
 
@@ -12,15 +11,14 @@ import json
 import os
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Generic, TypeVar
 
 from headgate.jobs.client.spool.lease import FileLease
 from headgate.jobs.client.spool.locks import KERNEL, SpoolLocks
 from headgate.jobs.client.spool.policy import Answer, Spool, SpoolClaim
+from headgate.jobs.client.spool.shared_commits import SharedCommits
 from headgate.jobs.client.spool.tables import (
     APPLICATION,
     HEADS,
@@ -39,8 +37,6 @@ from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import SpoolCorrupt, SpoolError, SpoolFull, SpoolNewer
 from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.submission.prepare import Submission
-
-T = TypeVar("T")
 
 _PATIENCE_S = 30.0
 """Seconds to wait for another process's transaction, which takes milliseconds."""
@@ -72,12 +68,11 @@ class SpoolFile:
         self._spool = spool
         self._clock = clock
         self._process = os.getpid()
-        self._writing = threading.Lock()
         self._reading = threading.Lock()
-        self._writes: deque[_Write[Any]] = deque()
         with _opening, self._errors():
             _create(spool.path)
             self._writer = _connect(spool.path)
+            self._commits = SharedCommits(self._writer, self._errors)
             try:
                 self._prepare()
                 # In WAL mode readers don't wait for writers, nor for their disk access.
@@ -89,7 +84,7 @@ class SpoolFile:
 
     def close(self) -> None:
         """Close the file, and release this process's leases. Idempotent."""
-        with self._writing, self._reading, self._errors():
+        with self._commits.lock, self._reading, self._errors():
             self._locks.close()
             self._reader.close()
             self._writer.close()
@@ -119,13 +114,11 @@ class SpoolFile:
         Raises:
             SpoolFull: there is no room for all of them.
         """
-        return self._write(self._keep(submissions))
+        return self._commits.write(self._keep(submissions))
 
     def put_each(self, calls: Sequence[Sequence[Submission]]) -> list[int | Exception]:
         """Keep several calls' submissions, as `put` does; return its result or error for each."""
-        writes = [_Write(self._keep(submissions)) for submissions in calls]
-        self._carry_out(writes)
-        return [write.result if write.error is None else write.error for write in writes]
+        return self._commits.write_each([self._keep(submissions) for submissions in calls])
 
     def claim(
         self, *, skip: Collection[str] = (), most: Callable[[str], int] = lambda _queue: MAX_BATCH
@@ -154,7 +147,7 @@ class SpoolFile:
             [[rows]] = db.execute(OLDEST, named).fetchall()
             return queue, lease, rows
 
-        found = self._write(take)
+        found = self._commits.write(take)
         if found is None:
             return None
         queue, lease, rows = found
@@ -190,7 +183,7 @@ class SpoolFile:
                 )
 
         try:
-            self._write(note)
+            self._commits.write(note)
         except SpoolError:
             # Only this process knows that they have been sent: no other may send them again.
             self._locks.settling(settling=bool(answer.sent))
@@ -214,7 +207,7 @@ class SpoolFile:
         """Create the tables of a new file; check that an existing one is ours before any change."""
         self._check_kind()
         self._writer.execute("PRAGMA journal_mode = WAL")
-        with self._transaction() as db:
+        with self._commits.transaction() as db:
             if not self._check_kind():
                 for statement in SCHEMA:
                     db.execute(statement)
@@ -284,50 +277,6 @@ class SpoolFile:
 
         return keep
 
-    def _write(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Carry out ``act`` in a transaction, shared with other threads' pending writes."""
-        write = _Write(act)
-        self._carry_out([write])
-        if write.error is not None:
-            raise write.error
-        return write.result
-
-    def _carry_out(self, mine: Sequence[_Write[Any]]) -> None:
-        self._writes += mine
-        with self._writing:
-            waiting = [self._writes.popleft() for _ in range(len(self._writes))]
-            # Ours are not among them if another thread took them, and was interrupted.
-            missing = [write for write in mine if not write.done and write not in waiting]
-            if waiting or missing:
-                self._commit([*waiting, *missing])
-
-    def _commit(self, writes: Sequence[_Write[Any]]) -> None:
-        try:
-            with self._errors(), self._transaction() as db:
-                for write in writes:
-                    write.carry_out(db)
-        except Exception as error:  # noqa: BLE001 - raised by the calls that made the writes
-            if len(writes) == 1:
-                writes[0].fail(error)
-                return
-            for write in writes:  # a fault of one write need not affect the others
-                self._commit([write])
-        else:
-            for write in writes:
-                write.done = True
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in an exclusive transaction, which is on the disk once this returns."""
-        self._writer.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._writer
-            self._writer.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):  # the file is broken; the first error tells more
-                self._writer.execute("ROLLBACK")
-            raise
-
     @contextmanager
     def _errors(self) -> Iterator[None]:
         if self._process != os.getpid():
@@ -350,29 +299,6 @@ class SpoolFile:
                     "SQLite's `.recover` may still read it",
                 ) from error
             raise SpoolError(self._spool.name, f"can't be used: {error}") from error
-
-
-class _Write(Generic[T]):
-    """A pending write, carried out by the first thread that gets to it."""
-
-    result: T
-
-    def __init__(self, act: Callable[[sqlite3.Connection], T]) -> None:
-        self._act = act
-        self.error: Exception | None = None
-        self.done = False
-
-    def carry_out(self, db: sqlite3.Connection) -> None:
-        """Carry out the write. `SpoolFull` is raised before anything is written, and kept."""
-        self.error = None
-        try:
-            self.result = self._act(db)
-        except SpoolFull as error:
-            self.error = error
-
-    def fail(self, error: Exception) -> None:
-        """Mark the write as failed."""
-        self.error, self.done = error, True
 
 
 def _create(path: str | os.PathLike[str]) -> None:

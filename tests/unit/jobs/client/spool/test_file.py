@@ -124,10 +124,10 @@ def test_threads_that_write_at_the_same_time_share_a_commit(bench: Bench, file: 
     statements: list[str] = []
     file._writer.set_trace_callback(statements.append)
     threads = [threading.Thread(target=file.put, args=[bench.submissions(1)]) for _ in range(8)]
-    with file._writing:
+    with file._commits.lock:
         for thread in threads:
             thread.start()
-        while len(file._writes) < 8:
+        while len(file._commits._pending) < 8:
             threading.Event().wait(0.001)
     for thread in threads:
         thread.join()

@@ -16,6 +16,7 @@ from headgate.jobs.client.spool.file import SpoolFile
 from headgate.jobs.client.spool.flights import TASKS, THREADS
 from headgate.jobs.client.spool.policy import Answer
 from headgate.jobs.client.spool.sending import SpoolSending
+from headgate.jobs.client.spool.shared_commits import SharedCommits
 from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Widths
 from headgate.jobs.core.events import JobSpoolRefused, JobSubmitted, SpoolFailed
 from headgate.jobs.core.immediate import drive, driven, immediate
@@ -214,14 +215,14 @@ async def test_nobody_else_sends_what_one_knows_to_be_sent_until_it_ends(
 
 def full_disk(file: SpoolFile) -> Any:
     """Return a patch by which the disk has no room to record what this file has sent."""
-    write = SpoolFile._write
+    write = SharedCommits.write
 
-    def full(self: SpoolFile, act: Callable[..., Any]) -> Any:
-        if self is file and act.__name__ == "note":
+    def full(self: SharedCommits, act: Callable[..., Any]) -> Any:
+        if self is file._commits and act.__name__ == "note":
             raise SpoolError("jobs.spool", "can't be used: database or disk is full")
         return write(self, act)
 
-    return patch.object(SpoolFile, "_write", full)
+    return patch.object(SharedCommits, "write", full)
 
 
 # --- a message that SQS refuses ------------------------------------------------------------------
