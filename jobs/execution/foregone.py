@@ -33,8 +33,8 @@ def foregone(attempt: Attempt) -> Outcome | None:
     """Return the outcome of a delivery that the job's past forbids to run; None if it may run."""
     if attempt.backstop and attempt.receives >= attempt.backstop:
         return Crashed(
-            detail=f"delivered {attempt.receives} times, without an outcome that ended it: it may "
-            "kill the process that runs it"
+            detail=f"delivered {attempt.receives} times without a final outcome: it may kill the "
+            "process that runs it"
         )
     if attempt.fatal_crash is not None:
         return Crashed(detail=attempt.fatal_crash)
@@ -43,13 +43,13 @@ def foregone(attempt: Attempt) -> Outcome | None:
     if attempt.known and (spent := _spent(attempt)) is not None:
         return spent
     if attempt.crashes + attempt.suspicions >= attempt.crash_limit:
-        return Deferred(after_s=_UNTIL_JUDGED_S, reason="its last worker may have died of it")
+        return Deferred(after_s=_UNTIL_JUDGED_S, reason="it may have killed its last worker")
     if not attempt.known and attempt.number > attempt.max_attempts:
         return Deferred(after_s=blind_s(attempt), reason="its records can't be read")
     if attempt.receives >= attempt.receive_limit:
         return Spent(
             reason=Reason.RECEIVED_TOO_OFTEN,
-            error_message=f"delivered {attempt.receives} times, as often as SQS does",
+            error_message=f"delivered {attempt.receives} times, SQS's maximum",
         )
     return None
 
@@ -72,7 +72,7 @@ def _spent(attempt: Attempt) -> Spent | None:
     if attempt.unexplained >= MOST_UNEXPLAINED:
         return Spent(
             reason=Reason.RECEIVED_TOO_OFTEN,
-            error_message=f"nothing explains {attempt.unexplained} of its {attempt.receives} "
-            "deliveries",
+            error_message=f"{attempt.unexplained} of its {attempt.receives} deliveries are "
+            "unexplained",
         )
     return None

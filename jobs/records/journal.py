@@ -211,7 +211,7 @@ class Journal:
     def _landed(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
         if not flight.cancelled() and (error := flight.exception()) is not None:
-            _log.error("writing records failed", exc_info=error)  # a fault of ours
+            _log.error("unexpected error while writing records", exc_info=error)  # a fault of ours
         if self._waiting or self._shed:
             self._news.set()
 

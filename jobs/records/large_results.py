@@ -110,7 +110,7 @@ class LargeResults:
         elif isinstance(error, ResultNotKept):
             kept(error)
         else:
-            _log.error("keeping a result failed", exc_info=error)  # a fault of ours
+            _log.error("unexpected error while storing a result", exc_info=error)  # a fault of ours
             kept(_not_kept(size, text_of(error)))
 
 

@@ -121,7 +121,7 @@ class Bridge:
         try:
             return self._table.replace(mark) or mark
         except TransportError as error:
-            _log.warning("%s may be sent twice: %s", standing.pk, error)
+            _log.warning("%s is not marked and may be sent twice: %s", standing.pk, error)
             return mark
 
 

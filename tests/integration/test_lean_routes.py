@@ -183,7 +183,7 @@ async def test_where_only_botocore_knows_the_way_a_debug_line_says_why(
     monkeypatch.setenv(name, value)
     caplog.set_level(logging.DEBUG, "headgate.aws")
     assert await find(OURS) is None
-    assert f"calls of sqs go through botocore's client: {reason}" in caplog.text
+    assert f"using botocore's client for sqs: {reason}" in caplog.text
 
 
 async def test_there_is_no_route_past_botocores_client_side_monitoring() -> None:

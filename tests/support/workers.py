@@ -21,7 +21,7 @@ from tests.support.journal import GENEROUS_S
 READY = "working on "
 """Logged by a worker once its signal handlers are installed."""
 
-STOPPING = "stopping: jobs may go on"
+STOPPING = "stopping: jobs may run for"
 """Logged by a worker at the first stop signal."""
 
 _ROOT = Path(__file__).parents[2]

@@ -179,7 +179,7 @@ class Child:
                 self.kill()
         await asyncio.wait({self._life}, timeout=2 * _EXIT_S)
         if not self._life.done():
-            _log.error("the child process %d was killed and does not end", self.pid)
+            _log.error("child process %d is still running after SIGKILL", self.pid)
         await _cancelled(self._life, *self._answering)
         self._writer.transport.abort()
         with contextlib.suppress(ConnectionError):  # it may be lost before it is closed

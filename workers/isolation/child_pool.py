@@ -245,7 +245,7 @@ class ChildPool:
         """Log the end of a keeper that was not cancelled: it failed by a fault of our own."""
         if not keeper.cancelled() and (error := keeper.exception()) is not None:
             self._faults[place] = f"{type(error).__name__}: {text_of(error)}"
-            _log.error("a place in the pool of child processes is lost", exc_info=error)
+            _log.error("unexpected error; the pool runs one child fewer", exc_info=error)
             self._ring()
 
 

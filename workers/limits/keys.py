@@ -63,8 +63,8 @@ class _PayloadKey:
             if not self._is_told:
                 self._is_told = True
                 _log.error(
-                    "the key of %s failed for a job of the type %s with %s: such jobs count as "
-                    "one key",
+                    "the key function of %s failed for a job of type %s with %s; such jobs "
+                    "share one key",
                     self._limit,
                     job.type.name,
                     type(error).__name__,  # its text may show the payload

@@ -191,7 +191,7 @@ class ScaleInProtection:
             self._failed(fault)
             return
         if self._retries is not None:
-            _log.info("scale-in protection can be changed again")
+            _log.info("scale-in protection works again")
             self._retries = None
         self._next_request = asked_at + RENEW_S if protect else float("-inf")
         if not protect:

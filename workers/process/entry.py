@@ -107,7 +107,7 @@ async def _run(app: App, settings: WorkerSettings, watching: ObservabilitySettin
         _log.info("stopped: everything was finished and settled")
         return EXIT_CLEAN
     _log.warning(
-        "stopped: given back unfinished: %s; stuck handlers: %s; unsettled: %d; polls cut: %d",
+        "stopped: jobs returned unfinished: %s; stuck handlers: %s; unsettled: %d; polls cut: %d",
         ", ".join(report.interrupted) or "none",
         ", ".join(report.abandoned) or "none",
         report.unsettled,
@@ -137,8 +137,10 @@ class _Stop:
 
     def __call__(self) -> None:
         self._worker.stop()
-        _log.info("stopping: jobs may go on for %g s; a second signal ends them", self._drain_s)
-        _log.info("receives under way are awaited, so that nothing they bring stays hidden")
+        _log.info(
+            "stopping: jobs may run for %g s; a second signal ends them at once", self._drain_s
+        )
+        _log.info("waiting for receives in progress, so that none of their messages stays hidden")
 
 
 def _open_span() -> OpenSpan:

@@ -137,7 +137,7 @@ class Supervisor:
             started_at = self._clock.monotonic()
             code = self._exits[place] = self._read(place, await self._life(place))
             if why := _WRONG_FOR_ALL.get(code):
-                _log.error("%s for all processes: stopping them", why)
+                _log.error("%s for all processes; stopping them", why)
                 self.stop()
             if self._clock.monotonic() - started_at >= SETTLED_S:
                 delays = self._delays()
@@ -153,7 +153,7 @@ class Supervisor:
         except OSError as error:
             _log.error("process %d could not be started: %s", place, error)
             return EXIT_FAULT
-        _log.info("process %d runs as pid %d", place, child.pid)
+        _log.info("process %d started, with pid %d", place, child.pid)
         self._children[place] = child
         if self._terminations:  # they came before it could be signalled
             child.terminate()
@@ -174,7 +174,7 @@ class Supervisor:
     async def _pause(self, place: int, delay_s: float) -> None:
         if self._stopping.is_set():
             return
-        _log.info("process %d is replaced in %.1f s", place, delay_s)
+        _log.info("replacing process %d in %.1f s", place, delay_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._stopping.wait()

@@ -116,7 +116,7 @@ class _WorkersEnd(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self.closed.set()
         if self._stop is not None:
-            _log.error("the supervisor is gone: stopping")
+            _log.error("the supervisor is gone; stopping")
             self._stop()
 
 
@@ -131,7 +131,7 @@ async def _tell(line: asyncio.WriteTransport, busy: Callable[[], bool]) -> NoRet
 
 def _log_fault(task: asyncio.Task[NoReturn]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("the supervisor can't be told whether long jobs run", exc_info=error)
+        _log.error("reporting long-running jobs to the supervisor failed", exc_info=error)
 
 
 class SupervisorsEnd(asyncio.Protocol):

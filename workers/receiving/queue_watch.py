@@ -109,7 +109,7 @@ class QueueWatch:
         while True:
             await self._none.wait()
             missing = QueuesMissing(self.missing)
-            _log.error("%s; the worker ends in %g s unless one of them comes", missing, grace_s)
+            _log.error("%s; stopping in %g s unless one of them appears", missing, grace_s)
             try:
                 async with asyncio.timeout(grace_s):
                     await self._some.wait()

@@ -54,7 +54,7 @@ class PatientSession(AioSession):
             if type(error).__name__ in _WRONG_FOR_GOOD:
                 raise
             known = _named(error)
-            _log.warning("no AWS credentials for now: %s", known)
+            _log.warning("no AWS credentials yet, will look again: %s", known)
         self._late = LateCredentials(self._look_up)
         return self._late
 

@@ -44,4 +44,4 @@ def told(skew: timedelta) -> str:
     """Describe the skew in words, and its remedy."""
     minutes = abs(skew) / timedelta(minutes=1)
     way = "behind" if skew > timedelta(0) else "ahead of"
-    return f"this machine's clock is {minutes:.0f} minutes {way} AWS's: set it, by NTP"
+    return f"this machine's clock is {minutes:.0f} minutes {way} AWS's: synchronize it with NTP"

@@ -120,7 +120,7 @@ def read_items(page: Any, now: datetime) -> list[Item]:
         try:
             item = decode(each)
         except ItemUnreadable as error:
-            _log.warning("left out: %s", error)
+            _log.warning("skipping an item that can't be read: %s", error)
             continue
         if lives(item, now):
             found.append(item)

@@ -73,7 +73,7 @@ async def find_async_route(
 ) -> Route | None:
     """`jobs.aws.lean.opening.find_route` for aiobotocore, with any session."""
     if connection.config is not None:
-        _log.debug("calls of %s go through aiobotocore, with the given settings", service.name)
+        _log.debug("using aiobotocore for %s, with the given settings", service.name)
         return None
     try:
         found = await session.get_credentials()

@@ -150,6 +150,6 @@ class LeanCaller:
         found = skew.skew_of(headers, self._clock.now()) if code in skew.CODES else None
         if found is None or abs(found) > skew.MOST or abs(found - self._skew) < skew.TOLERATED:
             return False
-        _log.warning("%s; until then requests are signed by AWS's time", skew.told(found))
+        _log.warning("%s; signing requests with AWS's time until then", skew.told(found))
         self._skew = found
         return True

@@ -75,7 +75,7 @@ def find_route(service: JsonService, connection: Connection, core: Any, sdk: Any
         TransportError: the CA bundle can't be read.
     """
     if core is None or connection.config is not None:
-        _log.debug("calls of %s go through boto3, with the given settings", service.name)
+        _log.debug("using boto3 for %s, with the given settings", service.name)
         return None
     try:
         found = core.get_credentials()

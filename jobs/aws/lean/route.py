@@ -117,7 +117,7 @@ def route_of(
     if credentials is None:
         reason = "there are no credentials"
     if reason or credentials is None:
-        _log.debug("calls of %s go through botocore's client: %s", service, reason)
+        _log.debug("using botocore's client for %s: %s", service, reason)
         return None
     return Route(
         endpoint=ServiceEndpoint.of(url),

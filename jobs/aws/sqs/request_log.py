@@ -91,7 +91,7 @@ class PendingRequest:
         try:
             self.ledger.ended(self)
         except Exception:  # noqa: BLE001 - the user's code; what was received must not be lost
-            _log.exception("an observer of requests failed")
+            _log.exception("the observer of requests raised")
         if is_foreign(error):
             known = fault(error, action=_PERMISSIONS[self.action], target=self.queue)
             if isinstance(known, QueueMissing):

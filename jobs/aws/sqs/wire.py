@@ -163,7 +163,7 @@ def read_messages(response: Response) -> list[ReceivedMessage]:
             found.append(_received(message))
         except Exception as error:  # noqa: BLE001 - one delivery must not hide the others
             fault = error
-            _log.warning("a received message can't be read: %s", type(error).__name__)
+            _log.warning("skipping a received message that can't be read: %s", type(error).__name__)
     if fault is not None and not found:
         raise fault
     return found

@@ -64,7 +64,7 @@ class AsyncDrainer:
             async with asyncio.timeout(CLOSING_S):
                 await self._task
         except TimeoutError:
-            _log.warning("the spool could not be drained in time; what it has stays in it")
+            _log.warning("the spool was not drained in time; the remaining jobs stay in its file")
         finally:
             await asyncio.to_thread(self.file.close)
 
@@ -111,7 +111,7 @@ class AsyncDrainer:
             elsewhere = self.file.sent_by_others()
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
             # The task's boundary. The fault may pass, and the jobs are still in the file.
-            _log.exception("the spool could not be drained; it will be tried again")
+            _log.exception("draining the spool failed; trying again later")
         self._inflow.ended()
         self._move()
         self._rhythm.passed(self._clock.monotonic(), clean=clean, elsewhere=elsewhere)

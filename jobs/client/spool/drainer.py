@@ -124,7 +124,7 @@ class Drainer:
             elsewhere = self.file.sent_by_others()
         except Exception:  # noqa: BLE001 - a fault of ours or of the disk; logged, see below
             # The thread's boundary. The fault may pass, and the jobs are still in the file.
-            _log.exception("the spool could not be drained; it will be tried again")
+            _log.exception("draining the spool failed; trying again later")
         with self._changed:
             self._inflow.ended()
             self._rhythm.passed(self._clock.monotonic(), clean=clean, elsewhere=elsewhere)

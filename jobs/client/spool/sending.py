@@ -132,5 +132,5 @@ class SpoolSending:
         except TransportError as error:
             return error
         except Exception as error:  # noqa: BLE001 - from a user's transport; logged
-            _log.exception("sending from the spool raised what no transport should")
+            _log.exception("unexpected error while sending from the spool")
             return unexpected(queue, error)

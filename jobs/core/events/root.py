@@ -38,4 +38,4 @@ class Events:
             try:
                 subscriber(event)
             except Exception:  # noqa: BLE001 - the users' code; logged with its traceback
-                _log.exception("a subscriber failed on %s", event.name)
+                _log.exception("a subscriber raised on %s", event.name)

@@ -240,8 +240,8 @@ class OnceCall:
             return
         if (error := keeping.exception()) is not None:
             # A bug of ours. Without renewals another runner would soon claim the job too.
-            _log.error("the claim of job %s is not kept", self._names["job_id"], exc_info=error)
-        self.interrupt("its claim is not kept" if error else keeping.result(), abandon=False)
+            _log.error("renewing the claim of job %s failed", self._names["job_id"], exc_info=error)
+        self.interrupt("its claim was not renewed" if error else keeping.result(), abandon=False)
 
     # --- settling the claim ----------------------------------------------------------------------
 

@@ -432,7 +432,7 @@ async def test_a_killer_is_quarantined_after_three_deaths_however_soon() -> None
     assert (quarantined.job_id, quarantined.attempt) == (job_id, 3)
     assert seen == []
     assert {event.reason for event in rig.heard(JobDeferred)} == {
-        "its last worker may have died of it"
+        "it may have killed its last worker"
     }
 
 

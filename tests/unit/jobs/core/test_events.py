@@ -81,5 +81,5 @@ def test_a_subscriber_that_raises_is_logged_and_the_others_hear_the_event(
     Events(broken, heard.append).emit(Tick(at=NOW))
     assert heard == [Tick(at=NOW)]
     [record] = caplog.records
-    assert (record.levelno, record.getMessage()) == (logging.ERROR, "a subscriber failed on tick")
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "a subscriber raised on tick")
     assert "in the hook" in caplog.text

@@ -235,7 +235,7 @@ async def test_a_key_function_that_fails_costs_no_job(caplog: pytest.LogCaptureF
     await rig.submit(app.types["work"], "secret", "secret too")
     async with rig.working(concurrency=5):
         await rig.happens(JobCompleted, 2)
-    assert "the key of concurrency:queue:calls failed" in caplog.text
+    assert "the key function of concurrency:queue:calls failed" in caplog.text
     assert "secret" not in caplog.text
 
 

@@ -437,7 +437,7 @@ FOREGONE: list[tuple[Attempt, Outcome | None]] = [
     (_attempt(3, crashes=1, suspicions=1), None),
     (
         _attempt(4, crashes=1, suspicions=2),
-        Deferred(after_s=10, reason="its last worker may have died of it"),
+        Deferred(after_s=10, reason="it may have killed its last worker"),
     ),
     # Where nothing is known, it is put off rather than run once too often.
     (_attempt(3, known=False), None),
@@ -447,7 +447,7 @@ FOREGONE: list[tuple[Attempt, Outcome | None]] = [
         _attempt(1, receives=120, unexplained=100),
         Spent(
             reason=Reason.RECEIVED_TOO_OFTEN,
-            error_message="nothing explains 100 of its 120 deliveries",
+            error_message="100 of its 120 deliveries are unexplained",
         ),
     ),
     (_attempt(1, receives=999), None),
@@ -455,15 +455,15 @@ FOREGONE: list[tuple[Attempt, Outcome | None]] = [
         _attempt(1, receives=1000),
         Spent(
             reason=Reason.RECEIVED_TOO_OFTEN,
-            error_message="delivered 1000 times, as often as SQS does",
+            error_message="delivered 1000 times, SQS's maximum",
         ),
     ),
     (_attempt(14, backstop=15), None),
     (
         _attempt(15, backstop=15),
         Crashed(
-            detail="delivered 15 times, without an outcome that ended it: it may kill the process "
-            "that runs it"
+            detail="delivered 15 times without a final outcome: it may kill the process that runs "
+            "it"
         ),
     ),
 ]
