@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import (
-    Annotated,
     Any,
     Concatenate,
     Generic,
@@ -20,15 +19,11 @@ from typing import (
 )
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
-    PydanticUndefinedAnnotation,
     PydanticUserError,
     TypeAdapter,
     ValidationError,
 )
-from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import to_json
 
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.retention import check_keep, check_level
@@ -39,13 +34,13 @@ from headgate.jobs.definitions.handlers.hooks import Hooks
 from headgate.jobs.definitions.options.job_options import Isolation, JobOptions, check_options
 from headgate.jobs.definitions.options.place import Place
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
-from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
+from headgate.jobs.definitions.payload_format import PayloadFormat
+from headgate.jobs.errors import ConfigurationError, HandlerMissing
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
 from headgate.jobs.values.durations import Duration, duration
-from headgate.jobs.values.faults import place_of, told
-from headgate.jobs.values.json_values import lost_number
-from headgate.jobs.values.yielding import LARGE, Yielding, read
+from headgate.jobs.values.faults import told
+from headgate.jobs.values.yielding import LARGE, Yielding
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -60,13 +55,6 @@ payload. A TypedDict may thus be given as a dict display, and errors are about t
 LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
 """The longest timeout of an attempt. SQS makes a message visible again 12 h after its receive in
 any case; the ten minutes are for its wait in the worker and for its settlement."""
-
-
-class _Nothing(BaseModel):
-    """The wire format of the payload of a job that has none: an object whose fields are ignored."""
-
-
-_NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +87,7 @@ class JobType(Hooks, Generic[P, R]):
         self.name = name
         self.payload = payload
         """The payload's type; None if its jobs have no payload."""
+        self._payloads = PayloadFormat(name, payload)
         self.queue = queue
         self.place = Place(name, queue, options.get("priority"), options.get("retry"))
         own = "timeout" in options
@@ -221,20 +210,7 @@ class JobType(Hooks, Generic[P, R]):
             ConfigurationError: pydantic can't read payloads of this type.
         """
         self.require_handler()
-        _ = self._adapter
-
-    @cached_property
-    def _adapter(self) -> TypeAdapter[P]:
-        # Built on first use, since building is slow and declarations run at import.
-        try:
-            model: Any = _NO_PAYLOAD if self.payload is None else self.payload
-            adapter: TypeAdapter[P] = TypeAdapter(model)
-            adapter.get_default_value()  # a model with an unresolved annotation fails only in use
-        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-            raise ConfigurationError(
-                f"the type {self.name!r}: pydantic can't read payloads of {self.payload!r}: {error}"
-            ) from error
-        return adapter
+        self._payloads.require_readable()
 
     def dump(self, payload: P) -> Any:
         """Check the payload and return it as JSON values.
@@ -243,60 +219,7 @@ class JobType(Hooks, Generic[P, R]):
             PayloadInvalid: it doesn't fit the type's model, or the model's output can't be read
                 back; names each field at fault.
         """
-        if self.payload is None:
-            return self._dump_nothing(payload)
-        try:
-            checked = self._adapter.validate_python(payload)
-            text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
-            # pydantic accepts instances without validation, even if they were changed since.
-            # Reading the text back proves that a worker can.
-            self._read(text)
-            # In brackets, since it is nested one level deeper in a message.
-            [value] = read(b"[%b]" % text, allow_inf_nan=False)
-            if b"null" in text:
-                self._refuse_lost_numbers(checked, value)
-        except ValidationError as error:
-            given = f" (given a {type(payload).__name__})"
-            raise PayloadInvalid(self._complaint(error) + given) from error
-        except PydanticSerializationError as error:
-            raise PayloadInvalid(f"the payload of {self.name!r} is not valid: {error}") from error
-        except ValueError as error:
-            raise PayloadInvalid(
-                f"the payload of {self.name!r} is not valid: JSON can't hold it: it is nested "
-                f"too deeply or has a NaN or an infinity in it: {error}"
-            ) from error
-        return value
-
-    def _read(self, text: bytes) -> P:
-        if len(text) < LARGE:
-            return self._adapter.validate_json(text)
-        payload: P = self._yielding.validate_json(text)
-        return payload
-
-    @cached_property
-    def _yielding(self) -> Yielding:
-        return Yielding(self._adapter)
-
-    def _dump_nothing(self, payload: object) -> Any:
-        if payload is not None:
-            raise PayloadInvalid(
-                f"jobs of {self.name!r} have no payload, got a {type(payload).__name__}: leave "
-                "it out, or declare a type of payload"
-            )
-        return {}
-
-    def _refuse_lost_numbers(self, payload: P, written: Any) -> None:
-        """Check that no NaN or infinity was written as null, which a worker would read as None.
-
-        Raises:
-            PayloadInvalid: one was; names the first.
-        """
-        given = self._adapter.dump_python(payload, by_alias=True, warnings=False)
-        if (path := lost_number(given, written)) is not None:
-            raise PayloadInvalid(
-                f"the payload of {self.name!r} is not valid: {path}: JSON has neither NaN nor "
-                "infinities: leave the field out, or give it None or a string"
-            )
+        return self._payloads.dump(payload)
 
     def load(self, value: Any, schema: int | None = None) -> P:
         """Read the payload from a message's JSON values.
@@ -313,14 +236,7 @@ class JobType(Hooks, Generic[P, R]):
             value = upgraded(
                 self.name, value, version=schema, schema=self.schema, upgrades=self.upgrades
             )
-        try:
-            # Through JSON text, since pydantic reads some types (dates, bytes, sets, strict
-            # models) from JSON by other rules than from Python values.
-            return self._read(to_json(value))
-        except ValidationError as error:
-            complaint = self._complaint(error, discreet=True)
-        # Not from pydantic's error, which quotes the values: workers log this one.
-        raise PayloadInvalid(complaint)
+        return self._payloads.load(value)
 
     @property
     def returns(self) -> Any:
@@ -351,23 +267,6 @@ class JobType(Hooks, Generic[P, R]):
     @cached_property
     def _result_adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.returns)
-
-    def _complaint(self, error: ValidationError, *, discreet: bool = False) -> str:
-        """Return the faults of each field; if ``discreet``, without anything from the payload."""
-        names = self._field_names() if discreet else None
-        faults = "; ".join(
-            f"{place_of(fault['loc'], names)}: {told(fault, discreet=discreet)}"
-            for fault in error.errors(include_input=False, include_url=False)
-        )
-        return f"the payload of {self.name!r} is not valid: {faults}"
-
-    def _field_names(self) -> set[str]:
-        try:
-            schema = self._adapter.json_schema()
-        except PydanticInvalidForJsonSchema:
-            return set()  # not describable by JSON Schema, so all names are masked
-        models = [schema, *schema.get("$defs", {}).values()]
-        return {name for model in models for name in model.get("properties", {})}
 
 
 def check_timeout(where: str, timeout: Duration | None) -> timedelta:

@@ -1,0 +1,158 @@
+"""Payloads of a job type as JSON values: checked, written and read by pydantic."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic_core import PydanticSerializationError, to_json
+
+from headgate.jobs.errors import ConfigurationError, PayloadInvalid
+from headgate.jobs.values.faults import place_of, told
+from headgate.jobs.values.json_values import lost_number
+from headgate.jobs.values.yielding import LARGE, Yielding, read
+
+P = TypeVar("P")
+
+
+class _Nothing(BaseModel):
+    """The wire format of the payload of a job that has none: an object whose fields are ignored."""
+
+
+_NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]
+
+
+class PayloadFormat(Generic[P]):
+    """Writes and reads the payloads of one job type.
+
+    Args:
+        name: the job type's name, for errors.
+        model: the payload's type; None if its jobs have no payload.
+    """
+
+    def __init__(self, name: str, model: type[P] | None) -> None:
+        self._name = name
+        self._model = model
+
+    def require_readable(self) -> None:
+        """Check that payloads can be read.
+
+        Raises:
+            ConfigurationError: pydantic can't read payloads of this type.
+        """
+        _ = self._adapter
+
+    def dump(self, payload: P) -> Any:
+        """Check the payload and return it as JSON values.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the model, or the model's output can't be read back.
+        """
+        if self._model is None:
+            return self._dump_nothing(payload)
+        try:
+            checked = self._adapter.validate_python(payload)
+            text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
+            # pydantic accepts instances without validation, even if they were changed since.
+            # Reading the text back proves that a worker can.
+            self._read(text)
+            # In brackets, since it is nested one level deeper in a message.
+            [value] = read(b"[%b]" % text, allow_inf_nan=False)
+            if b"null" in text:
+                self._refuse_lost_numbers(checked, value)
+        except ValidationError as error:
+            given = f" (given a {type(payload).__name__})"
+            raise PayloadInvalid(self._complaint(error) + given) from None  # it quotes the input
+        except PydanticSerializationError as error:
+            raise PayloadInvalid(f"the payload of {self._name!r} is not valid: {error}") from error
+        except ValueError as error:
+            raise PayloadInvalid(
+                f"the payload of {self._name!r} is not valid: JSON can't hold it: it is nested "
+                f"too deeply or has a NaN or an infinity in it: {error}"
+            ) from error
+        return value
+
+    def load(self, value: Any) -> P:
+        """Read a payload from JSON values of the current schema.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the model; names each field at fault, and quotes nothing.
+        """
+        try:
+            # Through JSON text, since pydantic reads some types (dates, bytes, sets, strict
+            # models) from JSON by other rules than from Python values.
+            return self._read(to_json(value))
+        except ValidationError as error:
+            complaint = self._complaint(error, discreet=True)
+        # Not from pydantic's error, which quotes the values: workers log this one.
+        raise PayloadInvalid(complaint)
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[P]:
+        # Built on first use, since building is slow and declarations run at import.
+        try:
+            model: Any = _NO_PAYLOAD if self._model is None else self._model
+            adapter: TypeAdapter[P] = TypeAdapter(model)
+            adapter.get_default_value()  # a model with an unresolved annotation fails only in use
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+            raise ConfigurationError(
+                f"the type {self._name!r}: pydantic can't read payloads of {self._model!r}: {error}"
+            ) from error
+        return adapter
+
+    def _read(self, text: bytes) -> P:
+        if len(text) < LARGE:
+            return self._adapter.validate_json(text)
+        payload: P = self._yielding.validate_json(text)
+        return payload
+
+    @cached_property
+    def _yielding(self) -> Yielding:
+        return Yielding(self._adapter)
+
+    def _dump_nothing(self, payload: object) -> Any:
+        if payload is not None:
+            raise PayloadInvalid(
+                f"jobs of {self._name!r} have no payload, got a {type(payload).__name__}: leave "
+                "it out, or declare a type of payload"
+            )
+        return {}
+
+    def _refuse_lost_numbers(self, payload: P, written: Any) -> None:
+        """Check that no NaN or infinity was written as null, which a worker would read as None.
+
+        Raises:
+            PayloadInvalid: one was; names the first.
+        """
+        given = self._adapter.dump_python(payload, by_alias=True, warnings=False)
+        if (path := lost_number(given, written)) is not None:
+            raise PayloadInvalid(
+                f"the payload of {self._name!r} is not valid: {path}: JSON has neither NaN nor "
+                "infinities: leave the field out, or give it None or a string"
+            )
+
+    def _complaint(self, error: ValidationError, *, discreet: bool = False) -> str:
+        """Return the faults of each field; if ``discreet``, without anything from the payload."""
+        names = self._field_names() if discreet else None
+        faults = "; ".join(
+            f"{place_of(fault['loc'], names)}: {told(fault, discreet=discreet)}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        return f"the payload of {self._name!r} is not valid: {faults}"
+
+    def _field_names(self) -> set[str]:
+        try:
+            schema = self._adapter.json_schema()
+        except PydanticInvalidForJsonSchema:
+            return set()  # not describable by JSON Schema, so all names are masked
+        models = [schema, *schema.get("$defs", {}).values()]
+        return {name for model in models for name in model.get("properties", {})}
