@@ -155,6 +155,7 @@ async def test_a_proxy_that_is_not_for_the_endpoint_changes_nothing(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "localhost")
+    monkeypatch.setenv("HEADGATE_ALLOW_HTTP", "1")
     assert await find(replace(OURS, endpoint_url="http://localhost:9324")) is not None
     assert await find(replace(OURS, endpoint_url="http://192.0.2.1:9324")) is None
 

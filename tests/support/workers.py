@@ -86,6 +86,7 @@ def environment(endpoint_url: str, stage: str, directory: Path) -> dict[str, str
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT_URL": endpoint_url,
         "AWS_REGION": REGION,
+        "HEADGATE_ALLOW_HTTP": "1",
         "HEADGATE_STAGE": stage,
         "PYTHONWARNINGS": "error",
         DIRECTORY: str(directory),
