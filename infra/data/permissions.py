@@ -50,8 +50,8 @@ RECORD = (
 PEEK = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage")
 """Inspecting dead letters, making them visible again, and deleting those that were replayed."""
 
-READ = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:BatchWriteItem")
-"""Reading the table, and requesting cancellations."""
+OPERATE = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:BatchWriteItem")
+"""Reading the table, requesting cancellations, and keeping the progress of replays."""
 
 DELAY = ("scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule")
 """Creating and deleting schedules, and reading one of the same name; creating a schedule also takes
@@ -137,7 +137,7 @@ def grant_operate(
     """
     depths = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), queues)
     dead = _grant(grantee, ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", *PEEK), set_aside)
-    read = _grant_table(grantee, READ, table).combine(_grant_lines(grantee, table))
+    read = _grant_table(grantee, OPERATE, table).combine(_grant_lines(grantee, table))
     return depths.combine(dead).combine(read).combine(_grant_read(grantee, bucket, PAYLOADS))
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from headgate.jobs.aws.backend import AsyncAwsBackend
+    from headgate.jobs.client.dead_letters import AsyncDeadLetters
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -192,6 +193,13 @@ class AsyncClient:
             sleep=self._ports.sleep,
             rng=self._ports.rng,
         )
+
+    @cached_property
+    def dead_letters(self) -> AsyncDeadLetters:
+        """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
+        from headgate.jobs.client.dead_letters import async_dead_letters
+
+        return async_dead_letters(self._app, self._ports, self._concurrency)
 
     @overload
     async def submit(self, job: NewJob[R]) -> AsyncJobHandle[R]: ...

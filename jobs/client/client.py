@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from headgate.jobs.aws.backend import AwsBackend
+    from headgate.jobs.client.dead_letters import DeadLetters
     from headgate.jobs.client.schedules import Schedules
     from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
@@ -182,6 +183,13 @@ class Client:
                 rng=self._ports.rng,
             )
         )
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
+        from headgate.jobs.client.dead_letters import dead_letters  # as above
+
+        return dead_letters(self._app, self._ports, self._concurrency)
 
     @overload
     def submit(self, job: NewJob[R]) -> JobHandle[R]: ...

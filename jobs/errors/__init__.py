@@ -19,6 +19,10 @@ HeadgateError
 │   ├── ScheduleExists
 │   ├── ScheduleMissing
 │   └── ScheduleDeclared            it is the code's, and changed there
+├── ReplayError                     a replay of dead letters can't do what was asked for
+│   ├── ReplayMissing
+│   ├── ReplayRunning               another process carries it out
+│   └── ReplayOver
 ├── MessageError                    a received message can't become a job
 │   ├── MessageUnreadable
 │   ├── MessageTypeUnknown
@@ -79,6 +83,7 @@ from headgate.jobs.errors.messages import (
     MessageUnreadable,
     PayloadLost,
 )
+from headgate.jobs.errors.replays import ReplayError, ReplayMissing, ReplayOver, ReplayRunning
 from headgate.jobs.errors.results import (
     JobCancelled,
     JobDead,
@@ -169,6 +174,10 @@ __all__ = [
     "RecordsOff",
     "Refusal",
     "RegionMissing",
+    "ReplayError",
+    "ReplayMissing",
+    "ReplayOver",
+    "ReplayRunning",
     "ResultError",
     "ResultInvalid",
     "ResultNotKept",

@@ -18,6 +18,7 @@
     run#MESSAGE#00001#dropped                when it ended without a run                    outcomes
     run#MESSAGE#00002#completed, ...         likewise, at a later delivery                  failures
     progress                                 while it runs; overwritten                     outcomes
+    replayed#REPLAY                          once a replay has sent it anew                 failures
 
 ``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes`` does. Items of one
 delivery have one place each, so writing one again changes nothing, and the order in which they are
@@ -62,6 +63,7 @@ _NOT_OF_ITEM = {
 matter to who runs the job. All others are kept, those to come included."""
 
 _RUN = "run#"
+_REPLAYED = "replayed#"
 _OF_JOB = frozenset({"submitted", "progress", "cancel"})
 """The places of items that belong to no single delivery."""
 
@@ -130,7 +132,7 @@ def is_record(sk: str) -> bool:
     The other items there (claims, the marks of what the bridge has sent) keep something from
     happening twice, and disappear when they expire.
     """
-    return sk in _OF_JOB or sk.startswith(_RUN)
+    return sk in _OF_JOB or sk.startswith((_RUN, _REPLAYED))
 
 
 def delivery_of(sk: str) -> tuple[str, int] | None:
@@ -213,6 +215,27 @@ def submitted_item(envelope: Envelope, keep: Keep) -> Item:
         sk="submitted",
         data={"at": envelope.submitted_at.isoformat(), **told},
         expires_at=envelope.submitted_at + max(keep.completed, keep.failed),
+    )
+
+
+def replayed_item(
+    job_id: str, job_type: str, replay_id: str, *, replays: int, at: datetime, keep: Keep
+) -> Item:
+    """Return the item of a dead job that a replay has sent to its queue again.
+
+    Args:
+        job_id: the job's id.
+        job_type: its type.
+        replay_id: the replay's id.
+        replays: how often the job has been replayed by now.
+        at: when; aware.
+        keep: the retention of the job's records.
+    """
+    return Item(
+        pk=partition(job_id),
+        sk=f"{_REPLAYED}{replay_id}",
+        data={"at": at.isoformat(), "type": job_type, "replay": replay_id, "replays": replays},
+        expires_at=at + keep.failed,
     )
 
 

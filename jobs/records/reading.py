@@ -42,9 +42,9 @@ def result_ref(value: object) -> PayloadRef | None:
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("worker", "type", "queue", "priority", "source", "parent", "kind"), _text),
     **dict.fromkeys(("reason", "detail", "note", "result_fault", "refused", "final"), _text),
-    **dict.fromkeys(("error_type", "error_message", "traceback"), _text),
+    **dict.fromkeys(("error_type", "error_message", "traceback", "replay"), _text),
     **dict.fromkeys(("ran_s", "retry_in_s"), _seconds),
-    "attempt": partial(whole, most=_MOST_ATTEMPTS),
+    **dict.fromkeys(("attempt", "replays"), partial(whole, most=_MOST_ATTEMPTS)),
     "percent": partial(number, most=100.0),
     "not_before": moment,
     "tenant": _tenant,

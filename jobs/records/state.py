@@ -77,6 +77,9 @@ class JobState(StrEnum):
 SUBMITTED, PROGRESS, CANCEL = "submitted", "progress", "cancel"
 """The places of the items that belong to the job as a whole."""
 
+REPLAYED = "replayed"
+"""The start of the places of its replays, which belong to the job as a whole, too."""
+
 _FINAL: Mapping[str, JobState] = {
     Mark.COMPLETED: JobState.COMPLETED,
     Mark.DISCARDED: JobState.DISCARDED,
@@ -94,7 +97,7 @@ _LESSER = frozenset({Mark.DISCARDED, Mark.DROPPED, Mark.CANCELLED})
 """Final facts that mean nothing to a job that has completed."""
 
 _ORDER = (
-    *(SUBMITTED, CANCEL, Mark.STARTED, PROGRESS, Mark.RELEASED, Mark.INTERRUPTED),
+    *(SUBMITTED, REPLAYED, CANCEL, Mark.STARTED, PROGRESS, Mark.RELEASED, Mark.INTERRUPTED),
     *(Mark.DEFERRED, Mark.UNRUNNABLE),
     *(Mark.CRASHED, Mark.FAILED, Mark.DEAD, Mark.QUARANTINED),
     *(Mark.CANCELLED, Mark.DROPPED, Mark.DISCARDED, Mark.COMPLETED),
@@ -112,7 +115,8 @@ class Happening:
     at: datetime
     """Time by the writer's clock; aware."""
     what: str
-    """``submitted``, ``progress``, ``cancel``, or one of `jobs.records.items.Mark`."""
+    """``submitted``, ``progress``, ``cancel``, ``replayed``, or one of
+    `jobs.records.items.Mark`."""
     message_id: str = ""
     """SQS's id of the message that was delivered; empty where it concerns the job as a whole."""
     receive: int = 0
@@ -161,6 +165,8 @@ def _happening(item: Item) -> Happening | None:
     if item.sk in (SUBMITTED, PROGRESS, CANCEL):
         return Happening(at=at, what=item.sk, data=data)
     match item.sk.split("#"):
+        case ["replayed", _]:
+            return Happening(at=at, what=REPLAYED, data=data)
         case ["run", message_id, receive, what] if what in _RANKS and _RECEIVE.fullmatch(receive):
             return Happening(
                 at=at, what=what, message_id=message_id, receive=int(receive), data=data
@@ -213,7 +219,7 @@ def _open_state(timeline: Sequence[Happening]) -> JobState:
         return JobState.RUNNING
     if latest is not None:
         return JobState.RUNNING if latest.what == Mark.STARTED else JobState.RETRYING
-    submitted = next((each for each in timeline if each.what == SUBMITTED), None)
+    submitted = next((each for each in timeline if each.what in (SUBMITTED, REPLAYED)), None)
     if submitted is None:
         return JobState.UNKNOWN
     return JobState.SCHEDULED if submitted.data.get("not_before") else JobState.SUBMITTED

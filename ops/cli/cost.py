@@ -42,7 +42,7 @@ def cost(
     cdk_json: cost_options.CdkJson = None,
     json: AsJson = False,
 ) -> None:
-    """Estimate what a month costs on AWS, by service and by job type."""
+    """Estimate what a month on AWS costs, by service and job type."""
     from headgate.ops.cdk_context import deployment_from_cdk_json
     from headgate.ops.costing.alternatives import alternatives
     from headgate.ops.costing.estimate import estimate

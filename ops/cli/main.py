@@ -9,8 +9,15 @@ from typing import Annotated
 
 import typer
 
-from headgate.jobs.errors import ConfigurationError, HeadgateError, ScheduleError, SubmissionError
+from headgate.jobs.errors import (
+    ConfigurationError,
+    HeadgateError,
+    ReplayError,
+    ScheduleError,
+    SubmissionError,
+)
 from headgate.ops.cli import check, cost, demo, submit, worker
+from headgate.ops.cli.dead_letters import dead_letters
 from headgate.ops.cli.jobs import jobs
 from headgate.ops.cli.queues import queues
 from headgate.ops.cli.schedules import schedules
@@ -20,6 +27,9 @@ from headgate.ops.views.output import show_error, show_traceback
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
+
+_WRONG = (ConfigurationError, SubmissionError, ScheduleError, ReplayError)
+"""Errors for which the command, the app or the environment has to change."""
 
 cli = typer.Typer(
     cls=Commands,
@@ -55,6 +65,7 @@ cli.command(epilog=worker.EXAMPLES)(worker.worker)
 cli.command(epilog=submit.EXAMPLES)(submit.submit)
 cli.add_typer(jobs, name="jobs")
 cli.add_typer(queues, name="queues")
+cli.add_typer(dead_letters, name="dead-letters")
 cli.add_typer(schedules, name="schedules")
 cli.command(epilog=check.CHECK_EXAMPLES)(check.check)
 cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)
@@ -83,7 +94,9 @@ def main() -> None:
         sys.exit(EXIT_FAULT)
     except HeadgateError as error:
         show_error(str(error))
-        wrong = isinstance(error, ConfigurationError | SubmissionError | ScheduleError)
+        wrong = isinstance(
+            error, ConfigurationError | SubmissionError | ScheduleError | ReplayError
+        )
         sys.exit(EXIT_USAGE if wrong else EXIT_FAULT)
     except Exception as error:  # noqa: BLE001 - the process's boundary
         show_traceback(error)

@@ -229,8 +229,16 @@ ATTRIBUTES = {
         "topology",
         "types",
     ],
-    "AsyncClient": ["close", "handle", "schedules", "send", "submit", "submit_many"],
-    "Client": ["close", "handle", "schedules", "submit", "submit_many"],
+    "AsyncClient": [
+        "close",
+        "dead_letters",
+        "handle",
+        "schedules",
+        "send",
+        "submit",
+        "submit_many",
+    ],
+    "Client": ["close", "dead_letters", "handle", "schedules", "submit", "submit_many"],
     "JobContext": [
         "attempt",
         "cancelled",

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, cast
 
 from headgate import App, AsyncClient, AsyncJobHandle, Client, JobHandle
+from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock
@@ -27,6 +28,7 @@ _TWINS: dict[type, type] = {
     Client: AsyncClient,
     JobHandle: AsyncJobHandle,
     Schedules: AsyncSchedules,
+    DeadLetters: AsyncDeadLetters,
 }
 
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headgate.jobs.core.ports import Item
+from headgate.jobs.core.retention import Keep
 from headgate.jobs.records.cancellation import cancellation
-from headgate.jobs.records.items import Mark, partition
+from headgate.jobs.records.items import Mark, partition, replayed_item
 from tests.support.records import scribe
 
 JOB = "0196a2b4-0000-7000-8000-000000000001"
@@ -45,6 +46,14 @@ class Story:
     def cancel(self, second: float, reason: str = "") -> Story:
         item, _ = cancellation(self.job_id, reason, self.at(second), useful=timedelta(days=4))
         self.items.append(item)
+        return self
+
+    def replayed(self, second: float, replay_id: str = "r-1") -> Story:
+        self.items.append(
+            replayed_item(
+                self.job_id, self.job_type, replay_id, replays=1, at=self.at(second), keep=Keep()
+            )
+        )
         return self
 
     def run(

@@ -244,12 +244,12 @@ def test_an_operator_takes_from_what_is_parked_alone(app: App, policies: Policie
         assert policies.allows(role("Operator"), "sqs:SendMessage", queue) is (name in feeds)
 
 
-def test_an_operator_reads_records_and_asks_for_cancellations(app: App, policies: Policies) -> None:
+def test_an_operator_reads_records_cancels_and_replays(app: App, policies: Policies) -> None:
     table = arn_of(TABLE, app.topology.table_name)
-    for action in ("Query", "GetItem", "BatchWriteItem"):
+    for action in ("Query", "GetItem", "BatchWriteItem", "PutItem"):
         assert policies.allows(role("Operator"), f"dynamodb:{action}", table)
     assert policies.allows(role("Operator"), "dynamodb:Query", f"{table}/index/lines")
-    assert not policies.allows(role("Operator"), "dynamodb:PutItem", table)
+    assert not policies.allows(role("Operator"), "dynamodb:UpdateItem", table)
 
 
 @pytest.mark.parametrize("who", ["Scheduling", "Operator"])

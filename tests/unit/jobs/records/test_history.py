@@ -54,6 +54,18 @@ STATES: list[tuple[str, Story, JobState]] = [
     ("cancelled too late", Story().run(1, "completed").cancel(2), JobState.COMPLETED),
     ("dead", Story().run(1, "failed").run(2, "dead"), JobState.DEAD),
     ("quarantined", Story().run(1, "crashed").run(9, "quarantined", 2), JobState.QUARANTINED),
+    ("dead, then replayed", Story().run(1, "dead").replayed(9), JobState.SUBMITTED),
+    (
+        "replayed, and dead again",
+        Story().run(1, "dead").replayed(9).run(10, "dead", message="m-2"),
+        JobState.DEAD,
+    ),
+    (
+        "replayed, and running",
+        Story().run(1, "dead").replayed(9).run(10, "started", message="m-2"),
+        JobState.RUNNING,
+    ),
+    ("completed, then replayed", Story().run(1, "completed").replayed(9), JobState.COMPLETED),
 ]
 
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
 VERBS = ("worker", "submit", "check", "plan", "cost", "demo")
 NOUNS = {
+    "dead-letters": ("replay", "replays", "resume", "abort"),
     "jobs": ("show", "cancel"),
     "queues": ("list",),
     "schedules": ("list", "next", "pause", "resume", "run"),
@@ -74,7 +75,13 @@ def test_every_help_is_plain_text_that_ends_with_examples(
 
 
 def test_every_reading_command_has_json(headgate: CommandLine) -> None:
-    reading = [("jobs", "show"), ("queues", "list"), ("schedules", "list"), ("schedules", "next")]
+    reading = [
+        ("dead-letters", "replays"),
+        ("jobs", "show"),
+        ("queues", "list"),
+        ("schedules", "list"),
+        ("schedules", "next"),
+    ]
     for words in (*reading, ("check",), ("plan",), ("cost",)):
         assert "--json " in headgate(*words, "--help").out
 

@@ -1,0 +1,174 @@
+"""The replays of ``client.dead_letters``: sending dead letters back to their queues.
+
+`AsyncReplayer` is the awaited form of `Replayer`. What a replay does is defined in
+`jobs.dead_letters.replaying`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Unpack
+
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.dead_letters.replaying.options import ReplaySettings, check_options
+from headgate.jobs.dead_letters.replaying.replays import Replays, untold
+from headgate.jobs.dead_letters.replaying.report import ReplayReport
+from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.errors import SettingsInvalid
+
+
+class AsyncReplayer:
+    """The awaited form of `Replayer`, which also drives this class.
+
+    Args:
+        services: what the app's replays need.
+    """
+
+    def __init__(self, services: ReplayServices) -> None:
+        self._stopping = False
+        self._replays = Replays(replace(services, is_stopping=lambda: self._stopping))
+
+    async def replay(
+        self,
+        letters: DeadLetterFilter | Sequence[str],
+        *,
+        dry_run: bool = False,
+        actor: str = "",
+        on_step: Callable[[ReplayReport], None] = untold,
+        **settings: Unpack[ReplaySettings],
+    ) -> ReplayReport:
+        """`Replayer.replay`, awaited."""
+        chosen, options = _chosen(letters), check_options(settings)
+        if dry_run:
+            return await self._replays.rehearse(chosen, options)
+        self._stopping = False
+        return await self._replays.start(chosen, options, actor=actor, tell=on_step)
+
+    def stop(self) -> None:
+        """`Replayer.stop`."""
+        self._stopping = True
+
+    async def replays(self) -> list[ReplayReport]:
+        """`Replayer.replays`, awaited."""
+        return await self._replays.all()
+
+    async def get_replay(self, replay_id: str) -> ReplayReport:
+        """`Replayer.get_replay`, awaited."""
+        return await self._replays.get(replay_id)
+
+    async def resume(
+        self, replay_id: str, *, on_step: Callable[[ReplayReport], None] = untold
+    ) -> ReplayReport:
+        """`Replayer.resume`, awaited."""
+        self._stopping = False
+        return await self._replays.resume(replay_id, tell=on_step)
+
+    async def abort(self, replay_id: str, *, actor: str = "") -> ReplayReport:
+        """`Replayer.abort`, awaited."""
+        return await self._replays.abort(replay_id, by=actor)
+
+
+class Replayer:
+    """Sends dead letters back to their queues.
+
+    Every method may raise a `TransportError`.
+    """
+
+    def __init__(self, engine: AsyncReplayer) -> None:
+        self._replayer = engine
+
+    def replay(
+        self,
+        letters: DeadLetterFilter | Sequence[str],
+        *,
+        dry_run: bool = False,
+        actor: str = "",
+        on_step: Callable[[ReplayReport], None] = untold,
+        **settings: Unpack[ReplaySettings],
+    ) -> ReplayReport:
+        """Send dead letters back to the queues that they came from, and return once that is done.
+
+        Each job keeps its id and its history, and has all its attempts again. Its message is sent
+        first, then marked as sent in the app's table, and the letter deleted after. A letter that
+        can't become what is asked for (a payload that its type's model refuses, an unknown queue)
+        stays where it is, and the report lists it. Letters of jobs that die after the start are
+        left out.
+
+        The replay has an id. If it is interrupted or killed, or stops because its jobs die again,
+        `resume` carries out the rest, from anywhere; `abort` ends it, from anywhere.
+
+        Args:
+            letters: the letters to replay: ``DeadLetterFilter(types=("send-email",))``, or ids of
+                jobs or messages. ``DeadLetterFilter()`` selects all.
+            dry_run: send nothing; the report says what would be sent.
+            actor: who asks for it, for the report; up to 500 characters.
+            on_step: called with the report as it starts, and every few seconds.
+            settings: see `jobs.dead_letters.replaying.options.ReplaySettings`.
+
+        Raises:
+            SettingsInvalid: a setting is unknown or out of range; nothing was sent.
+            TransportError: AWS could not be asked; the replay, if it had started, has stopped.
+        """
+        return drive(
+            self._replayer.replay(
+                letters, dry_run=dry_run, actor=actor, on_step=on_step, **settings
+            )
+        )
+
+    def stop(self) -> None:
+        """Stop the replay that this client carries out, once its requests under way are answered.
+
+        For another thread, or a signal's handler: what is sent by then is marked as sent, and
+        `resume` carries out the rest. Without it a replay that is interrupted while it sends may
+        send up to eighty jobs again, with the same ids.
+        """
+        self._replayer.stop()
+
+    def replays(self) -> list[ReplayReport]:
+        """Return the replays of the last 30 days, the newest first."""
+        return drive(self._replayer.replays())
+
+    def get_replay(self, replay_id: str) -> ReplayReport:
+        """Return a replay, with the first hundred letters that it has left where they are.
+
+        Raises:
+            ReplayMissing: there is none of that id.
+        """
+        return drive(self._replayer.get_replay(replay_id))
+
+    def resume(
+        self, replay_id: str, *, on_step: Callable[[ReplayReport], None] = untold
+    ) -> ReplayReport:
+        """Carry out the rest of a replay that has stopped, with its own filter and settings.
+
+        One whose process was killed counts as stopped a minute later, and the letters that it held
+        show again within three. A canary is not repeated, and deaths count anew.
+
+        Raises:
+            ReplayMissing: there is none of that id.
+            ReplayRunning: another process carries it out.
+            ReplayOver: it is done, or was aborted.
+        """
+        return drive(self._replayer.resume(replay_id, on_step=on_step))
+
+    def abort(self, replay_id: str, *, actor: str = "") -> ReplayReport:
+        """End a replay for good. Its process ends within seconds; what was sent stays sent.
+
+        Raises:
+            ReplayMissing: there is none of that id.
+            ReplayOver: it is done.
+        """
+        return drive(self._replayer.abort(replay_id, actor=actor))
+
+
+def _chosen(letters: DeadLetterFilter | Sequence[str]) -> DeadLetterFilter:
+    if isinstance(letters, DeadLetterFilter):
+        return letters
+    if isinstance(letters, str) or not letters:
+        raise SettingsInvalid(
+            f"a replay takes a DeadLetterFilter or a list of ids, got {letters!r}: write "
+            "[job_id] for one letter, or DeadLetterFilter() for all"
+        )
+    return DeadLetterFilter(ids=tuple(letters))

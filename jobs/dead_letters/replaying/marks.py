@@ -1,0 +1,163 @@
+"""Marks of the letters that a replay has sent or left, by SQS's ids of their messages.
+
+A letter is marked between its sending and its deletion. So a replay that was killed in between, or
+could not delete a letter, deletes it when it goes on, and sends nothing. If it was killed between
+the sending and the mark, the job is sent twice, with the same id. A replay that has not come to its
+end may have left such letters, so every other one knows its marks, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+
+from headgate.jobs.core.ports import MAX_PUT, AsyncTable, Item
+from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.replaying.report import KEPT, MAX_LISTED, LeftLetter
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import keep_of, records_of
+from headgate.jobs.errors import TransportError
+from headgate.jobs.records.items import replayed_item
+from headgate.jobs.records.writes import put_patiently
+from headgate.jobs.values.stored import text
+from headgate.jobs.values.texts import legible
+
+_SENT, _REFUSED = "sent#", "refused#"
+
+_MAX_CHARS = 300
+
+_log = logging.getLogger("headgate.replay")
+
+
+def partition_of(replay_id: str) -> str:
+    """Return the partition key of a replay's marks."""
+    return f"replay#{replay_id}"
+
+
+class Marks:
+    """The marks of one replay.
+
+    Args:
+        app: says what is recorded of its jobs.
+        table: holds the marks.
+        replay_id: the replay.
+        sleep: pauses when the table is busy.
+        rng: spreads the pauses.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        table: AsyncTable,
+        replay_id: str,
+        *,
+        sleep: Callable[[float], Awaitable[None]],
+        rng: random.Random,
+    ) -> None:
+        self._app = app
+        self._table = table
+        self._replay_id = replay_id
+        self._sleep = sleep
+        self._rng = rng
+        self._sent: set[str] = set()
+        self.own = 0
+        """Number of letters that the replay itself had sent when its marks were read."""
+
+    def __contains__(self, message_id: str) -> bool:
+        """Return True if a letter's job has been sent."""
+        return message_id in self._sent
+
+    async def load(self, replay_ids: Iterable[str]) -> None:
+        """Read the marks of replays that have not come to their ends.
+
+        Raises:
+            TransportError: the table could not be asked.
+        """
+        for replay_id in replay_ids:
+            after = ""
+            while True:
+                page = await self._table.page(partition_of(replay_id), after=after)
+                marks = [item.sk for item in page.items if item.sk.startswith(_SENT)]
+                self._sent |= {mark.removeprefix(_SENT) for mark in marks}
+                self.own += len(marks) if replay_id == self._replay_id else 0
+                if not (after := page.after):
+                    break
+
+    async def sent(self, letters: Sequence[DeadLetter], at: datetime) -> None:
+        """Mark letters whose jobs have been sent, and record that in the jobs' histories.
+
+        If that fails, they are to be deleted all the same: the marks only matter until then.
+        """
+        self._sent |= {letter.message_id for letter in letters}
+        marks = [self._item(_SENT, letter, at) for letter in letters]
+        await self._put([*marks, *filter(None, (self._record(each, at) for each in letters))])
+
+    async def refused(self, left: Sequence[LeftLetter], at: datetime) -> None:
+        """Note letters that are left where they are, and why."""
+        await self._put([self._left_item(each, at) for each in left])
+
+    async def _put(self, items: Sequence[Item]) -> None:
+        distinct = [*{(item.pk, item.sk): item for item in items}.values()]
+        for start in range(0, len(distinct), MAX_PUT):
+            batch = distinct[start : start + MAX_PUT]
+            try:
+                lost = await put_patiently(self._table, batch, sleep=self._sleep, rng=self._rng)
+            except TransportError as error:
+                _log.warning("marks of the replay %s are lost: %s", self._replay_id, error)
+                continue
+            if lost:
+                _log.warning("%d marks of the replay %s are lost", len(lost), self._replay_id)
+
+    def _item(self, kind: str, letter: DeadLetter, at: datetime) -> Item:
+        told = {"at": at.isoformat(), "job": letter.job_id or "", "type": letter.job_type or ""}
+        return self._place(f"{kind}{letter.message_id}", told, at)
+
+    def _left_item(self, left: LeftLetter, at: datetime) -> Item:
+        told = {
+            "at": at.isoformat(),
+            "job": left.job_id or "",
+            "type": left.job_type or "",
+            "why": legible(left.why, _MAX_CHARS),
+        }
+        return self._place(f"{_REFUSED}{left.message_id}", told, at)
+
+    def _place(self, sk: str, told: dict[str, str], at: datetime) -> Item:
+        return Item(pk=partition_of(self._replay_id), sk=sk, data=told, expires_at=at + KEPT)
+
+    def _record(self, letter: DeadLetter, at: datetime) -> Item | None:
+        """Return the item of the job's own history, if one is kept."""
+        declared = self._app.types.get(letter.job_type or "")
+        if letter.job_id is None or declared is None or records_of(self._app, declared) == "off":
+            return None
+        return replayed_item(
+            letter.job_id,
+            declared.name,
+            self._replay_id,
+            replays=letter.replays + 1,
+            at=at,
+            keep=keep_of(self._app, declared),
+        )
+
+
+async def left_of(table: AsyncTable, replay_id: str) -> tuple[LeftLetter, ...]:
+    """Return the first hundred letters that a replay has refused.
+
+    Raises:
+        TransportError: the table could not be asked.
+    """
+    page = await table.page(partition_of(replay_id), limit=MAX_LISTED)
+    found = (item for item in page.items if item.sk.startswith(_REFUSED))
+    return tuple(_left(item) for item in found)
+
+
+def _left(item: Item) -> LeftLetter:
+    """Return the letter that an item names, without what no replay can have written."""
+    told = {name: text(item.data.get(name), _MAX_CHARS) or None for name in ("job", "type", "why")}
+    return LeftLetter(
+        message_id=item.sk.removeprefix(_REFUSED),
+        job_id=told["job"],
+        job_type=told["type"],
+        why=told["why"] or "unknown",
+    )

@@ -1,0 +1,270 @@
+"""The message that a dead letter's job is sent again as.
+
+It has the job's id, and everything of the body that this version doesn't know. Attempts start anew,
+since records are bound to SQS's id of a message and the message is a new one. What the worker added
+to say why the job died is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from headgate.jobs.core.ports import AsyncObjectStore, OutgoingMessage
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES, QueueSpec
+from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
+from headgate.jobs.dead_letters.reading import REPLAYED, REPLAYS
+from headgate.jobs.dead_letters.replaying.options import ReplayOptions
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.errors import MessageError, PayloadInvalid, UnknownQueue
+from headgate.jobs.execution.delivery import JOB_ID, UNNAMED
+from headgate.jobs.messages.envelope import Envelope, derived_job_id, parse
+from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
+from headgate.jobs.messages.outgoing import sendable
+from headgate.jobs.messages.schema_upgrades import upgraded
+from headgate.jobs.schedules.inputs import read_input
+from headgate.jobs.schedules.routes import Routes
+from headgate.jobs.values.texts import legible
+from headgate.jobs.values.yielding import read
+
+MAX_ATTRIBUTES = 10
+"""Attributes that a message may have (SQS Developer Guide, message metadata)."""
+
+_ADDED = frozenset({"Reason", "ErrorType", "ErrorMessage", "Attempts", "FailedAt"})
+"""Attributes that say why a job died."""
+
+
+class Unfit(Exception):
+    """A letter can't become what was asked for, and stays where it is; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remade:
+    """A message to send in place of a dead letter."""
+
+    letter: DeadLetter
+    queue: QueueSpec
+    message: OutgoingMessage
+
+
+def delayed_by(remade: Remade, delay_s: int) -> Remade:
+    """Return a message that SQS delays, unless it does so for longer already."""
+    message = remade.message
+    return replace(remade, message=replace(message, delay_s=max(message.delay_s, delay_s)))
+
+
+class Remaker:
+    """Makes the messages of one replay.
+
+    Args:
+        app: the app, whose models read the payloads.
+        replay_id: the replay.
+        options: what to change.
+        store: holds large payloads.
+    """
+
+    def __init__(
+        self, app: App, replay_id: str, options: ReplayOptions, store: AsyncObjectStore
+    ) -> None:
+        self._app = app
+        self._topology = app.topology
+        self._routes = Routes.of(app)
+        self._by_name = {spec.name: spec for spec in self._topology.queues}
+        self._source = f"{REPLAYED}{replay_id}"
+        self._options = options
+        self._store = store
+
+    def is_own(self, letter: DeadLetter) -> bool:
+        """Return True if a job has died again after this very replay had sent it."""
+        if letter.content is None or self._source not in letter.content.body:
+            return False
+        try:
+            return parse(letter.content.body).source == self._source
+        except MessageError:
+            return False
+
+    async def remade(self, letter: DeadLetter, now: datetime) -> Remade:
+        """Return the message to send in place of a letter.
+
+        Raises:
+            Unfit: there is none.
+            TransportError: its payload could not be read from the object store.
+        """
+        queue, content = self._source_of(letter, now)
+        queue = self._moved(queue)
+        try:
+            envelope = parse(content.body)
+        except MessageError:
+            body, told = self._as_it_is(letter, content)
+        else:
+            body = await self._body(envelope, content.body, queue)
+            told = {
+                "JobType": envelope.type,
+                "Priority": str(queue.priority),
+                "Source": self._source,
+                JOB_ID: "",  # the body has it
+            }
+        message = OutgoingMessage(
+            body=body,
+            attributes=_attributes(content, told, letter.replays + 1),
+            group=content.group,
+            deduplication_id=self._deduplication_id(letter) if queue.fifo else None,
+        )
+        return self._checked(Remade(letter=letter, queue=queue, message=message))
+
+    def _checked(self, remade: Remade) -> Remade:
+        if remade.queue.fifo and not remade.message.group:
+            raise Unfit(f"{remade.queue.name} is FIFO, and the letter has no message group")
+        if (size := remade.message.size) > MAX_MESSAGE_BYTES:
+            raise Unfit(
+                f"the message would have {size:,} bytes, and SQS takes {MAX_MESSAGE_BYTES:,}: a "
+                "payload that is kept in the bucket can't be changed there"
+            )
+        return remade
+
+    def _deduplication_id(self, letter: DeadLetter) -> str:
+        """Return an id that differs from that of the job's submission, which SQS may remember."""
+        return hashlib.sha256(f"{self._source}\n{letter.message_id}".encode()).hexdigest()
+
+    # --- the queue --------------------------------------------------------------------------------
+
+    def _source_of(self, letter: DeadLetter, now: datetime) -> tuple[QueueSpec, LetterContent]:
+        """Return the queue that a letter's message came from, or was for, and the message."""
+        if (content := letter.content) is None:
+            raise Unfit("its message was not read")
+        if letter.queue == self._topology.failed_firings_name:
+            return self._firing(content, now)
+        if letter.origin is None:
+            raise Unfit("nothing tells which queue it came from")
+        return self._known(letter.origin), content
+
+    def _known(self, name: str) -> QueueSpec:
+        if (queue := self._by_name.get(name)) is None:
+            raise Unfit(f"its queue {legible(name, 80)!r} is none of the app's")
+        return queue
+
+    def _firing(self, content: LetterContent, now: datetime) -> tuple[QueueSpec, LetterContent]:
+        """Return the queue and the message of a firing or an event, as the bridge would send it."""
+        try:
+            event = from_json(content.body)
+            record = event if isinstance(event, Mapping) else {}
+            given = read_input(record.get("requestPayload", event))
+        except (MessageError, ValueError, TypeError) as error:
+            why = str(error) if isinstance(error, MessageError) else "it is not JSON"
+            raise Unfit(f"the bridge could not submit it either: {why}") from error
+        if (refusal := self._routes.refusal(given)) is not None:
+            raise Unfit(str(refusal))
+        if not given.counts:
+            raise Unfit("its schedule had not begun, so the firing counts for nothing")
+        message = given.message(now)
+        return self._known(given.queue_name), LetterContent(
+            body=message.body, attributes=message.attributes, group=message.group
+        )
+
+    def _moved(self, queue: QueueSpec) -> QueueSpec:
+        if self._options.priority is None:
+            return queue
+        try:
+            return self._topology.queue(queue.group, self._options.priority)
+        except UnknownQueue as error:
+            raise Unfit(str(error)) from error
+
+    def _as_it_is(self, letter: DeadLetter, content: LetterContent) -> tuple[str, dict[str, str]]:
+        """Return the body of a message that is not Headgate's, and the attribute with its id."""
+        if self._options.set:
+            raise Unfit("it is no message of Headgate's, so no field of its payload can be set")
+        derived = str(derived_job_id(letter.sent_at, "sqs", letter.message_id))
+        return content.body, {JOB_ID: content.attributes.get(JOB_ID, derived)}
+
+    # --- the body ---------------------------------------------------------------------------------
+
+    async def _body(self, envelope: Envelope, body: str, queue: QueueSpec) -> str:
+        value: dict[str, Any] = read(body)
+        for name in ("attempts_used", "not_before"):
+            value.pop(name, None)
+        value |= {"source": self._source, "queue": queue.group, "priority": str(queue.priority)}
+        value |= await self._payload(envelope)
+        if "payload" in value and envelope.payload_ref is not None:
+            value.pop("payload_ref", None)
+        return sendable(to_json(value).decode())
+
+    async def _payload(self, envelope: Envelope) -> dict[str, Any]:
+        """Return the fields of the body that hold a payload to be changed, checked."""
+        declared = self._app.types.get(envelope.type)
+        if declared is None or envelope.schema_ > declared.schema:
+            if self._options.set:
+                raise Unfit(
+                    f"no field can be set: the app has no type {envelope.type!r} of schema "
+                    f"{envelope.schema_} or later"
+                )
+            return {}
+        outdated = bool(declared.upgrades) and envelope.schema_ < declared.schema
+        if envelope.payload_ref is not None and not self._options.set and not outdated:
+            return {}  # as large as it is, it is read once, by its worker
+        try:
+            changed = self._changed(declared, envelope, await self._loaded(envelope))
+        except (PayloadInvalid, MessageError) as error:
+            raise Unfit(str(error)) from error
+        if not self._options.set and not outdated:
+            return {}
+        return {"payload": changed, "schema": declared.schema}
+
+    async def _loaded(self, envelope: Envelope) -> Any:
+        if (ref := envelope.payload_ref) is None:
+            return envelope.payload
+        check_reference(ref, envelope.id)
+        return unpacked(ref, await self._store.get(ref.key, max_bytes=max_packed(ref)))
+
+    def _changed(self, declared: JobType[Any, Any], envelope: Envelope, payload: Any) -> Any:
+        """Return a payload of the type's schema, with the fields that were set.
+
+        Raises:
+            PayloadInvalid: it can't be upgraded.
+            Unfit: it has no such field.
+        """
+        value = upgraded(
+            declared.name,
+            payload,
+            version=envelope.schema_,
+            schema=declared.schema,
+            upgrades=declared.upgrades,
+        )
+        if not (changes := self._options.set):
+            _read(declared, value)
+            return value
+        if not isinstance(value, dict):
+            raise Unfit(f"the payload of {declared.name!r} is no object, so it has no fields")
+        changed = {**value, **changes}
+        known = declared.dump(_read(declared, changed))
+        if unknown := sorted(changes.keys() - value.keys() - known.keys()):
+            raise Unfit(f"the payload of {declared.name!r} has no field {unknown[0]!r}")
+        return changed
+
+
+def _read(declared: JobType[Any, Any], value: Any) -> Any:
+    """Return a payload as its handler would get it; raises as `Remaker._changed`."""
+    try:
+        return declared.load(value)
+    except PayloadInvalid:
+        raise
+    except Exception as error:  # a validator is the user's code: it raises anything
+        raise Unfit(f"the model of {declared.name!r} raised {type(error).__name__}") from error
+
+
+def _attributes(content: LetterContent, told: Mapping[str, str], replays: int) -> dict[str, str]:
+    """Return the attributes of a replayed message: as many of the letter's as SQS's ten allow.
+
+    Those of ``told`` come first; an empty one is left out.
+    """
+    whole = {REPLAYS: str(replays), **told}
+    for name, value in content.attributes.items():
+        if name not in _ADDED and (name, value) != ("JobType", UNNAMED):
+            whole.setdefault(name, value)
+    filled = [(name, value) for name, value in whole.items() if value]
+    return dict(filled[:MAX_ATTRIBUTES])

@@ -1,0 +1,180 @@
+"""The replays of an app: started, resumed, aborted and listed."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.replaying.book import ReplayBook
+from headgate.jobs.dead_letters.replaying.marks import Marks, left_of
+from headgate.jobs.dead_letters.replaying.options import ReplayOptions, fixed_filter
+from headgate.jobs.dead_letters.replaying.remaking import Remaker, Unfit
+from headgate.jobs.dead_letters.replaying.report import (
+    MAX_LISTED,
+    LeftLetter,
+    ReplayReport,
+    ReplayState,
+    left_letter,
+)
+from headgate.jobs.dead_letters.replaying.runner import Replaying
+from headgate.jobs.dead_letters.replaying.services import ReplayServices, new_walk, safely_read
+from headgate.jobs.dead_letters.walk import HeldLetter
+
+Tell = Callable[[ReplayReport], None]
+"""Called with the report of each step."""
+
+
+def untold(_report: ReplayReport) -> None:
+    """Tell nobody."""
+
+
+class Replays:
+    """Starts, resumes, aborts and lists an app's replays.
+
+    Args:
+        services: the surroundings.
+    """
+
+    def __init__(self, services: ReplayServices) -> None:
+        self._services = services
+        self._book = ReplayBook(services.table, services.clock)
+
+    async def start(
+        self, chosen: DeadLetterFilter, options: ReplayOptions, *, actor: str, tell: Tell = untold
+    ) -> ReplayReport:
+        """Carry out a new replay, and return its last report.
+
+        Raises:
+            SettingsInvalid: the filter is too large to be kept.
+            TransportError: AWS could not be asked; once it has begun, the replay has stopped then.
+        """
+        report = self._new(chosen, options, actor)
+        if options.spread is not None:
+            counted = await self.rehearse(chosen, options)
+            report = replace(report, total=counted.sent)
+        lease = await self._book.begin(report)
+        tell(report)
+        marks = await self._marks(report.id)
+        return await Replaying(self._services, report, lease, marks, tell).run()
+
+    async def resume(self, replay_id: str, *, tell: Tell = untold) -> ReplayReport:
+        """Carry out the rest of a replay that has stopped, and return its last report.
+
+        Raises:
+            ReplayMissing: there is none of that id.
+            ReplayRunning: another process carries it out.
+            ReplayOver: it is done, or was aborted.
+            TransportError: AWS could not be asked; the replay has stopped.
+        """
+        report, lease = await self._book.take_over(replay_id)
+        tell(report)
+        marks = await self._marks(replay_id)
+        report = replace(report, sent=marks.own, refused=0)
+        return await Replaying(self._services, report, lease, marks, tell).run()
+
+    async def abort(self, replay_id: str, *, by: str) -> ReplayReport:
+        """End a replay for good; see `jobs.dead_letters.replaying.book.ReplayBook.abort`."""
+        return await self._book.abort(replay_id, by)
+
+    async def get(self, replay_id: str) -> ReplayReport:
+        """Return a replay, with the letters that it has refused.
+
+        Raises:
+            ReplayMissing: there is none of that id.
+            TransportError: the table could not be asked.
+        """
+        report = await self._book.get(replay_id)
+        return replace(report, left=await left_of(self._services.table, replay_id))
+
+    async def all(self) -> list[ReplayReport]:
+        """Return the replays of the last 30 days, the newest first.
+
+        Raises:
+            TransportError: the table could not be asked.
+        """
+        return await self._book.all()
+
+    async def rehearse(self, chosen: DeadLetterFilter, options: ReplayOptions) -> ReplayReport:
+        """Return the report of a replay that would be made now; nothing is sent.
+
+        Raises:
+            TransportError: AWS could not be asked.
+        """
+        report = self._new(chosen, options, "")
+        rehearsal = _Rehearsal(self._services, report)
+        await new_walk(self._services).through(self._services.parking, rehearsal.visit)
+        return rehearsal.report()
+
+    def _new(self, chosen: DeadLetterFilter, options: ReplayOptions, actor: str) -> ReplayReport:
+        now = self._services.clock.now()
+        return ReplayReport(
+            id=_new_id(now),
+            state=ReplayState.RUNNING,
+            actor=actor,
+            started_at=now,
+            updated_at=now,
+            filter=fixed_filter(chosen, now),
+            options=options,
+        )
+
+    async def _marks(self, replay_id: str) -> Marks:
+        services = self._services
+        marks = Marks(
+            services.app, services.table, replay_id, sleep=services.sleep, rng=services.rng
+        )
+        others = [each.id for each in await self._book.all() if each.state is not ReplayState.DONE]
+        await marks.load(others)
+        return marks
+
+
+class _Rehearsal:
+    """Counts what a replay would send, by queue."""
+
+    def __init__(self, services: ReplayServices, report: ReplayReport) -> None:
+        self._services = services
+        self._report = report
+        self._remaker = Remaker(services.app, report.id, report.options, services.store)
+        self._by_queue = Counter[str]()
+        self._left: list[LeftLetter] = []
+        self._refused = 0
+
+    async def visit(self, round_: Sequence[HeldLetter]) -> Collection[str]:
+        """Count the letters of a round; none is kept."""
+        for held in round_:
+            letter = safely_read(self._services, held)
+            if self._report.filter.matches(letter, now=self._services.clock.now()):
+                await self._count(letter)
+        return ()
+
+    def report(self) -> ReplayReport:
+        """Return the counts."""
+        sent, limit = self._by_queue.total(), self._report.options.limit
+        return replace(
+            self._report,
+            id="",
+            state=ReplayState.DONE,
+            sent=sent if limit is None else min(sent, limit),
+            refused=self._refused,
+            by_queue=dict(self._by_queue),
+            left=tuple(self._left),
+        )
+
+    async def _count(self, letter: DeadLetter) -> None:
+        try:
+            remade = await self._remaker.remade(letter, self._services.clock.now())
+        except Unfit as error:
+            self._refused += 1
+            if len(self._left) < MAX_LISTED:
+                self._left.append(left_letter(letter, str(error)))
+        else:
+            self._by_queue[remade.queue.name] += 1
+
+
+def _new_id(now: datetime) -> str:
+    """Return a replay's id, which sorts by its time and can be typed."""
+    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

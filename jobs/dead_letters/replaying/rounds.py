@@ -1,0 +1,164 @@
+"""The rounds of a replay: the letters of each are remade, sent, marked and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
+from functools import partial
+from math import ceil
+
+from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.replaying.marks import Marks
+from headgate.jobs.dead_letters.replaying.pace import ReplayPace
+from headgate.jobs.dead_letters.replaying.progress import ReplayProgress
+from headgate.jobs.dead_letters.replaying.remaking import Remade, Remaker, Unfit, delayed_by
+from headgate.jobs.dead_letters.replaying.report import LeftLetter, left_letter
+from headgate.jobs.dead_letters.replaying.sending import Dispatcher
+from headgate.jobs.dead_letters.replaying.services import HOLD, ReplayServices, safely_read
+from headgate.jobs.dead_letters.replaying.watch import Watch
+from headgate.jobs.dead_letters.walk import HeldLetter
+
+_MARGIN_S = 30.0
+"""Seconds before the end of a hold from which on nothing is sent any more."""
+
+
+class Rounds:
+    """Replays the letters that a pass shows, round by round.
+
+    Args:
+        services: the surroundings.
+        progress: the progress of the replay.
+        marks: the letters that are sent already.
+        watch: watches what becomes of the jobs.
+        pace: says when each is due.
+        wait: pauses for so many seconds.
+    """
+
+    def __init__(
+        self,
+        services: ReplayServices,
+        progress: ReplayProgress,
+        marks: Marks,
+        watch: Watch,
+        pace: ReplayPace,
+        wait: Callable[[float], Awaitable[None]],
+    ) -> None:
+        report = progress.report
+        self._services = services
+        self._clock = services.clock
+        self._progress = progress
+        self._marks = marks
+        self._watch = watch
+        self._pace = pace
+        self._wait = wait
+        self._began_at = services.clock.now()
+        self._remaker = Remaker(services.app, report.id, report.options, services.store)
+        self._dispatcher = Dispatcher(
+            services.transport,
+            concurrency=services.concurrency,
+            sleep=services.sleep,
+            rng=services.rng,
+        )
+        self.begin(None)
+
+    def begin(self, room: int | None) -> None:
+        """Begin a pass, in which up to ``room`` letters are sent; None is no limit."""
+        self._room = room
+        self.acted = self.undeleted = 0
+        """Letters that the pass has sent or deleted, and that it could not delete."""
+        self.was_late = False
+        """True if the pass has held letters for too long to send them."""
+
+    @property
+    def is_full(self) -> bool:
+        """True once the pass has sent all that it may."""
+        return self._room == 0 and self.acted > 0
+
+    async def visit(self, round_: Sequence[HeldLetter]) -> Collection[str]:
+        """Replay the letters of a round that are to be; return the receipts of those deleted."""
+        until_s = self._clock.monotonic() + HOLD.total_seconds() - _MARGIN_S
+        held = {each.message.message_id: each for each in round_}
+        letters = [safely_read(self._services, each) for each in round_]
+        gone = [held[each.message_id] for each in letters if each.message_id in self._marks]
+        sent = await self._sent(await self._remade(letters), until_s)
+        done = [*gone, *(held[each.letter.message_id] for each in sent)]
+        deleted = await self._dispatcher.delete(done)
+        self.acted += len(sent) + len(deleted)
+        self.undeleted += len(done) - len(deleted)
+        return deleted
+
+    async def _remade(self, letters: Sequence[DeadLetter]) -> list[Remade]:
+        """Return what to send for the letters of a round, as far as there is room."""
+        now = self._clock.now()
+        remade: list[Remade] = []
+        refused: list[LeftLetter] = []
+        for letter in letters:
+            if not self._is_meant(letter, now) or len(remade) == self._room:
+                continue
+            try:
+                remade.append(await self._remaker.remade(letter, now))
+            except Unfit as error:
+                refused.append(left_letter(letter, str(error)))
+        await self._refuse(refused)
+        return remade
+
+    def _is_meant(self, letter: DeadLetter, now: datetime) -> bool:
+        if letter.message_id in self._marks or self._progress.is_refused(letter.message_id):
+            return False
+        if self._remaker.is_own(letter):
+            is_new = letter.died_at >= self._began_at
+            self._watch.returned(letter.message_id, letter.job_id, is_new=is_new)
+            return False
+        return self._progress.report.filter.matches(letter, now=now)
+
+    async def _sent(self, remade: Sequence[Remade], until_s: float) -> list[Remade]:
+        """Send messages in their time, mark them, and return those that SQS has."""
+        if not remade:
+            return []
+        timed = await self._timed(remade)
+        await self._progress.hold()
+        if self._clock.monotonic() >= until_s:
+            self.was_late = True
+            return []  # somebody else may have them by now
+        at = self._clock.now()
+        outcomes = await self._dispatcher.send(timed, partial(self._mark, at))
+        sent = [each for each, failure in outcomes if failure is None]
+        await self._refuse(
+            [
+                left_letter(each.letter, f"SQS refuses it: {failure.code}: {failure.message}")
+                for each, failure in outcomes
+                if failure is not None and failure.sender_fault
+            ]
+        )
+        self._count(sent, at)
+        return sent
+
+    async def _timed(self, remade: Sequence[Remade]) -> list[Remade]:
+        """Return messages with their delays; wait for those of FIFO queues, which take none."""
+        timed, longest_s = list[Remade](), 0.0
+        for each in remade:
+            delay_s = self._pace.delay_s(self._clock.monotonic())
+            if each.queue.fifo:
+                longest_s = max(longest_s, delay_s)
+                timed.append(each)
+            else:
+                timed.append(delayed_by(each, ceil(delay_s)))
+        await self._wait(longest_s)
+        return timed
+
+    async def _mark(self, at: datetime, sent: Sequence[Remade]) -> None:
+        await self._marks.sent([each.letter for each in sent], at)
+
+    def _count(self, sent: Sequence[Remade], at: datetime) -> None:
+        self._progress.count(sent)
+        if self._room is not None:
+            self._room -= len(sent)
+        report = self._progress.report
+        is_canary = bool(report.options.canary) and not report.canary_passed
+        for each in sent:
+            letter = each.letter
+            self._watch.sent(letter.job_id, letter.job_type, at, always=is_canary)
+
+    async def _refuse(self, left: Sequence[LeftLetter]) -> None:
+        if left:
+            await self._marks.refused(self._progress.refuse(left), self._clock.now())

@@ -1,0 +1,203 @@
+"""``headgate dead-letters replay``, ``replays``, ``resume`` and ``abort``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headgate import App, Client, load_app
+from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.dead_letters.replaying.report import ReplayReport
+from headgate.testing import MemoryBackend
+from tests.support.command_line import CommandLine, Ended
+
+APP = "cli_shop:app"
+
+
+class Shop:
+    """The commands, on an in-memory app with dead letters."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, headgate: CommandLine) -> None:
+        self._headgate = headgate
+        monkeypatch.syspath_prepend(".")
+        self.app = load_app(APP)
+        self.backend = MemoryBackend(self.app)
+        monkeypatch.setattr("headgate.jobs.client.client.Client", self._client)
+        self.spec = self.app.topology.queue(
+            self.app.find_type("send-email").queue, self.app.find_type("send-email").priority
+        )
+
+    def _client(self, app: App) -> Client:
+        return Client(app, backend=self.backend)
+
+    def dead(self, count: int) -> list[str]:
+        """Leave so many dead letters; return the ids of their jobs."""
+        email = sys.modules["cli_shop"].Email
+        kind = self.app.find_type("send-email")
+        jobs = self._client(self.app).submit_many(kind, [email(to="ada")] * count)
+        sqs = self.backend.sqs.sync
+        while found := sqs.receive(self.spec.name, limit=10, wait_s=0):
+            sqs.delete(self.spec.name, [each.receipt for each in found])
+            letters = [
+                OutgoingMessage(body=each.body, attributes={"Reason": "do-not-retry"})
+                for each in found
+            ]
+            assert sqs.send(self.spec.dlq_name, letters) == []
+        self.backend.clock.advance(60)
+        return [job.id for job in jobs]
+
+    @property
+    def sent(self) -> int:
+        return len(self.backend.sqs.messages(self.spec.name))
+
+    def run(self, *words: str) -> Ended:
+        """Run a command."""
+        return self._headgate("dead-letters", *words, app=APP)
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch, headgate: CommandLine) -> Shop:
+    return Shop(monkeypatch, headgate)
+
+
+def test_a_dry_run_says_what_would_be_sent(shop: Shop) -> None:
+    shop.dead(3)
+    ended = shop.run("replay", "--dry-run")
+    assert (ended.code, shop.sent) == (0, 0)
+    assert ended.out.splitlines() == ["3 jobs to replay", f"        3  {shop.spec.name}"]
+    document = json.loads(shop.run("replay", "--dry-run", "--json").out)
+    assert (document["sent"], document["by_queue"]) == (3, {shop.spec.name: 3})
+
+
+def test_letters_are_sent_once_that_is_confirmed(shop: Shop) -> None:
+    shop.dead(3)
+    ended = shop.run("replay")
+    assert (ended.code, shop.sent) == (2, 0)
+    assert "add --yes" in ended.err
+    ended = shop.run("replay", "--yes")
+    assert (ended.code, shop.sent) == (0, 3)
+    assert "done, 3 sent" in ended.out
+    assert shop.run("replay", "--dry-run").out == "0 jobs to replay\n"
+
+
+def test_options_select_pace_and_change(shop: Shop) -> None:
+    first, *_ = shop.dead(5)
+    ended = shop.run("replay", "--id", first, "--set", 'to="eve"', "--yes", "--json")
+    document = json.loads(ended.out)
+    assert (document["sent"], document["options"]["set"]) == (1, {"to": "eve"})
+    [message] = shop.backend.sqs.messages(shop.spec.name)
+    assert '"to":"eve"' in message.body
+    more = ("--type", "send-email", "--reason", "do-not-retry", "--since", "2h", "--limit", "2")
+    assert "done, 2 sent" in shop.run("replay", *more, "--rate", "1", "--yes").out
+    assert "done, 2 of 2 sent" in shop.run("replay", "--spread", "30s", "--yes").out
+
+
+def test_letters_that_are_left_show_in_text_and_code(shop: Shop) -> None:
+    [job_id] = shop.dead(1)
+    ended = shop.run("replay", "--set", "to=3", "--yes")
+    assert (ended.code, shop.sent) == (1, 0)
+    assert "1 left where they are" in ended.out
+    assert job_id in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--set", "to"), "is not FIELD=JSON"),
+        (("--set", "=1"), "names no field"),
+        (("--rate", "1", "--spread", "1m"), "not both"),
+        (("--since", "soon"), "is not a duration"),
+        (("--canary", "2", "--stop-above", "1"), "needs stop_above"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    shop: Shop, words: tuple[str, ...], why: str
+) -> None:
+    ended = shop.run("replay", *words, "--yes")
+    assert ended.code == 2
+    assert why in " ".join(ended.err.split())
+
+
+def test_replays_are_listed_shown_resumed_and_aborted(shop: Shop) -> None:
+    shop.dead(20)
+    ended = shop.run("replay", "--canary", "2", "--yes")
+    assert ended.code == 3
+    [replay] = json.loads(shop.run("replays", "--json").out)
+    assert (replay["state"], replay["sent"]) == ("stopped", 2)
+    assert f"headgate dead-letters resume {replay['id']}" in ended.out
+    assert "stopped" in shop.run("replays").out
+    assert "2 sent" in shop.run("replays", replay["id"]).out
+    assert shop.run("resume", replay["id"]).code == 0
+    assert shop.sent == 20
+    ended = shop.run("abort", replay["id"])
+    assert (ended.code, "is done: start another" in ended.err) == (2, True)
+    assert shop.run("resume", "x").code == 2
+
+
+def test_an_aborted_replay_is_not_resumed(shop: Shop) -> None:
+    shop.dead(3)
+    shop.run("replay", "--canary", "2", "--yes")
+    [replay] = json.loads(shop.run("replays", "--json").out)
+    assert shop.run("abort", replay["id"]).out == f"{replay['id']} is aborted\n"
+    assert shop.run("resume", replay["id"]).code == 2
+
+
+def test_the_first_ctrl_c_stops_a_replay_once_its_requests_are_answered(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.dead(100)
+    passing = shop.backend._pass
+
+    def press(seconds: float) -> None:
+        passing(seconds)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(shop.backend, "_pass", press)
+    ended = shop.run("replay", "--rate", "1", "--yes")
+    assert ended.code == 130
+    assert "stopping" in ended.err
+    [replay] = json.loads(shop.run("replays", "--json").out)
+    assert (replay["state"], replay["reason"]) == ("stopped", "interrupted")
+    assert replay["sent"] == shop.sent < 100
+
+
+def test_the_progress_is_one_line_of_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from headgate.ops.views.replays import watched
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with watched(lambda: None) as on_step:
+        told: Callable[[ReplayReport], None] = on_step
+        told(_report(1))
+        told(_report(2))
+    said = capsys.readouterr().err
+    assert "\n" not in said
+    assert [part.strip() for part in said.split("\r")][1:3] == [
+        "r-1: running, 1 sent",
+        "r-1: running, 2 sent",
+    ]
+
+
+def _report(sent: int) -> Any:
+    from datetime import UTC, datetime
+
+    from headgate import DeadLetterFilter
+    from headgate.jobs.dead_letters.replaying.options import ReplayOptions
+    from headgate.jobs.dead_letters.replaying.report import ReplayState
+
+    return ReplayReport(
+        id="r-1",
+        state=ReplayState.RUNNING,
+        started_at=datetime.now(UTC),
+        updated_at=datetime.now(UTC),
+        filter=DeadLetterFilter(),
+        options=ReplayOptions(),
+        sent=sent,
+    )
