@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
+import keyword
+import re
 from collections import Counter
 
 import pytest
@@ -9,6 +12,11 @@ import pytest
 from tests.mutants.catalogue import ROOT, Mutant, catalogue
 
 MUTANTS = list(catalogue())
+
+_KNOWN = {*dir(builtins), *keyword.kwlist}
+_TEXTS = re.compile(r'"[^"\n]*"|#.*')
+_NAMES = re.compile(r"\bself\.(\w+)|(?<![.\w])([A-Za-z_]\w*)")
+"""Attributes of ``self``, and names that are no attributes."""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.area}/{mutant.name}")
@@ -21,6 +29,17 @@ def test_a_mutant_changes_one_place_of_its_file_and_names_tests_that_exist(mutan
         path, *names = test.split("::")
         text = (ROOT / path).read_text()
         assert all(f"def {name}(" in text for name in names), test
+
+
+def test_a_replacement_uses_only_names_that_its_file_knows() -> None:
+    strange = {each.name: names for each in MUTANTS if (names := _unknown_names(each))}
+    assert not strange, "it would change nothing, or fail for a reason of its own"
+
+
+def _unknown_names(mutant: Mutant) -> set[str]:
+    words = set(re.findall(r"\w+", (ROOT / mutant.file).read_text()))
+    used = _NAMES.findall(_TEXTS.sub("", mutant.replacement))
+    return {attribute or name for attribute, name in used} - words - _KNOWN
 
 
 def test_mutants_have_names_of_their_own_and_there_are_enough() -> None:

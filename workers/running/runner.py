@@ -88,7 +88,6 @@ class Running:
         self._tasks: dict[asyncio.Task[None], Hold] = {}
         self._releases: dict[asyncio.Task[None], Hold] = {}
         self._recalls: set[asyncio.Task[None]] = set()
-        self._accepting = True
         self.interrupted: list[str] = []
         """Ids of jobs whose attempt was cut short; they run again."""
 
@@ -131,7 +130,7 @@ class Running:
 
     def _place(self, hold: Hold) -> None:
         is_first = self._admission.take(hold)
-        if self._accepting and self._is_cancelled(hold):
+        if self._is_cancelled(hold):
             self._drop(hold)
         elif (back := self._returns.on_arrival(hold)) is not None:
             self._send_back(back)
@@ -154,7 +153,7 @@ class Running:
             True if any message has moved, so that there may be room for more.
         """
         has_moved = False
-        while self._accepting and (hold := self._next()):
+        while hold := self._next():
             has_moved = True
             if self._is_gone(hold):
                 self._leave(hold, gone=False)
@@ -261,7 +260,6 @@ class Running:
 
     def close(self) -> None:
         """Start nothing more, and give back all waiting messages."""
-        self._accepting = False
         self._admission.hurry()
         for recall in self._recalls:
             recall.cancel()

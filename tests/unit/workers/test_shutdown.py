@@ -34,11 +34,13 @@ def _held() -> tuple[Rig, Gate]:
 async def test_a_stop_starts_nothing_new_and_lets_what_runs_finish() -> None:
     rig, gate = _held()
     work = rig.app.types["work"]
-    async with rig.working(concurrency=1) as worker:
+    async with rig.working(concurrency=1, give_back_after=timedelta(hours=1)) as worker:
+        await asyncio.sleep(1)  # every queue has a poll, which brings any message, slot or none
         await rig.submit(work, "running")
         await gate.reached(1)
         await rig.submit(work, "waiting", priority=Priority.LOW)
         await asyncio.sleep(1)
+        assert rig.in_flight() == 2
         worker.stop()
         await asyncio.sleep(10)
         gate.open("running", "waiting")

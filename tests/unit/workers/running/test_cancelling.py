@@ -24,6 +24,7 @@ from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.cancellations import POLL_S
+from headgate.jobs.testing import MessageState
 from tests.unit.workers.rig import DEAD_MAIL, MAIL, Gate, Note, Rig, lanes
 
 pytestmark = pytest.mark.looptime
@@ -81,6 +82,21 @@ async def test_what_is_cancelled_while_it_is_delayed_never_starts() -> None:
         await rig.happens(JobCancelled)
     assert gate.started == []
     assert rig.remaining() == 0
+
+
+async def test_a_cancelled_job_that_arrives_during_a_stop_is_not_given_back() -> None:
+    app, mail = mailing()
+    gate = Gate()
+    mail.job("send")(gate.__call__)
+    rig = Rig(app)
+    async with rig.working() as worker:
+        cancelled, _ = await rig.submit(app.types["send"], "a", "b", delay=timedelta(seconds=30))
+        await cancel(rig, cancelled)
+        await asyncio.sleep(28)
+        worker.stop()  # a poll is under way until 40 s
+    assert [event.job_id for event in rig.heard(JobCancelled)] == [cancelled]
+    assert gate.started == []
+    assert [message.state for message in rig.sqs.messages(MAIL)] == [MessageState.VISIBLE]
 
 
 async def test_what_waits_here_for_a_slot_is_settled_without_one() -> None:

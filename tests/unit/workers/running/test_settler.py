@@ -344,6 +344,28 @@ async def test_failing_deletes_do_not_let_a_worker_hold_more_than_its_bound() ->
         await rig.happens(JobCompleted, 500)
 
 
+async def test_hanging_deletes_do_not_let_a_worker_hold_more_than_its_bound() -> None:
+    app, mail = one_lane(records="off")
+
+    @mail.job("work")
+    async def work(_note: Note) -> None:
+        return None
+
+    rig, answered = Rig(app), asyncio.Event()
+
+    async def until_answered() -> None:
+        await answered.wait()
+
+    rig.wire.answers["delete"] = until_answered
+    async with rig.working(concurrency=5):
+        for _ in range(60):
+            await rig.submit(work)
+            await asyncio.sleep(0.1)  # so that the receive under way never lacks room
+        assert len(rig.heard(JobStarted)) <= 2 * 5 + 10
+        answered.set()
+        await rig.happens(JobCompleted, 60)
+
+
 async def test_a_delete_that_fails_until_the_end_is_reported_as_unsettled() -> None:
     app, mail = one_lane()
 
