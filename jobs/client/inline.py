@@ -144,7 +144,7 @@ class AsyncInline:
                 resources = await stack.enter_async_context(self._app.resources.opened())
             except Exception as error:  # noqa: BLE001 - the user's code; every job gets the error
                 return [
-                    _failed(submission, 0, error) if fits else result
+                    _failed(submission, 0, error, text_of(error)) if fits else result
                     for submission, result, fits in zip(submissions, results, fitting, strict=True)
                 ]
             executor = Executor(self._means(resources, stack.enter_context(self._sending())))
@@ -339,8 +339,8 @@ def _delivery(submission: Submission, attempt: int, clock: Clock) -> Delivery:
 
 def _given_up(submission: Submission, attempt: int, verdict: Verdict) -> InlineFailed:
     match verdict.outcome:
-        case Failed(error=error):
-            return _failed(submission, attempt, error)
+        case Failed(error=error, message=message):
+            return _failed(submission, attempt, error, message)
         case Deferred(reason=reason):
             why = f"its handler asks for a later run ({reason or 'RetryLater'})"
         case other:
@@ -348,8 +348,10 @@ def _given_up(submission: Submission, attempt: int, verdict: Verdict) -> InlineF
     return _error(submission, attempt, why)
 
 
-def _failed(submission: Submission, attempts: int, cause: BaseException) -> InlineFailed:
-    error = _error(submission, attempts, f"{type_of(cause)}: {text_of(cause)}")
+def _failed(
+    submission: Submission, attempts: int, cause: BaseException, message: str
+) -> InlineFailed:
+    error = _error(submission, attempts, f"{type_of(cause)}: {message}")
     error.__cause__ = cause
     return error
 

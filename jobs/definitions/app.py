@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Unpack
@@ -34,6 +35,7 @@ from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.retry.policy import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.kinds import check_kind
+from headgate.jobs.values.redaction import Redaction
 
 DEFAULT_PARKING = Retry(max_attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
 """The retries of a message that this worker can't read, which may be meant for a newer one. It is
@@ -82,6 +84,10 @@ class App(Declares, Provides, Hooks):
             refused, such retries come sooner, and no permissions for schedules are needed.
         max_message_bytes: the maximum size of a message, 1,024 to SQS's 1 MiB. A payload that
             exceeds it is stored in the app's S3 bucket, and the message has a reference to it.
+        redact: regular expressions, as texts or compiled. What they match in the text and traceback
+            of a handler's error, or in the reason that it gives for its job's end, is replaced by
+            ``[redacted]`` before it is logged, recorded or sent anywhere; so are the values of
+            `SecretStr` and `SecretBytes` in the payload, without any pattern.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.core.limits`.
 
@@ -103,6 +109,7 @@ class App(Declares, Provides, Hooks):
         keep: Keep | Duration = DEFAULT_KEEP,
         long_delays: bool = True,
         max_message_bytes: int = DEFAULT_PAYLOAD_LIMIT,
+        redact: Iterable[str | re.Pattern[str]] = (),
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
@@ -132,6 +139,7 @@ class App(Declares, Provides, Hooks):
         self.keep = check_keep(f"the app {name!r}", keep) or DEFAULT_KEEP
         self.long_delays = long_delays
         self.max_message_bytes = _checked_limit(max_message_bytes)
+        self.redaction = Redaction(redact)
         self._bucket_name = Settings.from_env().bucket
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -27,7 +26,7 @@ from headgate.jobs.core.events import (
     MessageUnrunnable,
     SettlementFailed,
 )
-from headgate.jobs.errors import ChildFailed, TransportError
+from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import (
     Cancelled,
@@ -51,9 +50,7 @@ from headgate.jobs.execution.settling.settlement import (
     RetryAfter,
 )
 from headgate.jobs.messages.envelope import Envelope
-from headgate.jobs.values.texts import legible, text_of, type_of
-
-_TRACEBACK_FRAMES = 20
+from headgate.jobs.values.texts import legible, type_of
 
 
 def names_of(job: Job, delivery: Delivery) -> dict[str, Any]:
@@ -100,12 +97,12 @@ def ended(
             return JobCompleted(at=at, ran_s=ran_s, **names)
         case Discarded(reason=reason):
             return JobDiscarded(at=at, reason=reason, **names)
-        case Failed(error=error, traceback=text):
+        case Failed(error=error, message=message, traceback=text):
             return JobFailed(
                 at=at,
                 ran_s=ran_s,
                 error_type=type_of(error),
-                error_message=text_of(error),
+                error_message=message,
                 traceback=text,
                 **names,
             )
@@ -176,14 +173,6 @@ def unrunnable(
         receives=message.receive_count,
         retry_in_s=action.delay_s if isinstance(action, RetryAfter) else None,
     )
-
-
-def trimmed(error: BaseException) -> str:
-    """Return the traceback's last frames, where the fault is, as legible text."""
-    if isinstance(error, ChildFailed):
-        return legible(error.traceback, from_end=True)
-    lines = traceback.format_exception(error, limit=-_TRACEBACK_FRAMES)
-    return legible("".join(lines), from_end=True)
 
 
 def settlement_failed(

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from headgate.jobs.values.texts import text_of
+
 
 class Reason(StrEnum):
     """The reason for which a message is in the dead-letter queue."""
@@ -41,7 +43,13 @@ class Failed:
 
     error: BaseException
     at: datetime
+    message: str = ""
+    """The error's text, redacted as the app says; by default as it is."""
     traceback: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.message:
+            object.__setattr__(self, "message", text_of(self.error))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

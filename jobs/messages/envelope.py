@@ -186,7 +186,8 @@ def parse(body: str) -> Envelope:
             f"{'.'.join(str(part) for part in fault['loc']) or 'body'}: {fault['msg']}"
             for fault in error.errors(include_input=False, include_url=False)
         )
-        raise MessageUnreadable(f"the body is not a Headgate message: {faults}") from error
+        # Not from pydantic's error, which quotes the values.
+        raise MessageUnreadable(f"the body is not a Headgate message: {faults}") from None
 
 
 class JobIds:

@@ -28,7 +28,9 @@ _UNFIT = re.compile(f"\r\n|[{_CONTROLS}]")
 _MISLEADING = re.compile(f"\r\n|[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def legible(text: object, most: int = LONGEST, *, from_end: bool = False) -> str:
+def legible(
+    text: object, most: int = LONGEST, *, from_end: bool = False, whole: int | None = None
+) -> str:
     r"""Return a text of at most ``most`` characters, valid as UTF-8 and without control characters.
 
     Such characters are escaped as in Python's literals, except for newlines and tabs. A text that
@@ -41,13 +43,15 @@ def legible(text: object, most: int = LONGEST, *, from_end: bool = False) -> str
         text: a `str`, or any other object to convert with ``str()``, which may fail.
         most: the maximum length, escapes counted.
         from_end: keep the end instead of the start, as for a traceback.
+        whole: the length to state, of a text of which this is a part; None is this one's.
     """
-    said = text if isinstance(text, str) else _said(text)
-    kept = said[-most:] if from_end else said[:most]
+    text = said(text)
+    kept = text[-most:] if from_end else text[:most]
     escaped = _UNFIT.sub(_escaped, kept)
-    if len(said) <= most and len(escaped) <= most:
+    length = len(text) if whole is None else whole
+    if length <= most and len(escaped) <= most:
         return escaped
-    mark = f"({len(said):,} characters)"
+    mark = f"({length:,} characters)"
     if (room := most - len(mark) - 2) < 0:
         return escaped[:most]
     return f"{mark} …{escaped[len(escaped) - room :]}" if from_end else f"{escaped[:room]}… {mark}"
@@ -92,7 +96,10 @@ def _escaped(found: re.Match[str]) -> str:
     return "\n" if unfit == "\r\n" else unfit.encode("unicode_escape").decode()
 
 
-def _said(value: object) -> str:
+def said(value: object) -> str:
+    """Return a text as it is, or any other object's; its ``__str__`` may fail."""
+    if isinstance(value, str):
+        return value
     try:
         return str(value)
     except Exception as fault:  # noqa: BLE001 - the user's code, which must not cost the verdict

@@ -222,6 +222,7 @@ ATTRIBUTES = {
         "queue",
         "queues",
         "records",
+        "redaction",
         "resource",
         "resources",
         "stage",

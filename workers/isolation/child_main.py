@@ -34,6 +34,7 @@ from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, sur
 from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
 from headgate.jobs.submission.prepare import prepare_child
+from headgate.jobs.values.redaction import secrets_of
 from headgate.jobs.values.texts import legible, text_of, type_of
 from headgate.workers import logs
 from headgate.workers.isolation import protocol
@@ -263,6 +264,7 @@ class _Attempt:
         self._runner = runner
         self._resources = resources
         self._policy = DEFAULT_RETRY
+        self._payload: Any = None
         self._task: asyncio.Task[Any] | None = None
 
     def frame(self) -> bytes:
@@ -285,7 +287,7 @@ class _Attempt:
         envelope = parse(self._order["body"])
         job = self._app.find_type(envelope.type)
         self._policy = job.retry
-        payload = job.load(envelope.payload, envelope.schema_)
+        self._payload = payload = job.load(envelope.payload, envelope.schema_)
         host = _Host(self._app, envelope, self._channel, self._runner.get_loop())
         ctx = self._context(job, envelope, host)
         self._channel.on_cancel = lambda: self._cancel(ctx)
@@ -332,5 +334,11 @@ class _Attempt:
         )
 
     def _failure(self, error: BaseException, **judgement: bool) -> bytes:
-        fields = protocol.failure_fields(error, self._policy, _clock.now())
+        fields = protocol.failure_fields(
+            error,
+            self._policy,
+            _clock.now(),
+            redaction=self._app.redaction,
+            secrets=secrets_of(self._payload),
+        )
         return protocol.encode(Kind.FAILED, **fields | judgement)

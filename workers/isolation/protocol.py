@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -17,12 +17,12 @@ from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.errors import ChildFailed, Stopped
-from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import LARGE
 from headgate.jobs.retry.classification import retry_after_s
 from headgate.jobs.retry.policy import Retry
 from headgate.jobs.retry.signals import Discard, DoNotRetry, JobSignal, RetryLater
-from headgate.jobs.values.texts import legible, text_of, type_of
+from headgate.jobs.values.redaction import NOTHING, Redaction
+from headgate.jobs.values.texts import type_of
 from headgate.jobs.values.yielding import read as read_json
 
 Frame = Mapping[str, Any]
@@ -171,30 +171,40 @@ def message_fields(message: OutgoingMessage) -> dict[str, Any]:
 # --- exceptions of handlers ----------------------------------------------------------------------
 
 
-def failure_fields(error: BaseException, policy: Retry, now: datetime) -> dict[str, Any]:
+def failure_fields(
+    error: BaseException,
+    policy: Retry,
+    now: datetime,
+    *,
+    redaction: Redaction = NOTHING,
+    secrets: Collection[str] = (),
+) -> dict[str, Any]:
     """Return a handler's exception as JSON values, classified here, where its class is known.
 
     Args:
         error: the exception.
         policy: the job type's retry policy.
         now: the present time, aware; a wait that the error asks for is counted from it.
+        redaction: redacts the texts, which the worker then takes as they are.
+        secrets: of the job's payload.
     """
     match error:
         case RetryLater(after=after, reason=reason):
-            later = {"after_s": after.total_seconds(), "reason": legible(reason)}
+            later = {"after_s": after.total_seconds(), "reason": redaction.text(reason, secrets)}
             return {"signal": "retry-later", **later}
         case DoNotRetry(reason=reason):
-            trace = job_events.trimmed(error)
-            return {"signal": "do-not-retry", "reason": legible(reason), "traceback": trace}
+            trace = redaction.traceback(error, secrets)
+            told = redaction.text(reason, secrets)
+            return {"signal": "do-not-retry", "reason": told, "traceback": trace}
         case Discard(reason=reason):
-            return {"signal": "discard", "reason": legible(reason)}
+            return {"signal": "discard", "reason": redaction.text(reason, secrets)}
         case Stopped():
             return {"signal": "stopped"}
         case _:
             return {
                 "error_type": type_of(error),
-                "message": text_of(error),
-                "traceback": job_events.trimmed(error),
+                "message": redaction.text(error, secrets),
+                "traceback": redaction.traceback(error, secrets),
                 "retryable": policy.should_retry(error),
                 "retry_after_s": retry_after_s(error, now),
             }

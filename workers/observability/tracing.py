@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.retry.signals import Discard, RetryLater
+from headgate.jobs.values.redaction import NOTHING, Redaction, secrets_of
 
 try:
     from opentelemetry.propagate import extract
@@ -41,9 +42,13 @@ class Tracing:
 
     Args:
         provider: the provider of the tracer; None takes the process's own.
+        redaction: redacts the texts of exceptions.
     """
 
-    def __init__(self, provider: TracerProvider | None = None) -> None:
+    def __init__(
+        self, provider: TracerProvider | None = None, *, redaction: Redaction = NOTHING
+    ) -> None:
+        self._redaction = redaction
         self._tracer = get_tracer("headgate", tracer_provider=provider)
 
     @contextmanager
@@ -73,7 +78,12 @@ class Tracing:
             except _NO_FAULT:
                 raise
             except Exception as error:
-                current.record_exception(error)
+                secrets = secrets_of(job.payload)
+                texts = {
+                    "exception.message": self._redaction.text(error, secrets),
+                    "exception.stacktrace": self._redaction.traceback(error, secrets),
+                }
+                current.record_exception(error, attributes=texts)
                 current.set_status(Status(StatusCode.ERROR, type(error).__name__))
                 raise
 

@@ -72,7 +72,7 @@ async def work(
             AsyncAwsBackend(app.topology, account=surroundings.account, connections=connections)
         )
         events = Events(log_event)
-        worker = Worker(app, backend, settings, events=events, open_span=_open_span())
+        worker = Worker(app, backend, settings, events=events, open_span=_open_span(app))
         place = leash.place if leash is not None else 1
         await stack.enter_async_context(
             watched(app, worker, events, watching, settings, place=place)
@@ -143,13 +143,13 @@ class _Stop:
         _log.info("waiting for receives in progress, so that none of their messages stays hidden")
 
 
-def _open_span() -> OpenSpan:
+def _open_span(app: App) -> OpenSpan:
     """Return what opens spans if the process uses OpenTelemetry, else a no-op."""
     if "opentelemetry.trace" not in sys.modules:
         return no_span
     from headgate.workers.observability.tracing import Tracing
 
-    return Tracing().open_span
+    return Tracing(redaction=app.redaction).open_span
 
 
 def _protection(busy: Callable[[], bool]) -> ScaleInProtection | None:

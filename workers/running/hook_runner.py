@@ -23,7 +23,7 @@ from headgate.jobs.core.events import Event, Events, HookFailed
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.hooks import Hook, is_async, name_of
 from headgate.jobs.definitions.policies import hooks_of
-from headgate.jobs.values.texts import text_of, type_of
+from headgate.jobs.values.texts import type_of
 
 _MOST_WAITING = 10_000
 """Maximum number of calls that wait or run; further ones are reported as not made."""
@@ -115,7 +115,7 @@ class HookRunner:
             line.hang_until(call)
             call.cancel()
         elif (error := call.result()) is not None:
-            self._report(hook, event, f"{type_of(error)}: {text_of(error)}")
+            self._report(hook, event, f"{type_of(error)}: {self._app.redaction.text(error)}")
 
     async def _ended(self, hook: Hook, event: Event, line: _Line) -> BaseException | None:
         """Call a hook and return its exception, if any; none of them ends the worker."""

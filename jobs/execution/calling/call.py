@@ -35,7 +35,8 @@ from headgate.jobs.execution.outcome import (
     Outcome,
 )
 from headgate.jobs.retry.signals import Discard, RetryLater
-from headgate.jobs.values.texts import legible, text_of
+from headgate.jobs.values.redaction import secrets_of
+from headgate.jobs.values.texts import text_of
 
 CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a synchronous function off the event loop; returns its result or raises its error."""
@@ -271,16 +272,25 @@ class HandlerCall:
             case Stopped() if self._interruption is not None:
                 return Interrupted(reason=self._interruption)
             case RetryLater(after=after, reason=reason):
-                return Deferred(after_s=after.total_seconds(), reason=legible(reason))
+                return Deferred(after_s=after.total_seconds(), reason=self._told(reason))
             case Discard(reason=reason):
-                return Discarded(reason=legible(reason))
+                return Discarded(reason=self._told(reason))
             case ChildDied():
                 return Crashed(detail=text_of(error))
             case _:
                 return self._failed(error)
 
     def _failed(self, error: BaseException) -> Failed:
-        return Failed(error=error, at=self._means.clock.now(), traceback=job_events.trimmed(error))
+        redaction, secrets = self._means.app.redaction, secrets_of(self._job.payload)
+        return Failed(
+            error=error,
+            at=self._means.clock.now(),
+            message=redaction.text(error, secrets),
+            traceback=redaction.traceback(error, secrets),
+        )
+
+    def _told(self, reason: str) -> str:
+        return self._means.app.redaction.text(reason, secrets_of(self._job.payload))
 
     def _context(self) -> JobContext:
         job = self._job

@@ -24,7 +24,7 @@ from headgate.jobs.execution.settling.settlement import (
 )
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.items import Mark
-from headgate.jobs.values.texts import text_of, type_of
+from headgate.jobs.values.texts import type_of
 
 
 def seen(run: Run) -> dict[str, Any]:
@@ -63,11 +63,11 @@ def details(verdict: Verdict, *, began: bool) -> dict[str, Any]:
     action, ran = verdict.action, {"ran_s": verdict.ran_s} if began else {}
     again = {"retry_in_s": action.delay_s} if isinstance(action, RetryAfter | Release) else {}
     match verdict.outcome:
-        case Failed(error=error, traceback=traceback):
+        case Failed(error=error, message=message, traceback=traceback):
             return {
                 "ran_s": verdict.ran_s,
                 "error_type": type_of(error),
-                "error_message": text_of(error),
+                "error_message": message,
                 "traceback": traceback,
                 **_final(action),
                 **again,

@@ -62,7 +62,7 @@ from headgate.jobs.retry.backoff import Backoff, job_rng
 from headgate.jobs.retry.classification import LONGEST_WAIT_S, retry_after_s
 from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry, retry_delay_s
 from headgate.jobs.retry.signals import DoNotRetry
-from headgate.jobs.values.texts import text_of, type_of
+from headgate.jobs.values.texts import type_of
 
 _MAX_DELAY_S = int(MAX_DELAY.total_seconds())
 _MAX_VISIBILITY_S = int(MAX_VISIBILITY.total_seconds())
@@ -281,8 +281,8 @@ def _letter(reason: Reason, outcome: Outcome) -> DeadLetter:
     """Return a dead letter with the error, or the words, that the outcome gives."""
     error_type, text = "", ""
     match outcome:
-        case Failed(error=error):
-            error_type, text = type_of(error), text_of(error)
+        case Failed(error=error, message=text):
+            error_type = type_of(error)
         case Deferred(reason=text) | Interrupted(reason=text) | Unstarted(reason=text):
             pass
         case Crashed(detail=text) | Unrunnable(detail=text):

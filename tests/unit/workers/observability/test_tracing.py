@@ -40,7 +40,7 @@ class Traced:
         self._exporter = InMemorySpanExporter()
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.jobs = _Traced(app, Tracing(self.provider))
+        self.jobs = _Traced(app, Tracing(self.provider, redaction=app.redaction))
         self.tracer = self.provider.get_tracer("test")
 
     @property
@@ -162,3 +162,19 @@ def test_a_failure_is_recorded_and_a_deferral_is_none() -> None:
     deferred.jobs.client.submit(put_off, Note())
     deferred.jobs.drain()
     assert deferred.spans[f"process {QUEUE}"].status.status_code is StatusCode.UNSET
+
+
+def test_a_span_has_an_errors_text_as_the_app_redacts_it() -> None:
+    app = App("shop", redact=[r"\d{4}-\d{4}"])
+
+    @app.job("send", retry=Retry(max_attempts=1))
+    def send(_note: Note) -> None:
+        raise ValueError("card 4111-1111")
+
+    traced = Traced(app)
+    traced.jobs.client.submit(send, Note())
+    traced.jobs.drain()
+    [event] = traced.spans[f"process {QUEUE}"].events
+    assert event.attributes is not None
+    assert event.attributes["exception.message"] == "card [redacted]"
+    assert "4111" not in repr(event.attributes)
