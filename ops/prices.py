@@ -143,7 +143,7 @@ INTERFACE_ENDPOINT = Price(
 
 KEYS = Price(
     service="KMS",
-    what="the key of the topic of alerts",
+    what="the alert topic's key",
     unit="key-month",
     usd=1.00,
     source="https://aws.amazon.com/kms/pricing/",

@@ -155,7 +155,7 @@ def grant_schedules(
         conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
     )
     for pattern in schedules:
-        acknowledge_wildcard(grantee, pattern, "Schedules are named after jobs that come later")
+        acknowledge_wildcard(grantee, pattern, "Schedules are named after future jobs")
     return scheduling.combine(passing)
 
 
@@ -212,7 +212,7 @@ def _grant_objects(
     grantee: iam.IGrantable, action: str, bucket: s3.IBucket, prefix: str
 ) -> iam.Grant:
     objects = bucket.arn_for_objects(f"{prefix}*")
-    acknowledge_wildcard(grantee, objects, "Objects are named after jobs that come later")
+    acknowledge_wildcard(grantee, objects, "Objects are named after future jobs")
     grant = iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[objects])
     return grant_key_use(grant, grantee, bucket.encryption_key, "s3")
 

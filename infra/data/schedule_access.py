@@ -29,7 +29,7 @@ class ScheduleAccess:
     def grant_undelay(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` delete the one-time schedules of jobs, which cancels them."""
         delayed = self._named(f"{DELAYED}*")
-        acknowledge_wildcard(grantee, delayed, "Schedules are named after jobs that come later")
+        acknowledge_wildcard(grantee, delayed, "Schedules are named after future jobs")
         return iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["scheduler:GetSchedule", "scheduler:DeleteSchedule"],

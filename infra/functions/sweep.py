@@ -92,7 +92,7 @@ class Sweep(Construct):
         role = _role(self, "Role", "lambda.amazonaws.com", own)
         for prefix in (DEAD_LETTERS, PAYLOADS):
             pattern = bucket.arn_for_objects(f"{prefix}*")
-            acknowledge_wildcard(role, pattern, "Objects are named after jobs that come later")
+            acknowledge_wildcard(role, pattern, "Objects are named after future jobs")
         self.function = lambda_.Function(
             self,
             "Function",

@@ -74,7 +74,7 @@ class Dashboard(Construct):
 def _title(service: str) -> cloudwatch.TextWidget:
     return cloudwatch.TextWidget(
         markdown=f"# {service}\nFrom the top: a red alarm says what it means and what to do first. "
-        "Below: does work start in time, does it fail, is it done, by whom, at what cost.",
+        "Below: late starts, failures, completed jobs, workers and functions, costs.",
         width=WIDTH,
         height=2,
     )

@@ -107,7 +107,7 @@ class Graphs:
         """Return the dead letters, and the queues of ``set_aside``: their names by label."""
         dead = {f"{label(spec)}-dlq": spec.dlq_name for spec in self._topology.queues}
         return {
-            "title": "Dead letters, and what is set aside",
+            "title": "Dead letters, and messages set aside",
             "left": _of_queues({**dead, **set_aside}, metrics.visible),
             "left_y_axis": _axis("jobs"),
         }
@@ -123,7 +123,7 @@ class Graphs:
     def outcomes(self) -> Graph:
         """Return the outcomes of all runs."""
         return {
-            "title": "What became of runs",
+            "title": "Outcomes of runs",
             "left": [
                 as_expression(f"SUM({self._searched(name, 'Sum')})", {}, label=name)
                 for name in COUNTED.values()
@@ -154,7 +154,7 @@ class Graphs:
         """Yield the activity of workers and functions: receives, services, functions."""
         queues = {label(spec): spec.name for spec in self._topology.queues}
         yield {
-            "title": "Jobs received, by queue: somebody works",
+            "title": "Jobs received, by queue",
             "left": _of_queues(queues, metrics.received),
             "left_y_axis": _axis("jobs"),
         }

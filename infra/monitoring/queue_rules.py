@@ -162,7 +162,7 @@ def in_flight(specs: Sequence[QueueSpec], most: int) -> Iterator[Rule]:
             name="in-flight" if first == 0 else f"in-flight-{first // MOST_METRICS + 1}",
             means=f"A queue has more than {most} jobs in flight. At {MAX_IN_FLIGHT} SQS gives out "
             "none, without an error: the queue then looks empty.",
-            causes="very many retries that wait for their time, or far too much concurrency.",
+            causes="very many waiting retries, or far too much concurrency.",
             first="see on the dashboard which queue it is, and whether its jobs fail.",
             metrics=each,
             expression=highest(each),

@@ -47,7 +47,7 @@ def _others(deployment: Deployment, load: Load, free_tier: bool) -> Iterator[_Ot
         yield 'network="public": an address for each task', (public, load, free_tier)
     else:
         closed = replace(deployment, network="endpoints")
-        yield 'network="endpoints": no way to the internet', (closed, load, free_tier)
+        yield 'network="endpoints": no internet access', (closed, load, free_tier)
     if deployment.endpoint_zones == 1:
         both = replace(deployment, endpoint_zones=2)
         yield "endpoint_zones=2: a zone may fail", (both, load, free_tier)

@@ -75,13 +75,13 @@ def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iter
 def _assumptions(load: Load, fleet: Fleet) -> Iterator[str]:
     runs = " or ".join(f"{seconds:g}" for seconds in sorted(set(fleet.run_s.values())))
     yield (
-        f"{load.jobs:,.0f} jobs a month, all of them within {100 / load.peak:.0f} % of it, and "
-        "what schedules submit"
+        f"{load.jobs:,.0f} jobs a month, all of them within {100 / load.peak:.0f} % of it, "
+        "plus those of schedules"
     )
     yield f"a handler runs for {runs} s; {100 * load.failure_rate:g} % of attempts fail"
     yield f"{load.together:g} of 10 possible messages to a request, each of {load.payload_bytes} B"
     yield f"jobs fill {100 * UTILISATION:.0f} % of the slots before another task starts"
-    yield "nothing for data transfer, e-mails, taxes, and what handlers themselves use"
+    yield "nothing for data transfer, e-mails, taxes, and whatever handlers use"
 
 
 def _beyond(budget_usd: int, bill: Bill) -> Iterator[str]:
@@ -99,6 +99,6 @@ def _warnings(fleet: Fleet) -> Iterator[str]:
     for stream in fleet.streams:
         if stream.jobs and not fleet.pollers(stream.queue):
             yield (
-                f"nothing of this deployment runs {stream.job.name!r} jobs: what does is not "
-                "counted, and neither are its polls"
+                f"this deployment does not run {stream.job.name!r} jobs: their runs and polls "
+                "are not included"
             )

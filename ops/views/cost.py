@@ -35,7 +35,7 @@ def _services(found: Estimate) -> TextTable:
         else:
             units = f"{_short(item.units)} {item.unit}"
             table.row(item.service, item.what, units, f"{item.usd:,.2f}")
-    table.row("", "what is less than a cent", "", f"{small:,.2f}")
+    table.row("", "items under a cent", "", f"{small:,.2f}")
     table.section()
     table.row("", "in all", "", f"{found.bill.usd:,.2f}")
     return table
@@ -51,7 +51,7 @@ def _types(found: Estimate) -> TextTable:
         row = (_short(stream.jobs), f"{usd:,.2f}", million, _mostly(by_type, stream.job.name))
         table.row(stream.job.name, *row)
     table.section()
-    table.row("whatever runs", "", f"{_sum(by_type, None):,.2f}", "", _mostly(by_type, None))
+    table.row("independent of jobs", "", f"{_sum(by_type, None):,.2f}", "", _mostly(by_type, None))
     return table
 
 

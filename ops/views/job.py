@@ -96,7 +96,7 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     if (progress := record.progress) is not None:
         yield "progress", f"{progress.percent:g} % {progress.note}".rstrip()
     if (asked := record.cancel_requested_at) is not None:
-        yield "cancel", f"asked for at {_time(asked)} {record.cancel_reason}".rstrip()
+        yield "cancel", f"requested at {_time(asked)} {record.cancel_reason}".rstrip()
     if record.has_result:
         yield "result", json.dumps(record.result, ensure_ascii=False)
 
