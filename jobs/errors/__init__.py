@@ -14,11 +14,11 @@ HeadgateError
 │   ├── OptionInvalid
 │   ├── UnknownJobType
 │   └── UnknownQueue                no such queue, or not with that priority
-├── PartlySubmitted                SQS did not take some of a batch
+├── PartlySubmitted                 SQS did not take some of a batch
 ├── ScheduleError                   a schedule can't be what was asked for
 │   ├── ScheduleExists
 │   ├── ScheduleMissing
-│   └── ScheduleDeclared            it is the code's, and changed there
+│   └── ScheduleDeclared            it is declared in code, and changed there
 ├── ReplayError                     a replay of dead letters can't do what was asked for
 │   ├── ReplayMissing
 │   ├── ReplayRunning               another process carries it out
@@ -26,43 +26,43 @@ HeadgateError
 ├── MessageError                    a received message can't become a job
 │   ├── MessageUnreadable
 │   ├── MessageTypeUnknown
-│   ├── MessageQueueWrong       its type doesn't run from the queue it is in
+│   ├── MessageQueueWrong           its type doesn't run from the queue it is in
 │   ├── MessageSchemaNewer
 │   └── PayloadLost             the object that holds its payload is gone or damaged
-├── TransportError                  AWS could not be asked, or said no
+├── TransportError                  AWS could not be reached, or refused
 │   ├── CredentialsMissing
-│   │   └── CredentialsNotConfigured    nothing says where to find any
+│   │   └── CredentialsNotConfigured    no source of credentials is configured
 │   ├── RegionMissing
 │   ├── AccessDenied
 │   ├── QueueMissing
 │   ├── QueuesMissing               of all that a worker receives from
 │   ├── TableMissing
-│   ├── ItemRefused             the table can't hold what was to be written
-│   ├── ItemUnreadable          an item of the table is none that Headgate has written
+│   ├── ItemRefused                 the table can't hold what was to be written
+│   ├── ItemUnreadable              Headgate has not written an item of the table
 │   ├── ScheduleGroupMissing
 │   ├── BucketMissing
 │   ├── Throttled
 │   ├── ServiceUnavailable
-│   └── SpoolError                  nor could the file of spool= keep a job, or be used at all
+│   └── SpoolError                  the spool's file can't be used, or stored no job
 │       ├── SpoolCorrupt
 │       ├── SpoolFull
 │       └── SpoolNewer
-├── InlineFailed                    a job that ran in place, for want of SQS, failed
-├── ResultNotKept                   what a handler returned can't stand in a record
-├── ResultError                     a job has no result, or none that can be had
+├── InlineFailed                    a job that ran in place during an outage failed
+├── ResultNotKept                   a handler's return value can't be recorded
+├── ResultError                     a job's result is not available
 │   ├── JobDead
 │   ├── JobDiscarded
 │   ├── JobDropped
 │   ├── JobCancelled
 │   ├── ResultTimeout               it has not finished yet
 │   ├── JobTypeWrong                its id is that of a job of another type
-│   ├── ResultInvalid               what was kept is not what its handler returns
-│   └── RecordsOff                  nothing that would tell is kept
+│   ├── ResultInvalid               the stored result doesn't fit the return type
+│   └── RecordsOff                  no records with the answer are kept
 ├── JobTimeout                      an attempt ran past its timeout
 ├── ChildFailed                     a handler raised in a process of its own
 └── ChildDied                       that process ended with the handler in it
 
-Stopped                             raised by `ctx.raise_if_cancelled`; no `Exception`
+Stopped                             raised by `ctx.raise_if_cancelled`; not an `Exception`
 """
 
 from headgate.jobs.errors.attempts import ChildDied, ChildFailed, JobTimeout, Stopped

@@ -49,4 +49,4 @@ class Stopped(BaseException):
     """
 
     def __init__(self) -> None:
-        super().__init__("ended early, as it was asked to")
+        super().__init__("stopped early, on request")
