@@ -194,8 +194,10 @@ def _deep(levels: int) -> Any:
         pytest.param("\ud800", "surrogate", id="half a surrogate pair"),
         pytest.param({"": 1}, "not empty", id="a name that is empty"),
         pytest.param({1: 1}, "strings", id="a name that is a number"),
-        pytest.param(b"x", "bytes is no type", id="bytes"),
-        pytest.param(datetime(2026, 1, 1, tzinfo=UTC), "datetime is no type", id="datetime"),
+        pytest.param(b"x", "bytes is not a JSON type", id="bytes"),
+        pytest.param(
+            datetime(2026, 1, 1, tzinfo=UTC), "datetime is not a JSON type", id="datetime"
+        ),
         pytest.param(_deep(31), "nested", id="too deep"),
     ],
 )

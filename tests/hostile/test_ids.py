@@ -90,7 +90,7 @@ async def test_jobs_of_two_types_with_one_id_both_run_and_neither_ends_the_other
     with Client(app, backend=backend) as client:
         for job_type, result in (("forge", "forged"), ("payout", "paid")):
             assert client.handle(str(PAYOUT), app.types[job_type]).result(timeout=1) == result
-        with pytest.raises(JobTypeWrong, match="Name the one that is meant"):
+        with pytest.raises(JobTypeWrong, match="Name the type"):
             client.handle(str(PAYOUT)).result(timeout=1)
 
 

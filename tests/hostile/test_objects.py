@@ -229,7 +229,7 @@ def test_a_bomb_is_unpacked_to_no_more_than_its_reference_says() -> None:
     ref = PayloadRef(key="payloads/1", sha256="0" * 64, size=10, encoding="gzip")
     tracemalloc.start()
     try:
-        with pytest.raises(PayloadLost, match="it has not the 10 bytes"):
+        with pytest.raises(PayloadLost, match="it does not have 10 bytes"):
             unpacked(ref, bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:
