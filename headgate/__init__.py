@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from headgate.jobs.errors import HeadgateError as HeadgateError
     from headgate.jobs.messages.foreign_formats import Accepts as Accepts
     from headgate.jobs.messages.foreign_formats import S3Object as S3Object
+    from headgate.jobs.records.pausing.pause import Pause as Pause
     from headgate.jobs.records.state import JobState as JobState
     from headgate.jobs.retry.backoff import Backoff as Backoff
     from headgate.jobs.retry.policy import CrashLimit as CrashLimit
@@ -82,6 +83,7 @@ __all__ = [
     "Keep",
     "Lane",
     "NewJob",
+    "Pause",
     "Priority",
     "Queue",
     "RateLimit",
@@ -128,6 +130,7 @@ _HOMES = {
     "Keep": "core.retention",
     "Lane": "core.topology",
     "NewJob": "definitions.job_type",
+    "Pause": "records.pausing.pause",
     "Priority": "core.topology",
     "Queue": "definitions.queue",
     "RateLimit": "core.limits",

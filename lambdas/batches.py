@@ -5,7 +5,7 @@
     side
     alone      once all those are settled: the suspects, one after the other, since the next crash
                of a function puts each job that it was running into quarantine
-    back       messages that there was no time for are given back with a delay
+    back       messages that there was no time for, or that are paused, are given back with a delay
 
 `lambdas.timetable` sets the times. `lambdas.verdicts` settles ended jobs while others go on.
 """
@@ -22,11 +22,13 @@ from typing import Any
 
 from headgate.jobs.core.ports import AsyncScheduler, AsyncTransport
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.pausing import pause_of, without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor, Run
 from headgate.jobs.execution.settling.settlement import Ack
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
+from headgate.jobs.records.pausing.paused import Paused
 from headgate.lambdas.source import HELD_BEFORE_S, Line, lines_of
 from headgate.lambdas.spreading import spread
 from headgate.lambdas.timetable import START_S, Timetable
@@ -43,6 +45,9 @@ _WRITE_S = 1.0
 _LAST_WORD_S = 0.1
 """Seconds for which a handler may run after its second cancellation."""
 
+_JITTER = 0.2
+"""Jitter on the time that a paused message stays away, as a fraction of it."""
+
 _WHY = "the function's time is nearly up"
 
 
@@ -57,6 +62,7 @@ class InvocationBatch:
         scheduler: holds jobs that have to wait longer than SQS can, if there is one.
         recorder: tells attempts from deliveries; None counts by deliveries.
         cancelling: knows which jobs are cancelled; None: none is.
+        paused: knows what is paused.
         secure: called before a job that may end the function, to flush everything that must not be
             lost with it.
     """
@@ -71,11 +77,13 @@ class InvocationBatch:
         scheduler: AsyncScheduler | None,
         recorder: Recorder | None,
         cancelling: Cancelling | None,
+        paused: Paused,
         secure: Callable[[], None] = lambda: None,
     ) -> None:
         self._executor = executor
         self._recorder = recorder
         self._cancelling = cancelling
+        self._paused = paused
         self._secure = secure
         self._means = executor.means
         self._times = times
@@ -217,7 +225,8 @@ class InvocationBatch:
 
     async def _begun(self, delivery: Delivery) -> Run:
         run = self._executor.begin(delivery)
-        if self._recorder is not None and not self._is_late and self._has_time(run):
+        starts = not self._is_late and self._has_time(run)
+        if self._recorder is not None and starts and pause_of(run, self._paused) is None:
             await self._recorder.recall(run)
         return run
 
@@ -227,6 +236,9 @@ class InvocationBatch:
             return None
         if run.due_in_s:
             return run.unstarted(run.due_in_s)
+        if (pause := pause_of(run, self._paused)) is not None:
+            away_s = pause.away_s(self._means.clock.now()) * self._rng.uniform(1, 1 + _JITTER)
+            return without_attempt(self._means.app, run, run.unstarted(away_s))
         self._started += 1
         self._cancel(run)
         self._running.add(run)

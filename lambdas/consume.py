@@ -48,6 +48,7 @@ from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.records.cancellations import Cancelling
+from headgate.jobs.records.pausing.paused import Paused
 from headgate.lambdas.batches import InvocationBatch
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.source import records_of
@@ -206,6 +207,7 @@ class Consumer:
             scheduler=self._ports.scheduler if self._app.long_delays else None,
             recorder=opened.recorder,
             cancelling=opened.cancelling,
+            paused=opened.paused,
             secure=self._flush_metrics,
         )
         try:
@@ -252,10 +254,13 @@ class Consumer:
             backstop=False,  # messages that a batch has no time for are received, but not started
             scheduled=self._app.long_delays,
         )
+        paused = Paused(clock=ports.clock, events=self._events)
         if not keeps:
-            return _Open(executor, None, None)
-        cancelling = Cancelling(ports.table, clock=ports.clock, events=self._events, rng=ports.rng)
-        return _Open(executor, self._recorder(), cancelling)
+            return _Open(executor, paused, None, None)
+        cancelling = Cancelling(
+            ports.table, paused, clock=ports.clock, events=self._events, rng=ports.rng
+        )
+        return _Open(executor, paused, self._recorder(), cancelling)
 
     def _claims(self) -> Claims | None:
         """Return the claims, if the app has a table."""
@@ -284,6 +289,7 @@ class _Open:
     """The objects that are kept between invocations."""
 
     executor: Executor
+    paused: Paused
     recorder: Recorder | None
     cancelling: Cancelling | None
 

@@ -2,7 +2,7 @@
 
 records         the history of jobs, written and read (`jobs.execution.recording`)
 lifeline        this worker's sign of life, by which others judge its deliveries
-cancellations   the jobs that are cancelled
+cancellations   the jobs that are cancelled, and what is paused
 trimming        the completed jobs of types that are kept by count
 """
 
@@ -17,6 +17,7 @@ from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.lives import Lives
+from headgate.jobs.records.pausing.paused import Paused
 from headgate.workers.observability.lifeline import Lifeline
 from headgate.workers.running.trimmer import Trimmer
 from headgate.workers.services import Services
@@ -30,7 +31,8 @@ class Bookkeeping:
         table: an open table, left open; None keeps nothing.
         store: the store for results that are too large for a record.
         groups: the queue groups that it works on.
-        on_cancelled: called when jobs have been cancelled that may run here.
+        paused: keeps the pauses that are read; without records none is.
+        on_requests: called when jobs have been cancelled that may run here, or something paused.
     """
 
     def __init__(
@@ -40,7 +42,8 @@ class Bookkeeping:
         store: AsyncObjectStore | None,
         *,
         groups: set[str],
-        on_cancelled: Callable[[], None],
+        paused: Paused,
+        on_requests: Callable[[], None],
     ) -> None:
         self._app = services.app
         clock, events, rng = services.clock, services.events, services.rng
@@ -77,7 +80,7 @@ class Bookkeeping:
         events.subscribe(self._trimmer)
         if keeps_records(services.app):
             self._cancelling = Cancelling(
-                table, clock=clock, events=events, rng=rng, on_news=on_cancelled
+                table, paused, clock=clock, events=events, rng=rng, on_news=on_requests
             )
 
     def is_recorded(self, job: Job) -> bool:
@@ -91,7 +94,7 @@ class Bookkeeping:
         return self._cancelling.reason(job_id, job_type)
 
     async def introduce(self) -> None:
-        """Read the jobs already cancelled, which must not start, and write the first beat."""
+        """Read what is cancelled or paused, which must not start, and write the first beat."""
         if self._cancelling is not None:
             await self._cancelling.look()
         if self._lifeline is not None:

@@ -25,6 +25,7 @@ from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.submission.prepare import Submission
 from headgate.workers.bookkeeping import Bookkeeping
 from headgate.workers.configuration import WorkerSettings
@@ -87,13 +88,15 @@ class Parts:
         events.subscribe(self.queues)
         self.holdings = Holdings()
         self.threads = ThreadPool(settings.concurrency)
+        self.paused = Paused(clock=clock, events=events)
         self._admit(services, table, queues)
         self.books = Bookkeeping(
             services,
             table,
             ports.store,
             groups={queue.group for queue in queues},
-            on_cancelled=self._end_cancelled,
+            paused=self.paused,
+            on_requests=self._heed_requests,
         )
         self._settle(services, backend)
         self.hooks = HookRunner(app, clock=clock, events=events)
@@ -128,7 +131,12 @@ class Parts:
         )
         self.children = self._pool(settings.children, services.rng) if _isolates(app) else None
         self.admission = Admission(
-            app, self.gate, self.children, clock=services.clock, on_eased=self._ease
+            app,
+            self.gate,
+            self.children,
+            self.paused,
+            clock=services.clock,
+            on_eased=self._ease,
         )
         shares = Shares(queues, slots=settings.concurrency)
         self.waiting = Waiting(queues, shares, block=self.admission.block)
@@ -281,8 +289,10 @@ class Parts:
         queue = self._app.topology.queue(envelope.queue, envelope.priority)
         await self.client.send(Submission(queue=queue, message=outgoing, envelope=envelope))
 
-    def _end_cancelled(self) -> None:
+    def _heed_requests(self) -> None:
+        """End what has been cancelled, and give back what has been paused."""
         self.running.end_cancelled()
+        self.running.give_back_paused()
 
     def _ease(self, limit: str | None = None) -> None:
         self.waiting.ease(limit)

@@ -51,7 +51,7 @@ PEEK = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"
 """Inspecting dead letters, making them visible again, and deleting those that were replayed."""
 
 OPERATE = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:BatchWriteItem")
-"""Reading the table, requesting cancellations, and keeping the progress of replays."""
+"""Reading the table, requesting cancellations and pauses, and keeping the progress of replays."""
 
 DELAY = ("scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule")
 """Creating and deleting schedules, and reading one of the same name; creating a schedule also takes
@@ -129,7 +129,7 @@ def grant_operate(
     table: dynamodb.ITableV2,
     bucket: s3.IBucket,
 ) -> iam.Grant:
-    """Let ``grantee`` inspect queues and jobs, cancel jobs, and handle messages set aside.
+    """Let ``grantee`` inspect and pause queues, cancel jobs, and handle messages set aside.
 
     It may inspect, replay and delete these: dead letters, the quarantine, and messages that could
     not become jobs. It may not receive from any other queue, so running jobs are out of its

@@ -70,8 +70,8 @@ def _old(spec: QueueSpec, oldest: timedelta) -> Rule:
         name=f"{label(spec)}-oldest",
         means=f"Jobs in {spec.name} wait for more than {oldest_s / 60:g} minutes, or would at the "
         "current rate.",
-        causes="no worker serves this queue, its jobs run long or are retried again and again, or "
-        "a limit or an open breaker holds them back.",
+        causes="no worker serves this queue, it is paused ('headgate queues list'), its jobs run "
+        "long or are retried again and again, or a limit or an open breaker holds them back.",
         first="see on the dashboard whether the queue is received from and whether its jobs fail; "
         "the saved query 'retries' shows which.",
         metrics={
@@ -98,7 +98,7 @@ def _late(topology: Topology, spec: QueueSpec) -> Rule:
         means=f"Jobs of {spec.name} start later than {target_s} s after they are due: one in a "
         "hundred of those that start, or all, since more wait than are received.",
         causes="the workers are busy, too few, or gone; a group that scales from 0 starts its "
-        "first task; a limit or an open breaker holds jobs back.",
+        "first task; a limit or an open breaker holds jobs back; the queue is paused.",
         first="look at the workers' tasks and CPU on the dashboard; raise the group's min_tasks or "
         "max_tasks.",
         metrics={

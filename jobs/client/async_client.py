@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
+from headgate.jobs.client.pauses import AsyncPauses, pauses_of
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.shared_requests import SharedRequests
 from headgate.jobs.client.spool.policy import Spool, StrPath
@@ -180,8 +181,7 @@ class AsyncClient:
 
     @cached_property
     def schedules(self) -> AsyncSchedules[AsyncJobHandle[Any]]:
-        """The app's schedules, and the jobs that wait in one; see
-        `jobs.client.schedules.Schedules`."""
+        """The app's schedules and delayed jobs; see `jobs.client.schedules.Schedules`."""
         return AsyncSchedules(
             self._app,
             self._ports.scheduler,
@@ -200,6 +200,11 @@ class AsyncClient:
         from headgate.jobs.client.dead_letters import async_dead_letters
 
         return async_dead_letters(self._app, self._ports, self._concurrency)
+
+    @cached_property
+    def pauses(self) -> AsyncPauses:
+        """What is paused of the app; see `jobs.client.pauses.Pauses`."""
+        return pauses_of(self._lookup)
 
     @overload
     async def submit(self, job: NewJob[R]) -> AsyncJobHandle[R]: ...

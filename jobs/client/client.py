@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from headgate.jobs.aws.backend import AwsBackend
     from headgate.jobs.client.dead_letters import DeadLetters
+    from headgate.jobs.client.pauses import Pauses
     from headgate.jobs.client.schedules import Schedules
     from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
@@ -191,6 +192,13 @@ class Client:
 
         return dead_letters(self._app, self._ports, self._concurrency)
 
+    @cached_property
+    def pauses(self) -> Pauses:
+        """What is paused of the app; see `jobs.client.pauses.Pauses`."""
+        from headgate.jobs.client.pauses import Pauses, pauses_of  # as above
+
+        return Pauses(pauses_of(self._lookup))
+
     @overload
     def submit(self, job: NewJob[R]) -> JobHandle[R]: ...
     @overload
@@ -206,6 +214,8 @@ class Client:
         **overrides: Unpack[SubmitOptions],
     ) -> JobHandle[Any]:
         """Submit one job, and return once SQS, or the fallback, has taken it.
+
+        A job of a paused queue, type or tenant is taken as any other, and waits in its queue.
 
         Args:
             job: the type, as declared on the app; or a job as a value, which includes the payload

@@ -1,4 +1,4 @@
-"""The set of jobs to cancel: one partition of the table, read every few seconds.
+"""The jobs to cancel, and the pauses: one partition of the table, read every few seconds.
 
 So no job costs a read, and an idle worker costs one read unit every five seconds, about 17,000 a
 day. A job cancelled between two looks may have ended before the second. A Lambda function, which
@@ -7,6 +7,10 @@ has no time between invocations, looks before each.
 A look reads at most one page of the partition, `PAGE` items and a MiB, and the next look goes on
 from there: however many items there are, a worker's traffic stays the same, and they are known
 after a few looks instead of after one.
+
+The pauses (`jobs.records.pausing.pause`) stand at the beginning of the same partition, so that they
+cost no request of their own. As long as the cancellations take several looks, every other look
+reads the pauses alone: what is paused or resumed is known after two looks.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from headgate.jobs.core.events import CancellationsFailed, Events, ItemsSkipped
 from headgate.jobs.core.ports import AsyncTable, Page
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.cancellation import CANCELLATIONS, CancelRequest, read_cancellations
+from headgate.jobs.records.pausing.pause import MOST_PAUSES, PREFIX
+from headgate.jobs.records.pausing.paused import Paused
 
 POLL_S = 5.0
 """Approximate seconds between two looks."""
@@ -40,19 +46,21 @@ _PATIENCE_S = 2.0
 
 
 class Cancelling:
-    """Keeps the set of cancelled jobs.
+    """Keeps the set of cancelled jobs, and reads the pauses.
 
     Args:
         table: the table that holds them.
+        paused: keeps the pauses that a look has read.
         clock: tells the time.
         events: receives an event when they could not be read, or when some had to be left out.
         rng: spreads the looks of many workers.
-        on_news: called after a look that found any new ones.
+        on_news: called after a look that found any new ones, or new pauses.
     """
 
     def __init__(
         self,
         table: AsyncTable,
+        paused: Paused,
         *,
         clock: Clock,
         events: Events,
@@ -60,6 +68,7 @@ class Cancelling:
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self._table = table
+        self._paused = paused
         self._clock = clock
         self._events = events
         self._rng = rng
@@ -71,6 +80,10 @@ class Cancelling:
         """The requests read since that beginning."""
         self._skipped = self._told = 0
         """Items left out in this round, and in the last one that was reported."""
+        self._strange_pauses = 0
+        """Items left out that should be pauses, as last reported."""
+        self._pauses_are_due = False
+        """True if the last look did not read the pauses."""
         self._fault = ""
         self._looked_at = -math.inf
 
@@ -80,18 +93,21 @@ class Cancelling:
         return request.reason if request is not None and request.concerns(job_type) else None
 
     async def look(self) -> None:
-        """Read the next page; if that fails, those known before stay known."""
+        """Read the next page; if that fails, what was known before stays known."""
         self._looked_at = self._clock.monotonic()
+        only_pauses = self._pauses_are_due and bool(self._after)
+        after, limit = ("", MOST_PAUSES) if only_pauses else (self._after, PAGE)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                page = await self._table.page(CANCELLATIONS, after=self._after, limit=PAGE)
+                page = await self._table.page(CANCELLATIONS, after=after, limit=limit)
         except (TransportError, TimeoutError) as error:
             self._tell(str(error) or f"the table did not answer within {_PATIENCE_S:g} s")
             return
         self._fault = ""
-        known = self._take_in(page)
-        has_news = known.keys() - self._known.keys()
-        self._known = known
+        self._pauses_are_due = bool(after)
+        has_news = not after and self._read_pauses(page)
+        if not only_pauses:
+            has_news = self._read_cancellations(page) or has_news
         if has_news:
             self._on_news()
 
@@ -106,9 +122,25 @@ class Cancelling:
             await asyncio.sleep(POLL_S * self._rng.uniform(1 - _JITTER, 1 + _JITTER))
             await self.look()
 
+    def _read_pauses(self, page: Page) -> bool:
+        """Take the pauses off the first page; return True if there are new ones."""
+        has_new, strange = self._paused.read(page.items)
+        if strange and strange != self._strange_pauses:
+            self._events.emit(ItemsSkipped(at=self._clock.now(), kind="pause", items=strange))
+        self._strange_pauses = strange
+        return has_new
+
+    def _read_cancellations(self, page: Page) -> bool:
+        """Take the cancellations off a page; return True if there are new ones."""
+        known = self._take_in(page)
+        has_new = bool(known.keys() - self._known.keys())
+        self._known = known
+        return has_new
+
     def _take_in(self, page: Page) -> Mapping[str, CancelRequest]:
         """Take a page, and return what is known with it; the round's last page ends the round."""
-        found, strange = read_cancellations(page.items)
+        requests = (item for item in page.items if not item.sk.startswith(PREFIX))
+        found, strange = read_cancellations(requests)
         self._skipped += strange
         self._after = page.after
         if page.after:

@@ -1,4 +1,4 @@
-"""Records and cancellations of jobs for the test kit, as a worker keeps and reads them."""
+"""Records, cancellations and pauses for the test kit, as a worker keeps and reads them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records
+from headgate.jobs.execution.pausing import pause_of, without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
+from headgate.jobs.records.pausing.paused import Paused
 
 _DRAIN_S = 0.5
 """Maximum seconds to write the records of one run: in memory they take no time."""
@@ -36,7 +38,10 @@ class Remembering:
         self, app: App, table: AsyncTable, store: AsyncObjectStore, *, clock: Clock, events: Events
     ) -> None:
         rng = random.Random(0)  # noqa: S311 - spreads pauses, guards no secret
-        self._cancelling = Cancelling(table, clock=clock, events=events, rng=rng)
+        self._app = app
+        self._clock = clock
+        self._paused = Paused(clock=clock, events=events)
+        self._cancelling = Cancelling(table, self._paused, clock=clock, events=events, rng=rng)
         self._recorder = (
             Recorder(
                 app,
@@ -52,11 +57,15 @@ class Remembering:
         )
 
     async def verdict(self, run: Run) -> Verdict:
-        """Run a job, unless it has been cancelled."""
+        """Run a job, unless it has been cancelled, or is paused."""
         if self._recorder is None:
             return await run.verdict()
         await self._recorder.recall(run)
-        await self._cancel(run)
+        await self._cancelling.look()
+        if (pause := pause_of(run, self._paused)) is not None:
+            away_s = pause.away_s(self._clock.now())
+            return without_attempt(self._app, run, run.unstarted(away_s))
+        self._cancel(run)
         await self._recorder.starts(run)
         return await run.verdict()
 
@@ -72,8 +81,7 @@ class Remembering:
             async with asyncio.timeout(_DRAIN_S):
                 await self._recorder.drain()
 
-    async def _cancel(self, run: Run) -> None:
-        await self._cancelling.look()
+    def _cancel(self, run: Run) -> None:
         if run.job is None:
             return
         job_id, job_type = run.job.attempt.job_id, run.job.type.name

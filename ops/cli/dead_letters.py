@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +11,7 @@ from pydantic_core import from_json
 
 from headgate.jobs.core.topology import Priority
 from headgate.ops.cli.durations import duration
-from headgate.ops.cli.shared import AsJson, client_of, examples, noun
+from headgate.ops.cli.shared import AsJson, actor, client_of, examples, noun
 
 if TYPE_CHECKING:
     from headgate.jobs.client.client import Client
@@ -178,7 +176,7 @@ def abort(context: typer.Context, replay_id: ReplayId) -> None:
     from headgate.ops.views.output import show
 
     with client_of(context) as client:
-        report = client.dead_letters.abort(replay_id, actor=_actor())
+        report = client.dead_letters.abort(replay_id, actor=actor())
     show(f"{report.id} is aborted")
 
 
@@ -212,7 +210,7 @@ def _replayed(
     from headgate.ops.views.replays import show_end, watched
 
     with watched(client.dead_letters.stop) as on_step:
-        report = client.dead_letters.replay(chosen, actor=_actor(), on_step=on_step, **settings)
+        report = client.dead_letters.replay(chosen, actor=actor(), on_step=on_step, **settings)
     return show_end(report, as_json=as_json)
 
 
@@ -230,11 +228,3 @@ def _changes(given: list[str]) -> dict[str, Any]:
         if not equals or not name:
             raise typer.BadParameter(f"{each!r} names no field: write --set size=3")
     return changes
-
-
-def _actor() -> str:
-    """Return who runs the command, and where."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):  # a user without a name, as in a container
-        return socket.gethostname()

@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from headgate.ops.cli.shared import AsJson, app_of, examples, noun
+from headgate.jobs.core.topology import Priority
+from headgate.ops.cli.durations import duration
+from headgate.ops.cli.shared import AsJson, actor, app_of, client_of, examples, noun
 
 if TYPE_CHECKING:
     from headgate.jobs.core.topology import Topology
     from headgate.ops.queue_depths import Depths
 
 queues = noun(
-    "See the messages in an app's queues.", examples("headgate -A shop.app:app queues list")
+    "See the messages in an app's queues, or pause them.",
+    examples(
+        "headgate -A shop.app:app queues list",
+        "headgate -A shop.app:app queues pause payments --for 2h --reason 'the bank is down'",
+    ),
 )
+
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="The queue, with all its priorities.", show_default=False
+    ),
+]
+OnePriority = Annotated[
+    Priority | None, typer.Option(help="Only the queue's messages of this priority.")
+]
+OneType = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="A job type in place of a queue.")
+]
+OneTenant = Annotated[str | None, typer.Option(metavar="ORG", help="A tenant in place of a queue.")]
+
+
+class Named(TypedDict):
+    """What a command pauses or resumes, as `headgate.jobs.client.pauses.Pauses` takes it."""
+
+    queue: str | None
+    priority: Priority | None
+    job_type: str | None
+    tenant: str | None
 
 
 @queues.command(
@@ -24,17 +54,101 @@ queues = noun(
     ),
 )
 def list_queues(context: typer.Context, json: AsJson = False) -> None:
-    """Show how many messages each queue holds.
+    """Show how many messages each queue holds, and what is paused.
 
     They are waiting, in flight (received by a worker), delayed, or dead. The numbers are SQS's,
     which are approximate. Exits with 1 if a queue does not exist.
     """
     import asyncio
 
+    from headgate.ops.views.pauses import read_paused
     from headgate.ops.views.queues import show_queues
 
     found = asyncio.run(_read(app_of(context).topology))
-    raise typer.Exit(show_queues(found, as_json=json))
+    with client_of(context) as client:
+        paused = read_paused(client)
+    raise typer.Exit(show_queues(found, paused, as_json=json))
+
+
+@queues.command(
+    epilog=examples(
+        "headgate -A shop.app:app queues pause payments --for 2h --reason 'the bank is down'",
+        "headgate -A shop.app:app queues pause payments --priority low",
+        "headgate -A shop.app:app queues pause --type send-email",
+        "headgate -A shop.app:app queues pause --tenant org-1",
+    )
+)
+def pause(
+    context: typer.Context,
+    name: Name = None,
+    priority: OnePriority = None,
+    job_type: OneType = None,
+    tenant: OneTenant = None,
+    lasts: Annotated[
+        timedelta | None,
+        typer.Option(
+            "--for", parser=duration, metavar="DURATION", help="Resume after 90s, 15m, 2h or 1d."
+        ),
+    ] = None,
+    reason: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT", help="Shown with the pause; up to 300 characters.", show_default=False
+        ),
+    ] = "",
+) -> None:
+    """Pause a queue, a job type or a tenant, within seconds.
+
+    Running jobs go on, and submitting does too. Without --for the pause ends after three quarters
+    of the time for which SQS keeps messages, so that none is lost.
+    """
+    from headgate.jobs.records.pausing.pause import LONGEST_ACTOR
+    from headgate.ops.views.output import show
+    from headgate.ops.views.pauses import in_words
+
+    named = _named(context, name, priority, job_type, tenant)
+    with client_of(context) as client:
+        made = client.pauses.create(
+            **named, lasts=lasts, reason=reason, actor=actor()[:LONGEST_ACTOR]
+        )
+    show(in_words(made))
+
+
+@queues.command(
+    epilog=examples(
+        "headgate -A shop.app:app queues resume payments",
+        "headgate -A shop.app:app queues resume --tenant org-1",
+    )
+)
+def resume(
+    context: typer.Context,
+    name: Name = None,
+    priority: OnePriority = None,
+    job_type: OneType = None,
+    tenant: OneTenant = None,
+) -> None:
+    """Resume what pause has paused, named in the same way.
+
+    Exits with 1 if it was not paused.
+    """
+    from headgate.ops.views.pauses import show_resumed
+
+    named = _named(context, name, priority, job_type, tenant)
+    with client_of(context) as client:
+        was_paused = client.pauses.remove(**named)
+        raise typer.Exit(show_resumed(client, was_paused=was_paused))
+
+
+def _named(
+    context: typer.Context,
+    name: str | None,
+    priority: Priority | None,
+    job_type: str | None,
+    tenant: str | None,
+) -> Named:
+    if sum(each is not None for each in (name, job_type, tenant)) != 1:
+        context.fail("name one queue, or one --type, or one --tenant")
+    return Named(queue=name, priority=priority, job_type=job_type, tenant=tenant)
 
 
 async def _read(topology: Topology) -> Depths:

@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from headgate.jobs.records.pausing.pause import Pause
 from headgate.ops.queue_depths import Depths, LaneDepth
 from headgate.ops.views.output import TextTable, show, show_error, show_json
+from headgate.ops.views.pauses import show_paused, values_of
 
 EXIT_MISSING = 1
 """A queue that the app declares does not exist."""
 
 
-def show_queues(found: Depths, *, as_json: bool) -> int:
-    """Print the messages in each queue; returns the exit code."""
+def show_queues(found: Depths, paused: Sequence[Pause] | None, *, as_json: bool) -> int:
+    """Print the messages in each queue, and what is paused; returns the exit code."""
     if as_json:
         quarantine = {"name": found.quarantine_name, "messages": found.quarantined}
-        show_json({"queues": [_values(each) for each in found.lanes], "quarantine": quarantine})
+        show_json(
+            {
+                "queues": [_values(each) for each in found.lanes],
+                "quarantine": quarantine,
+                "paused": None if paused is None else [values_of(each) for each in paused],
+            }
+        )
     else:
         _table(found.lanes).show()
         show(f"In quarantine: {_number(found.quarantined)}")
+        show_paused(paused)
     if not (missing := found.missing):
         return 0
     show_error(f"these queues don't exist: {', '.join(missing)}. `cdk deploy` creates them")

@@ -35,6 +35,7 @@ from headgate.jobs.records.cancellations import MOST, PAGE, POLL_S, Cancelling
 from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import is_partition, list_name, partition
 from headgate.jobs.records.lives import LIVES, Lives, read_life
+from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.bridging import SENT, Bridge, place_of
 from headgate.jobs.schedules.routes import Routes
@@ -128,13 +129,13 @@ async def test_a_look_reads_one_page_and_looks_find_all() -> None:
     for start in range(0, count, 25):
         await table.put([_asked(job_id) for job_id in ids[start : start + 25]])
     looking = _cancelling(table, clock, told)
-    for known in (PAGE, 2 * PAGE, count, count):
+    for known in (PAGE, 2 * PAGE, 2 * PAGE, count, count):  # every other look reads the pauses
         table.calls.clear()
         await looking.look()
         assert table.calls == ["page"]
         assert sum(looking.reason(job_id, "send") is not None for job_id in ids) == known
     await table.delete([(CANCELLATIONS, ids[-1])])
-    for _ in range(3):
+    for _ in range(6):
         await looking.look()
     assert looking.reason(ids[-1], "send") is None
     assert told == []
@@ -176,7 +177,9 @@ def _asked(job_id: str) -> Item:
 
 
 def _cancelling(table: MemoryTable, clock: VirtualClock, told: list[Event]) -> Cancelling:
-    return Cancelling(table, clock=clock, events=Events(told.append), rng=RNG)
+    events = Events(told.append)
+    paused = Paused(clock=clock, events=events)
+    return Cancelling(table, paused, clock=clock, events=events, rng=RNG)
 
 
 # --- claims --------------------------------------------------------------------------------------

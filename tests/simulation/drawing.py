@@ -18,6 +18,7 @@ from tests.simulation.plan import (
     JobPlan,
     KillPlan,
     LimitPlan,
+    PausePlan,
     Plan,
     QueuePlan,
     Service,
@@ -79,6 +80,7 @@ class _Drawing:
             max_message_bytes=rng.choice((262_144, 2_048)),
             sweeps=self._may(0.3),
             around=around.random() < 0.3,
+            pauses=_pauses(stream(self._seed, "pauses"), busy_s, queues, types),
         )
 
     @staticmethod
@@ -334,6 +336,37 @@ class _Drawing:
                 )
             )
         return tuple(faults)
+
+
+def _pauses(
+    rng: random.Random, busy_s: float, queues: Sequence[QueuePlan], types: Sequence[TypePlan]
+) -> tuple[PausePlan, ...]:
+    """Draw pauses; by randomness of their own, so that older seeds keep the rest of their lives."""
+    if rng.random() < 0.6:
+        return ()
+    pauses = []
+    for _ in range(rng.choices((1, 2, 4), (5, 3, 1))[0]):
+        queue = rng.choice(queues)
+        kind, name = rng.choice(
+            (
+                ("queue", queue.name),
+                ("type", rng.choice(types).name),
+                ("tenant", rng.choice(("org-1", "org-2"))),
+            )
+        )
+        only = rng.choice(queue.priorities) if kind == "queue" and rng.random() < 0.4 else None
+        pauses.append(
+            PausePlan(
+                kind=kind,  # type: ignore[arg-type]  # `choice` returns a str
+                name=name,
+                at_s=rng.uniform(0, busy_s * 0.6),
+                lasts_s=rng.choice((5.0, 20.0, 60.0, busy_s)),
+                ends=rng.random() < 0.4,
+                priority=only,
+            )
+        )
+    targets = {(each.kind, each.name, each.priority): each for each in pauses}
+    return tuple(targets.values())  # each target once, so that no pause replaces another
 
 
 MODES: dict[str, tuple[tuple[str, str | None], ...]] = {

@@ -74,6 +74,8 @@ class Observer:
         """Check that a handler may run now."""
         self._check_group(life)
         self._check_concurrency(life, run)
+        for said in self._world.pausing.check(life, run):
+            self._fault("started-paused", life, said)
         # An attempt that ended with its worker does not use up an allowed one.
         allowed = run.max_attempts + deaths(self._world, life)
         # Nor does a begun one whose end is not written yet.
@@ -258,6 +260,8 @@ class Observer:
                 continue
             owners = ("app", f"queue:{declared.queue}", f"type:{declared.name}")
             if any(self._world.plan.limits_of(owner) for owner in owners):
+                continue
+            if self._world.pausing.may_stop(spec, life):
                 continue
             if message.state is MessageState.VISIBLE:
                 yield key

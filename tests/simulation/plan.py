@@ -160,6 +160,19 @@ class KillPlan:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PausePlan:
+    """A pause of a queue, a type or a tenant, and its end."""
+
+    kind: Literal["queue", "type", "tenant"]
+    name: str
+    at_s: float
+    lasts_s: float
+    ends: bool = False
+    """True if it ends by itself; else somebody resumes what it has paused."""
+    priority: Priority | None = None
+
+
 Owner = TypeVar("Owner")
 
 Service = Literal["sqs", "table", "store", "scheduler"]
@@ -199,6 +212,7 @@ class Plan:
     functions: tuple[FunctionPlan, ...]
     kills: tuple[KillPlan, ...]
     faults: tuple[FaultPlan, ...]
+    pauses: tuple[PausePlan, ...] = ()
     old_receipts_work: bool = False
     max_message_bytes: int = 262_144
     sweeps: bool = False
@@ -229,6 +243,7 @@ class Plan:
         return [
             *(f"fault:{fault.name}" for fault in self.faults),
             *(f"kill:{at}" for at, _ in enumerate(self.kills)),
+            *(f"pause:{at}" for at, _ in enumerate(self.pauses)),
             *(f"worker:{worker.name}" for worker in self.workers),
             *(f"limit:{limit.kind}:{limit.of}" for limit in self.limits),
             *(f"type:{declared.name}" for declared in self.types),
@@ -262,6 +277,11 @@ class Plan:
                 jobs=jobs,
                 workers=workers,
                 kills=tuple(k for at, k in enumerate(self.kills) if f"kill:{at}" not in gone),
+                pauses=tuple(
+                    each
+                    for at, each in enumerate(self.pauses)
+                    if f"pause:{at}" not in gone and (each.kind != "type" or each.name in left)
+                ),
                 faults=tuple(each for each in self.faults if f"fault:{each.name}" not in gone),
                 limits=tuple(
                     each
@@ -343,7 +363,9 @@ def described(plan: Plan) -> str:
         + (", sweeps" if plan.sweeps else "")
         + (", code around attempts" if plan.around else "")
     ]
-    for name in ("queues", "types", "limits", "workers", "functions", "kills", "faults", "jobs"):
+    for name in ("queues", "types", "limits", "workers", "functions", "kills", "pauses"):
+        lines += [f"  {_brief(each)}" for each in getattr(plan, name)]
+    for name in ("faults", "jobs"):
         lines += [f"  {_brief(each)}" for each in getattr(plan, name)]
     return "\n".join(lines)
 

@@ -23,6 +23,7 @@ from headgate.jobs.execution.settling.settlement import Ack, settle
 from headgate.jobs.execution.settling.settler import End, Settler
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.lives import Fate
+from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.lambdas.sweep.memory import SweepMemory
@@ -41,6 +42,7 @@ from tests.simulation.plan import (
     How,
     JobPlan,
     LimitPlan,
+    PausePlan,
     Plan,
     QueuePlan,
     TypePlan,
@@ -327,6 +329,18 @@ BREAKS: dict[str, Break] = {
             ),
         ),
         kind=WRONG,
+    ),
+    "a paused job starts": Break(
+        owner=Paused,
+        name="of",
+        by=lambda *_given: None,
+        plan=replace(
+            _PLAN,
+            busy_s=60.0,
+            jobs=(JobPlan(index=0, type="t", at_s=25.0, tenant="org-1"),),
+            pauses=(PausePlan(kind="tenant", name="org-1", at_s=5.0, lasts_s=40.0),),
+        ),
+        kind="started-paused",
     ),
     "a claim is never finished": Break(
         owner=Claim,

@@ -33,6 +33,7 @@ from tests.simulation.functions import Functions
 from tests.simulation.ledger import Ledger
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.observer import Observer
+from tests.simulation.pausing import Pausing
 from tests.simulation.plan import JobPlan, Plan, WorkerPlan
 from tests.simulation.services import Aws
 from tests.simulation.stage import Stage
@@ -75,6 +76,7 @@ class World:
         self.old_app = apps.build(plan, stage, old=True)
         self.topology = self.app.topology
         self.aws = Aws(plan, self.topology, ledger, fire=self._fire)
+        self.pausing = Pausing(self)
         self.observer = Observer(self)
         self.fleet = Fleet(self)
         self.functions = Functions(self)
@@ -106,6 +108,8 @@ class World:
         client = self.actor("client")
         await self._declare_schedules()
         submitting = client.begin(self._submit_all(client), name="submitting")
+        on_call = self.actor("on-call")
+        pausing = on_call.begin(self.pausing.run(on_call), name="pausing")
         places = [asyncio.create_task(self.fleet.place(each)) for each in self.plan.workers]
         killing = asyncio.create_task(self.fleet.kill_by_plan())
         await asyncio.sleep(self.plan.busy_s)
@@ -114,6 +118,9 @@ class World:
             await submitting
         self.ledger.log("healing")
         self.aws.faults.over = self.healing = True
+        pausing.cancel()
+        await asyncio.wait([pausing])
+        await on_call.begin(self.pausing.resume_all(on_call), name="resuming")
         self._drop_recurring()
         await asyncio.gather(*places)
 

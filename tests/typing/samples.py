@@ -31,6 +31,7 @@ from headgate import (
     Keep,
     Lane,
     NewJob,
+    Pause,
     Priority,
     Queue,
     RateLimit,
@@ -613,3 +614,25 @@ async def awaited_schedules_are_the_same(client: AsyncClient) -> None:
     await client.schedules.create("nightly", nightly, schedule=cron("0 2 * * ? *"))
     await client.schedules.create("value", nightly.new(), schedule=cron("0 2 * * ? *"))
     assert_type(await client.schedules.cancel_delayed("id"), bool)
+
+
+# --- pauses --------------------------------------------------------------------------------------
+
+
+def pauses(client: Client, tenant: Tenant, until: datetime) -> None:
+    made = client.pauses.create(queue="mail", priority="low", lasts=60, reason="why", actor="ada")
+    assert_type(made, Pause)
+    client.pauses.create(queue=mail, priority=Priority.LOW, lasts=timedelta(hours=2))
+    client.pauses.create(job_type=async_one, until=until)
+    client.pauses.create(tenant=tenant)
+    assert_type(client.pauses.remove(tenant="org-1"), bool)
+    assert_type(client.pauses.list(), list[Pause])
+
+
+async def async_pauses(client: AsyncClient) -> None:
+    assert_type(await client.pauses.create(queue="mail"), Pause)
+    assert_type(await client.pauses.remove(queue="mail"), bool)
+
+
+def pauses_at_fault(client: Client) -> None:
+    client.pauses.create(queue="mail", priority="urgent")  # type: ignore[arg-type]

@@ -9,10 +9,14 @@ from dataclasses import replace
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import types_from
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Failed, Outcome
+from headgate.jobs.execution.pausing import pause_of
 from headgate.jobs.execution.settling.settlement import RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.records.pausing.pause import Pause
+from headgate.jobs.records.pausing.paused import Paused
 from headgate.workers.dispatch.fifo_groups import Departure, Groups
 from headgate.workers.dispatch.line import Line
 from headgate.workers.held import Hold
@@ -36,6 +40,7 @@ class Admission:
         app: its types determine which queues need child processes.
         gate: the limits and breakers.
         children: the child processes, if any type needs them.
+        paused: the queues, types and tenants that are paused.
         clock: tells the time.
         on_eased: called with the name of a block that may let another message start.
     """
@@ -45,11 +50,13 @@ class Admission:
         app: App,
         gate: Gate,
         children: ChildPool | None,
+        paused: Paused,
         *,
         clock: Clock,
         on_eased: Callable[[str], None],
     ) -> None:
         self._gate = gate
+        self._paused = paused
         self._on_eased = on_eased
         self._children = Slots(_Places(children)) if children is not None else None
         self._groups = Groups()
@@ -57,6 +64,9 @@ class Admission:
             name for name, job in app.types.items() if job.isolation == _PROCESS
         )
         self._bounded = _bounded(app, gate, self._isolated)
+        self._types = {
+            group: frozenset(job.name for job in types_from(app, group)) for group in app.queues
+        }
         self._clock = clock
         self._on_probation: Hold | None = None
         """The suspect that runs, or has run but is not settled. If the next one killed the process
@@ -89,13 +99,20 @@ class Admission:
             return Block(_CHILDREN, GUESS_S, children.places, soon)
         return self._gate.block(job)
 
+    def pause_of(self, hold: Hold) -> Pause | None:
+        """Return the pause that concerns a message, or None."""
+        return pause_of(hold.run, self._paused)
+
     def acceptable(self, line: Line) -> float:
         """Return how many more messages of a queue could start soon, given enough slots.
 
         The limits bound the number, and the free child processes bound that of isolated types. It
-        is infinite if slots alone bound one of the types, whatever holds the others back.
+        is infinite if slots alone bound one of the types, whatever holds the others back; and 0
+        while the queue is paused, or all its types are.
         """
         group = line.queue.group
+        if self._paused.stops(line.queue, self._types[group]):
+            return 0.0
         if group not in self._bounded:
             return math.inf
         by_queue = self._gate.room(line)

@@ -8,6 +8,7 @@
     a limit, and is too much     two seconds, or not at all      as the limit says, and growing
     others of its FIFO group     as long as they                 not at all
     its time                     not at all                      until then
+    the end of a pause           not at all                      as the pause says, ever longer
 
 Enough messages are held to fill all places of a limit as soon as they come free; these are offered
 to other workers now and then. Any surplus is held for a moment, until the limit's pace is known,
@@ -82,6 +83,8 @@ class Waiter:
     """True once the worker starts nothing more."""
     due_in_s: float = 0.0
     """Seconds until its job may run."""
+    paused_s: float = 0.0
+    """Seconds for which its pause keeps it away; 0 if it is not paused."""
     block: Block | None = None
     """The limit that holds it back, if any."""
     of_limit: int = 0
@@ -134,6 +137,8 @@ class Patience:
             return GoesBack()
         if waiter.due_in_s > 0:
             return GoesBack(math.ceil(waiter.due_in_s))
+        if waiter.paused_s > 0:
+            return self._away_for(waiter.paused_s)
         if waiter.is_behind:
             return Stays()  # no other worker could start it either
         if waiter.block is not None:
@@ -166,7 +171,9 @@ class Patience:
             first_s = self._unit_s * (_LONGER if waiter.is_costly else 1)
             longest_s = _LONGEST_AWAY_S / (1 + block.startable_soon)
             least_s = max(least_s, min(first_s * 2.0 ** min(waiter.returns, 10), longest_s))
-        away_s = max(least_s, min(block.retry_in_s, _LONGEST_SAID_S))
+        return self._away_for(max(least_s, min(block.retry_in_s, _LONGEST_SAID_S)))
+
+    def _away_for(self, away_s: float) -> GoesBack:
         jitter_s = self._rng.randint(0, max(1, int(away_s * _JITTER)))
         return GoesBack(math.ceil(away_s) + jitter_s)
 

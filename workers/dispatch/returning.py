@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.execution.delivery import Job
@@ -24,6 +24,8 @@ class Return:
 
     hold: Hold
     away_s: int
+    is_paused: bool = False
+    """True if it goes back because it is paused, so that no attempt may be used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,24 @@ class Returns:
     def on_arrival(self, hold: Hold) -> Return | None:
         """Return what becomes of a message just received, or None if it waits here."""
         due_in_s, waiter = hold.run.due_in_s, _ARRIVED
-        if due_in_s or self._is_stopping:
-            waiter = Waiter(is_stopping=self._is_stopping, due_in_s=due_in_s)
+        paused_s = self._paused_s(hold)
+        if due_in_s or paused_s or self._is_stopping:
+            waiter = Waiter(is_stopping=self._is_stopping, due_in_s=due_in_s, paused_s=paused_s)
         decision = self._patience.decide(waiter)
-        return Return(hold, decision.away_s) if isinstance(decision, GoesBack) else None
+        if not isinstance(decision, GoesBack):
+            return None
+        return Return(hold, decision.away_s, is_paused=paused_s > 0 and not self._is_stopping)
+
+    def paused(self) -> list[Return]:
+        """Remove the messages that have been paused since they came."""
+        going = [
+            (hold, decision.away_s)
+            for line in self._waiting.lines()
+            for hold in line
+            if (paused_s := self._paused_s(hold))
+            and isinstance(decision := self._patience.decide(Waiter(paused_s=paused_s)), GoesBack)
+        ]
+        return [replace(self._taken(hold, away_s), is_paused=True) for hold, away_s in going]
 
     def stop(self) -> list[Return]:
         """Remove all messages, and let none wait from now on: the worker starts nothing more."""
@@ -102,6 +118,11 @@ class Returns:
             if isinstance(decision := self._patience.decide(waiter), GoesBack)
         ]
         return [self._taken(hold, away_s) for hold, away_s in going]
+
+    def _paused_s(self, hold: Hold) -> float:
+        if (pause := self._admission.pause_of(hold)) is None:
+            return 0.0
+        return pause.away_s(self._clock.now())
 
     def _waiters(self, line: Line) -> Iterator[tuple[Hold, Waiter]]:
         """Yield the waiting messages of a queue; what limits hold back is asked once a limit."""

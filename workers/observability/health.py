@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from enum import StrEnum
 
 from headgate.jobs.core.clock import Clock
@@ -21,6 +22,9 @@ from headgate.jobs.core.events import (
     HeartbeatFailed,
     LeaseFailed,
     LoopBlocked,
+    PauseEvent,
+    QueuePaused,
+    QueueResumed,
     ReceiptLost,
     RecordsFailed,
     RecordsWritten,
@@ -105,6 +109,8 @@ class Health:
         self._lately: dict[str, tuple[float, str]] = {}
         """By check, the time and the error of its latest failure."""
         self._open: set[str] = set()
+        self._paused: dict[tuple[str, str, str | None], QueuePaused] = {}
+        """By what is paused, the latest event of its pause."""
 
     def __call__(self, event: Event) -> None:
         """Track an event."""
@@ -128,6 +134,10 @@ class Health:
                 self._open.add(limit)
             case BreakerClosed(limit=limit):
                 self._open.discard(limit)
+            case QueuePaused():
+                self._paused[_paused_by(event)] = event
+            case QueueResumed():
+                self._paused.pop(_paused_by(event), None)
             case _:
                 pass
 
@@ -148,7 +158,8 @@ class Health:
         queues = [_check_queue(name, state, now) for name, state in self._queues.states.items()]
         lately = dict.fromkeys((*_CHECKS.values(), "event loop"))
         others = [self._check_lately(name, now) for name in lately]
-        return Assessment(checks=(self._check_sqs(), *queues, *others, self._check_breakers()))
+        states = (self._check_breakers(), self._check_pauses())
+        return Assessment(checks=(self._check_sqs(), *queues, *others, *states))
 
     def _check_sqs(self) -> HealthCheck:
         """Check that SQS answers; receiving nothing because all slots are taken is no fault."""
@@ -177,6 +188,22 @@ class Health:
             return HealthCheck(name="breakers", status=Status.HEALTHY)
         detail = f"open: {', '.join(sorted(self._open))}"
         return HealthCheck(name="breakers", status=Status.DEGRADED, detail=detail)
+
+    def _check_pauses(self) -> HealthCheck:
+        """Show what is paused, which somebody wants, and so is no fault."""
+        detail = "; ".join(_told(pause) for pause in self._paused.values())
+        return HealthCheck(name="pauses", status=Status.HEALTHY, detail=detail)
+
+
+def _paused_by(event: PauseEvent) -> tuple[str, str, str | None]:
+    return event.kind, event.target, event.priority
+
+
+def _told(pause: QueuePaused) -> str:
+    lane = f" ({pause.priority})" if pause.priority else ""
+    until = pause.until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    why = f": {pause.reason}" if pause.reason else ""
+    return f"{pause.kind} {pause.target}{lane} until {until}{why}"
 
 
 def _check_queue(name: str, state: QueueState, now: float) -> HealthCheck:

@@ -56,9 +56,13 @@ from headgate.jobs.core.events import (
     JobQuarantined,
     JobRetryScheduled,
     JobStarted,
+    LimitEvent,
     LimitReached,
+    PauseEvent,
     PollFailed,
     PollReceived,
+    QueuePaused,
+    QueueResumed,
     ReceiptLost,
     RecordsFailed,
     RecordsShed,
@@ -85,6 +89,10 @@ OUTCOMES: Mapping[type[Event], str] = {
     JobInterrupted: "interrupted",
     JobCrashed: "crashed",
 }
+
+_BREAKERS: Mapping[type[Event], int] = {BreakerClosed: 0, BreakerProbing: 1, BreakerOpened: 2}
+_PAUSES: Mapping[type[Event], int] = {QueuePaused: 1, QueueResumed: 0}
+"""The values of the gauges after these events."""
 
 Active = Callable[[], Iterable[tuple[str, str]]]
 """Returns the type and queue of each job whose handler runs now."""
@@ -126,6 +134,7 @@ class Metrics:
         self._breakers = make.gauge(
             "headgate_breaker_state", "0 closed, 1 probing, 2 open", "limit"
         )
+        self._paused = make.gauge("headgate_paused", "1 while paused", "kind", "target", "priority")
         self._records_failed = make.counter(
             "headgate_records_failed", "Requests for records that failed", "action"
         )
@@ -147,9 +156,8 @@ class Metrics:
             SettlementFlushed: lambda event: self._batches(event.action).observe(event.entries),
             SettlementFailed: lambda event: self._unsettled(event.queue, event.action).inc(),
             LimitReached: lambda event: self._limits(event.limit).inc(),
-            BreakerClosed: lambda event: self._breakers(event.limit).set(0),
-            BreakerProbing: lambda event: self._breakers(event.limit).set(1),
-            BreakerOpened: lambda event: self._breakers(event.limit).set(2),
+            **dict.fromkeys(_PAUSES, self._pause_changed),
+            **dict.fromkeys(_BREAKERS, self._breaker_changed),
             RecordsFailed: lambda event: self._records_failed(event.action).inc(),
             RecordsWritten: lambda event: self._records("written").inc(event.items),
             RecordsShed: lambda event: self._records("shed").inc(event.items),
@@ -191,6 +199,13 @@ class Metrics:
         self._receives(event.queue, "some" if event.messages else "empty").inc()
         if event.messages:
             self._messages(event.queue).inc(event.messages)
+
+    def _breaker_changed(self, event: LimitEvent) -> None:
+        self._breakers(event.limit).set(_BREAKERS[type(event)])
+
+    def _pause_changed(self, event: PauseEvent) -> None:
+        gauge = self._paused(event.kind, event.target, event.priority or "all")
+        gauge.set(_PAUSES[type(event)])
 
     def _beat(self, event: HeartbeatExtended | HeartbeatFailed, result: str) -> None:
         self._heartbeats(event.queue, result).inc(event.messages)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,9 +21,9 @@ from headgate.workers.dispatch.returning import Return, Returns
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold, Holdings
 from headgate.workers.receiving.demand import Demand
+from headgate.workers.running.faults import log_fault, tell_fault
+from headgate.workers.running.releases import Releases
 from headgate.workers.running.settler import HoldSettler
-
-_log = logging.getLogger("headgate.worker")
 
 
 class ThreadPool:
@@ -86,7 +85,7 @@ class Running:
         self._demand = demand
         self._on_change = on_change
         self._tasks: dict[asyncio.Task[None], Hold] = {}
-        self._releases: dict[asyncio.Task[None], Hold] = {}
+        self._releases = Releases(executor, settler, holdings, recorder)
         self._recalls: set[asyncio.Task[None]] = set()
         self.interrupted: list[str] = []
         """Ids of jobs whose attempt was cut short; they run again."""
@@ -94,7 +93,7 @@ class Running:
     @property
     def unsettled(self) -> list[Hold]:
         """The messages that run, are being settled, or are being given back."""
-        return [*self._tasks.values(), *self._releases.values()]
+        return [*self._tasks.values(), *self._releases.holds]
 
     @property
     def unfinished(self) -> list[Hold]:
@@ -107,33 +106,35 @@ class Running:
         A fault affects only the message at which it happens, which stays in its queue, and those
         that follow it in its FIFO group.
         """
-        left: set[str | None] = set()
+        left, returns = set[str | None](), list[Return]()
         for delivery in deliveries:
             group = delivery.message.group
-            if group not in left and not self._take_in(delivery) and delivery.queue.fifo:
+            if group not in left and not self._take_in(delivery, returns) and delivery.queue.fifo:
                 left.add(group)
+        for back in returns:  # now, so that all that follow in its FIFO group go back with it
+            self._decline(back)
         self.fill()  # before the poller asks for more, since it has to know what was in vain
 
-    def _take_in(self, delivery: Delivery) -> bool:
-        """Take in one message; return False if a fault of our own prevented it."""
+    def _take_in(self, delivery: Delivery, returns: list[Return]) -> bool:
+        """Take in one message, perhaps into ``returns``; return False if a fault prevented it."""
         hold: Hold | None = None
         try:
             hold = self._holdings.take(self._executor.begin(delivery))
-            self._place(hold)
+            self._place(hold, returns)
         except Exception as error:  # noqa: BLE001 - SQS delivers it again
-            _tell_fault(error, delivery)
+            tell_fault(error, delivery)
             if hold is not None:
                 self._waiting.remove(hold)
                 self._leave(hold, gone=False)
             return False
         return True
 
-    def _place(self, hold: Hold) -> None:
+    def _place(self, hold: Hold, returns: list[Return]) -> None:
         is_first = self._admission.take(hold)
         if self._is_cancelled(hold):
             self._drop(hold)
         elif (back := self._returns.on_arrival(hold)) is not None:
-            self._send_back(back)
+            returns.append(back)
         else:
             self._recall(hold)
             self._waiting.put(hold, behind=not is_first)
@@ -146,6 +147,11 @@ class Running:
         for hold in self._waiting.take_if(self._is_cancelled):
             self._drop(hold)
 
+    def give_back_paused(self) -> None:
+        """Give back the waiting messages that have been paused; running jobs go on."""
+        for back in self._returns.paused():
+            self._send_back(back)
+
     def fill(self) -> bool:
         """Start waiting messages while slots are free; give back those not worth holding.
 
@@ -155,7 +161,7 @@ class Running:
         has_moved = False
         while hold := self._next():
             has_moved = True
-            if self._is_gone(hold):
+            if self._releases.is_gone(hold):
                 self._leave(hold, gone=False)
                 continue
             self._demand.started(hold.delivery.queue)
@@ -199,7 +205,7 @@ class Running:
         self._recalls.discard(task)
         hold.ready = True  # without records, then, if it failed
         self._waiting.read(hold)
-        _log_fault(task, hold)
+        log_fault(task, hold)
         self._on_change()
 
     def _is_cancelled(self, hold: Hold) -> bool:
@@ -217,7 +223,7 @@ class Running:
         self._tasks[task] = hold
         task.add_done_callback(self._ended)
 
-    def release(self, hold: Hold, delay_s: int = 0) -> int:
+    def release(self, hold: Hold, delay_s: int = 0, *, is_paused: bool = False) -> int:
         """Give back an unstarted message, which becomes visible again after ``delay_s``.
 
         Returns:
@@ -225,29 +231,23 @@ class Running:
             before it.
         """
         departure = self._admission.left(hold, gone=False)
-        self._release(hold, delay_s)
+        self._releases.put(hold, delay_s, is_paused=is_paused)
         self._release_unstarted(departure.returning)
         return len(departure.returning)
 
     def _send_back(self, back: Return) -> int:
-        return self.release(back.hold, back.away_s)
+        return self.release(back.hold, back.away_s, is_paused=back.is_paused)
 
-    def _release(self, hold: Hold, delay_s: int) -> None:
-        if hold.returning:
-            return  # it goes back already, with an earlier one of its group
-        hold.returning = True
-        self._holdings.set_aside(hold)
-        if self._is_gone(hold):
-            self._holdings.drop(hold)
-            return
-        task = asyncio.create_task(self._give_back(hold, delay_s), name="headgate-release")
-        self._releases[task] = hold
-        task.add_done_callback(self._released)
+    def _decline(self, back: Return) -> None:
+        """Send back a message just received; a receive that brings only paused ones was in vain."""
+        followers = self._send_back(back)
+        if back.is_paused:
+            self._demand.in_vain(1 + followers, back.hold.delivery.queue)
 
     def _release_unstarted(self, holds: Sequence[Hold]) -> None:
         for hold in holds:
             self._waiting.remove(hold)
-            self._release(hold, 0)
+            self._releases.put(hold, 0)
 
     def _leave(self, hold: Hold, *, gone: bool) -> None:
         """Stop holding a message; ``gone`` if it has left its queue."""
@@ -268,7 +268,7 @@ class Running:
 
     async def finish(self) -> None:
         """Wait until all messages that were taken in are settled."""
-        while pending := {*self._tasks, *self._releases, *self._recalls}:
+        while pending := {*self._tasks, *self._releases.tasks, *self._recalls}:
             await asyncio.wait(pending)
 
     def interrupt(self, reason: str) -> None:
@@ -295,10 +295,6 @@ class Running:
             if hold.run.job is not None and not hold.run.in_child:
                 left.append(hold.run.job.attempt.job_id)
         return left
-
-    def _is_gone(self, hold: Hold) -> bool:
-        """Return True if another worker may have an unstarted message as well."""
-        return hold.lost or hold.shared or hold.lapsed(self._executor.means.clock.monotonic())
 
     async def _process(self, hold: Hold) -> None:
         await self._settle(hold, await self._run(hold))
@@ -334,35 +330,9 @@ class Running:
             self._on_change()
         return await self._admission.retried(hold, verdict)
 
-    async def _give_back(self, hold: Hold, delay_s: int) -> None:
-        verdict = hold.run.unstarted(delay_s)
-        if self._recorder is not None:
-            await self._recorder.released(hold.run)
-        settled = await self._settler.give_back(hold, verdict)
-        if self._recorder is not None and settled:
-            self._recorder.parked(hold.run, verdict)
-
     def _ended(self, task: asyncio.Task[None]) -> None:
         if (hold := self._tasks.pop(task, None)) is None:
             return  # it was abandoned
         self._leave(hold, gone=False)  # has no effect if it has left already
         self._on_change()
-        _log_fault(task, hold)
-
-    def _released(self, task: asyncio.Task[None]) -> None:
-        _log_fault(task, self._releases.pop(task))
-
-
-def _log_fault(task: asyncio.Task[None], hold: Hold) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _tell_fault(error, hold.delivery)
-
-
-def _tell_fault(error: BaseException, delivery: Delivery) -> None:
-    """Log a fault of our own, not of a handler; the message stays, and is delivered again."""
-    _log.error(
-        "processing message %s of %s failed",
-        delivery.message.message_id,
-        delivery.queue.name,
-        exc_info=error,
-    )
+        log_fault(task, hold)

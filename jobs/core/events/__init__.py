@@ -42,6 +42,8 @@
                           are another job type's
     claim.failed          the table did not answer for a job with once=True, which is given back or
                           held; or for a unique one: a duplicate may then run
+    queue.paused          a queue, a type or a tenant is paused: none of its jobs starts
+    queue.resumed         its pause is over
     limit.reached         a limit blocks received messages, or stops receiving
     limit.cleared         it lets jobs start again
     breaker.opened        too many failures: the jobs that it guards don't run for a while
@@ -89,6 +91,7 @@ from headgate.jobs.core.events.limits import (
     LimitEvent,
     LimitReached,
 )
+from headgate.jobs.core.events.pauses import PauseEvent, QueuePaused, QueueResumed
 from headgate.jobs.core.events.process import (
     CancellationsFailed,
     HookFailed,
@@ -156,9 +159,12 @@ __all__ = [
     "LimitReached",
     "LoopBlocked",
     "MessageUnrunnable",
+    "PauseEvent",
     "PollFailed",
     "PollReceived",
     "QueueEvent",
+    "QueuePaused",
+    "QueueResumed",
     "ReceiptLost",
     "RecordsFailed",
     "RecordsShed",

@@ -51,7 +51,8 @@ class RecordsShed(Event):
 class ItemsSkipped(Event):
     name = "items.skipped"
     kind: str
-    """``cancellation``, ``claim``, ``unique key``, ``lease``, ``retry budget`` or ``life``."""
+    """``cancellation``, ``pause``, ``claim``, ``unique key``, ``lease``, ``retry budget`` or
+    ``life``."""
     items: int
     job_id: str | None = None
     """The job that they were read for; None if they concern no single one."""

@@ -17,6 +17,7 @@ from headgate.jobs.core.events import (
     JobEvent,
     LimitEvent,
     LoopBlocked,
+    PauseEvent,
     QueueEvent,
     RecordsFailed,
     RecordsShed,
@@ -40,7 +41,7 @@ OF_THE_WORKER = (
     RecordsShed,
     RecordsWritten,
 )
-"""Events that belong to no single job, queue or limit."""
+"""Events that belong to no single job, queue, limit or pause."""
 
 
 def named() -> list[type[Event]]:
@@ -58,7 +59,7 @@ def test_the_table_in_the_docstring_lists_exactly_the_events_that_there_are() ->
 
 @pytest.mark.parametrize("cls", named(), ids=lambda cls: cls.name)
 def test_an_event_says_what_it_is_about_and_never_a_payload(cls: type[Event]) -> None:
-    assert issubclass(cls, JobEvent | QueueEvent | LimitEvent) or cls in OF_THE_WORKER
+    assert issubclass(cls, JobEvent | QueueEvent | LimitEvent | PauseEvent) or cls in OF_THE_WORKER
     assert cls.name.startswith("job.") is issubclass(cls, JobEvent)
     assert {field.name for field in fields(cls)}.isdisjoint({"payload", "body", "result"})
 

@@ -21,7 +21,7 @@ VERBS = ("worker", "submit", "check", "plan", "cost", "demo")
 NOUNS = {
     "dead-letters": ("replay", "replays", "resume", "abort"),
     "jobs": ("show", "cancel"),
-    "queues": ("list",),
+    "queues": ("list", "pause", "resume"),
     "schedules": ("list", "next", "pause", "resume", "run"),
 }
 EVERY_COMMAND = [(), *((each,) for each in (*VERBS, *NOUNS))] + [

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import datetime, timedelta
 from typing import Self
 
 import pytest
 
-from headgate import load_app
+from headgate import Client, load_app
+from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.errors import Throttled
-from headgate.jobs.testing import MemorySqs, VirtualClock
+from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from headgate.ops.views.pauses import EXIT_NOT_PAUSED
 from headgate.ops.views.queues import EXIT_MISSING
+from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
 
 APP = "cli_shop:app"
@@ -29,10 +33,20 @@ class Opened(MemorySqs):
 
 
 @pytest.fixture
-def sqs(monkeypatch: pytest.MonkeyPatch) -> Opened:
+def table() -> MemoryTable:
+    """The table that the command's client asks, in place of AWS's."""
+    return MemoryTable(SystemClock())
+
+
+@pytest.fixture
+def sqs(monkeypatch: pytest.MonkeyPatch, table: MemoryTable) -> Opened:
     """The SQS that the command asks, in place of AWS's."""
     sqs = Opened(VirtualClock())
     monkeypatch.setattr("headgate.jobs.aws.sqs.transport.AsyncSqsTransport", lambda: sqs)
+    backend = over(sqs.sync, table=table.sync)
+    monkeypatch.setattr(
+        "headgate.jobs.client.client.Client", lambda app: Client(app, backend=backend)
+    )
     return sqs
 
 
@@ -107,3 +121,95 @@ def test_an_sqs_that_refuses_ends_it_with_1(
 
     monkeypatch.setattr(deployed, "depth", refuse)
     assert queues(headgate) == Ended(1, "", "headgate: SQS is too busy\n")
+
+
+# --- pause and resume ----------------------------------------------------------------------------
+
+
+def run(headgate: CommandLine, *words: str, app: str = APP) -> Ended:
+    return headgate("queues", *words, app=app)
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_paused_queue_is_listed_with_its_reason_until_it_is_resumed(
+    headgate: CommandLine,
+) -> None:
+    paused = run(headgate, "pause", "jobs", "--for", "2h", "--reason", "a migration")
+    assert (paused.code, paused.err) == (0, "")
+    assert paused.out.startswith("paused: the queue 'jobs', since ")
+    assert paused.out.endswith(" UTC: a migration\n")
+    assert paused.out in queues(headgate).out
+
+    [listed] = json.loads(queues(headgate, "--json").out)["paused"]
+    assert {name: listed[name] for name in ("kind", "name", "priority", "reason")} == {
+        "kind": "queue",
+        "name": "jobs",
+        "priority": None,
+        "reason": "a migration",
+    }
+    assert "@" in listed["actor"]
+    since, until = (datetime.fromisoformat(listed[name]) for name in ("since", "until"))
+    assert until - since == timedelta(hours=2)
+
+    assert run(headgate, "resume", "jobs") == Ended(0, "resumed\n", "")
+    assert json.loads(queues(headgate, "--json").out)["paused"] == []
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["jobs", "--priority", "low"], "the queue 'jobs' with the priority low"),
+        (["--type", "send-email"], "the type 'send-email'"),
+        (["--tenant", "org-1"], "the tenant 'org-1'"),
+    ],
+)
+def test_a_priority_a_type_or_a_tenant_is_paused_and_resumed(
+    words: list[str], said: str, headgate: CommandLine
+) -> None:
+    assert f"paused: {said}, since " in run(headgate, "pause", *words).out
+    assert f"paused: {said}, since " in queues(headgate).out
+    assert run(headgate, "resume", *words).code == 0
+    assert "paused" not in queues(headgate).out
+
+
+@pytest.mark.usefixtures("deployed")
+def test_resuming_what_is_not_paused_ends_with_1_and_says_what_is(headgate: CommandLine) -> None:
+    run(headgate, "pause", "jobs", "--priority", "low")
+    ended = run(headgate, "resume", "jobs")
+    assert ended.code == EXIT_NOT_PAUSED
+    assert ended.out.startswith("it was not paused\npaused: the queue 'jobs' with the priority low")
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name one queue, or one --type, or one --tenant"),
+        (["jobs", "--tenant", "org-1"], "name one queue, or one --type, or one --tenant"),
+        (["--tenant", "org-1", "--priority", "low"], "only queues have priorities"),
+        (["jobz"], "did you mean 'jobs'"),
+        (["--type", "send-mail"], "did you mean 'send-email'"),
+        (["jobs", "--for", "9d"], "can be paused for at most 3 days"),
+        (["jobs", "--for", "soon"], "is not a duration"),
+        (["jobs", "--reason", "x" * 301], "reason has at most 300 characters"),
+    ],
+)
+def test_a_pause_that_names_nothing_or_lasts_too_long_ends_with_2(
+    words: list[str], said: str, headgate: CommandLine
+) -> None:
+    ended = run(headgate, "pause", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_table_that_can_not_be_read_hides_no_queue(
+    headgate: CommandLine, table: MemoryTable
+) -> None:
+    table.missing = True
+    ended = queues(headgate, "--json")
+    assert ended.code == 0
+    assert ended.err.startswith("headgate: what is paused can't be read: ")
+    found = json.loads(ended.out)
+    assert (found["paused"], len(found["queues"])) == (None, 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,6 +23,8 @@ from headgate.jobs.core.events import (
     LoopBlocked,
     PollFailed,
     PollReceived,
+    QueuePaused,
+    QueueResumed,
     ReceiptLost,
     RecordsFailed,
 )
@@ -62,6 +64,12 @@ def job(cls: type[Event], **fields: Any) -> Event:
         "max_attempts": 3,
     }
     return cls(**{**named, **fields})
+
+
+def paused(**fields: Any) -> QueuePaused:
+    until = NOW + timedelta(days=1)
+    named = {"kind": "queue", "target": "mail", "since": NOW, "until": until}
+    return QueuePaused(at=NOW, **{**named, "reason": "", "actor": "", **fields})
 
 
 @pytest.mark.looptime
@@ -137,6 +145,15 @@ def test_a_breaker_s_state_is_a_number() -> None:
     assert value(metrics, "headgate_breaker_state", limit="breaker:type:pay") == 1
 
 
+def test_what_is_paused_is_1_until_it_is_resumed() -> None:
+    metrics = Metrics()
+    labels = {"kind": "queue", "target": "mail", "priority": "low"}
+    metrics(paused(priority=Priority.LOW))
+    assert value(metrics, "headgate_paused", **labels) == 1
+    metrics(QueueResumed(at=NOW, kind="queue", target="mail", priority=Priority.LOW))
+    assert value(metrics, "headgate_paused", **labels) == 0
+
+
 # --- CloudWatch ----------------------------------------------------------------------------------
 
 
@@ -155,6 +172,19 @@ def polled(queue: str = QUEUE) -> PollReceived:
 
 
 FAILED_POLL = PollFailed(at=NOW, queue=QUEUE, error="AWS is away", retry_in_s=1)
+
+
+def test_what_is_paused_is_shown_with_its_reason_and_is_healthy() -> None:
+    health = Health([QUEUE], clock=VirtualClock())
+    health(paused(reason="a flood"))
+    health(paused(kind="tenant", target="acme"))
+    [check] = [each for each in health.assess().checks if each.name == "pauses"]
+    assert check.status is Status.HEALTHY
+    until = "until 2026-05-05T00:00:00Z"
+    assert check.detail == f"queue mail {until}: a flood; tenant acme {until}"
+    health(QueueResumed(at=NOW, kind="queue", target="mail"))
+    [check] = [each for each in health.assess().checks if each.name == "pauses"]
+    assert check.detail == f"tenant acme {until}"
 
 
 def test_a_worker_whose_queues_answer_is_healthy() -> None:

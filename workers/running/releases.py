@@ -1,0 +1,83 @@
+"""Releases: messages given back unstarted, each explained in its job's records before it shows."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headgate.jobs.execution.pausing import without_attempt
+from headgate.jobs.execution.recording.recorder import Recorder
+from headgate.jobs.execution.run import Executor
+from headgate.workers.held import Hold, Holdings
+from headgate.workers.running.faults import log_fault
+from headgate.workers.running.settler import HoldSettler
+
+
+class Releases:
+    """Gives messages back in tasks of their own.
+
+    Args:
+        executor: has the app and the clock.
+        settler: makes the messages visible again.
+        holdings: all messages held; what goes back needs no slot any more.
+        recorder: explains the deliveries; None if none is recorded.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        settler: HoldSettler,
+        holdings: Holdings,
+        recorder: Recorder | None,
+    ) -> None:
+        self._means = executor.means
+        self._settler = settler
+        self._holdings = holdings
+        self._recorder = recorder
+        self._tasks: dict[asyncio.Task[None], Hold] = {}
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The releases under way."""
+        return [*self._tasks]
+
+    @property
+    def holds(self) -> list[Hold]:
+        """Their messages."""
+        return [*self._tasks.values()]
+
+    def put(self, hold: Hold, delay_s: int, *, is_paused: bool = False) -> None:
+        """Give back a message, which becomes visible again after ``delay_s``.
+
+        Args:
+            hold: the message; one that goes back already is left alone.
+            delay_s: the delay.
+            is_paused: True if its job must not lose an attempt by it, however those are counted.
+        """
+        if hold.returning:
+            return  # it goes back already, with an earlier one of its group
+        hold.returning = True
+        self._holdings.set_aside(hold)
+        if self.is_gone(hold):
+            self._holdings.drop(hold)
+            return
+        give_back = self._give_back(hold, delay_s, is_paused=is_paused)
+        task = asyncio.create_task(give_back, name="headgate-release")
+        self._tasks[task] = hold
+        task.add_done_callback(self._ended)
+
+    def is_gone(self, hold: Hold) -> bool:
+        """Return True if another worker may have an unstarted message as well."""
+        return hold.lost or hold.shared or hold.lapsed(self._means.clock.monotonic())
+
+    async def _give_back(self, hold: Hold, delay_s: int, *, is_paused: bool) -> None:
+        verdict = hold.run.unstarted(delay_s)
+        if is_paused:
+            verdict = without_attempt(self._means.app, hold.run, verdict)
+        if self._recorder is not None:
+            await self._recorder.released(hold.run)
+        settled = await self._settler.give_back(hold, verdict)
+        if self._recorder is not None and settled:
+            self._recorder.parked(hold.run, verdict)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        log_fault(task, self._tasks.pop(task))
