@@ -28,8 +28,9 @@ OURS = frozenset(
         # the modules of Python's own library that Headgate imports
         *("__future__", "abc", "asyncio", "atexit", "builtins", "calendar", "collections"),
         *("concurrent", "contextlib", "contextvars", "copy", "dataclasses", "datetime", "decimal"),
-        *("difflib", "email", "enum", "errno", "faulthandler", "fcntl", "functools", "gc", "gzip"),
-        *("hashlib", "heapq", "hmac", "http", "importlib", "inspect", "io", "ipaddress"),
+        *("difflib", "email", "enum", "errno", "faulthandler", "fcntl", "functools", "gc"),
+        *("getpass", "gzip", "hashlib", "heapq", "hmac", "http", "importlib", "inspect", "io"),
+        "ipaddress",
         *("itertools", "json", "logging", "math", "operator", "os", "pathlib", "platform", "queue"),
         *("random", "re", "secrets", "selectors", "shlex", "shutil", "signal", "socket", "sqlite3"),
         *("ssl", "stat", "struct", "subprocess", "sys", "tempfile", "threading", "time"),

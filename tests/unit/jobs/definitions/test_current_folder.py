@@ -85,7 +85,7 @@ def test_a_command_runs_no_boto3_of_the_folder(tmp_path: Path) -> None:
 
 def test_all_that_headgate_imports_is_known_by_name() -> None:
     imported = {name for folder in SOURCES for name in _imports_of(ROOT / folder)}
-    assert imported - OURS <= STUBS | {"examples"}
+    assert imported - OURS <= STUBS | {"examples"}, "OURS has to name what is imported"
 
 
 def test_all_that_it_depends_on_is_known_by_name() -> None:
