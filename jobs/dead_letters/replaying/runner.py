@@ -36,6 +36,9 @@ HIDDEN_S = 5.0
 INTERRUPTED = "interrupted"
 """The reason of a replay whose process was told to end."""
 
+_INSTANT_S = 0.001
+"""Seconds that are not waited for: a clock may not even notice them."""
+
 _FEW, _FEW_AT_ONCE = 40, 4
 """Letters up to which a pass makes so many receives at once."""
 
@@ -177,7 +180,7 @@ class Replaying:
     async def _wait(self, seconds: float) -> None:
         """Pause, and go on writing the progress."""
         until_s = self._clock.monotonic() + seconds
-        while (left_s := until_s - self._clock.monotonic()) > 0:
+        while (left_s := until_s - self._clock.monotonic()) > _INSTANT_S:
             await self._services.sleep(min(left_s, STEP_S))
             await self._step()
             self._check()
