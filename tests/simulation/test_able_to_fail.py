@@ -24,8 +24,8 @@ from headgate.jobs.execution.settling.settler import End, Settler
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.lives import Fate
 from headgate.jobs.records.pausing.paused import Paused
+from headgate.jobs.schedules import bridging
 from headgate.jobs.schedules.bridging import Bridge
-from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.verdicts import Verdicts
 from headgate.workers.dispatch.fifo_groups import Groups
@@ -104,6 +104,10 @@ _LEFT_BEHIND = replace(
 def _limited(kind: Any, *, fleet: bool = False) -> Plan:
     limit = LimitPlan(kind=kind, of="app", limit=1, per_s=10.0, fleet=fleet)
     return replace(_PLAN, limits=(limit,), jobs=_jobs(Act(takes_s=1.0), count=3))
+
+
+def _once(_given: Any) -> str:
+    return "once"
 
 
 async def _delete_first(self: Settler[Any], hold: Hold, verdict: Verdict, _action: Any) -> Any:
@@ -208,9 +212,9 @@ BREAKS: dict[str, Break] = {
         kind="deleted-early",
     ),
     "the bridge claims the job": Break(
-        owner=DelayedJob,
-        name="sending",
-        by="once",
+        owner=bridging,
+        name="place_of",
+        by=_once,
         plan=replace(
             _PLAN,
             types=(replace(_TYPE, backoff_s=(13 * HOUR_S,)),),
