@@ -21,6 +21,7 @@ from headgate.infra.monitoring.metrics import Series
 from headgate.jobs.core.topology import Priority, PriorityName, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.policies import records_submissions
 from headgate.jobs.deployment.groups import QueueSelection
 from headgate.jobs.deployment.metric_names import NAMES, QUEUE, TYPE
 from headgate.jobs.errors import ConfigurationError, did_you_mean
@@ -107,6 +108,8 @@ class IJobSystem(Construct):
         self._check_grantee(grantee)
         queues = list(self._resources.queues.values())
         grant = permissions.grant_submit(grantee, queues, self.bucket)
+        if records_submissions(self.app):
+            grant = grant.combine(permissions.grant_enter(grantee, self.table))
         if unique:
             grant = grant.combine(permissions.grant_unique(grantee, self.table))
         return self._with_delays(grant, grantee)

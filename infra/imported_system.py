@@ -24,8 +24,9 @@ from headgate.jobs.aws.queue_descriptions import (
 )
 from headgate.jobs.core.topology import Topology, role_in
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.triggers import has_bridge, has_schedules
+from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.schedules.firing import schedule_name
 
 _MADE_ELSEWHERE: Mapping[str, str] = {
     "alarms": "the alarms",
@@ -105,7 +106,7 @@ class _Importer:
             failed_sweeps=self._queue(failed_sweeps(topology), key),
             table=self._table(topology, key),
             bucket=self._bucket(topology, key),
-            schedules=self._schedules(topology) if has_schedules(app) else None,
+            schedules=self._schedules(app) if has_schedules(app) else None,
         )
 
     def _queue(self, queue: QueueDescription, key: kms.IKey | None) -> sqs.IQueue:
@@ -135,10 +136,11 @@ class _Importer:
             encryption_key=key,
         )
 
-    def _schedules(self, topology: Topology) -> ScheduleAccess:
-        role = role_in(topology.scheduler_role, self._region)
+    def _schedules(self, app: App) -> ScheduleAccess:
+        role = role_in(app.topology.scheduler_role, self._region)
         return ScheduleAccess(
-            group_arn=self._arn("scheduler", "schedule", topology.schedule_group),
+            group_arn=self._arn("scheduler", "schedule", app.topology.schedule_group),
+            declared=tuple(schedule_name(job) for job in scheduled_types(app)),
             role_arn=self._arn("iam", "role", role, region=""),
         )
 

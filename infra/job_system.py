@@ -9,6 +9,7 @@ from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
@@ -219,7 +220,7 @@ class JobSystem(IJobSystem):
             role = service.task_definition.task_role
             self.grant_work(role, selection=group.selection)
             if group.submits:
-                self.grant_submit(role)
+                self._grant_children(role)
         return workers
 
     def _add_consumer(self, group: ConsumerGroup) -> ConsumerFunction:
@@ -233,8 +234,13 @@ class JobSystem(IJobSystem):
         )
         self.grant_work(consumer.function, selection=group.selection)
         if group.submits:
-            self.grant_submit(consumer.function)
+            self._grant_children(consumer.function)
         return consumer
+
+    def _grant_children(self, grantee: iam.IGrantable) -> None:
+        """Let handlers submit jobs, follow them and cancel them."""
+        self.grant_submit(grantee, unique=True)
+        self.grant_follow(grantee)
 
     def _watch(self) -> Monitoring:
         return Monitoring(

@@ -14,10 +14,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
+from headgate.infra.data import table_rows
 from headgate.infra.data.encryption import grant_key_use
 from headgate.infra.data.nag_suppressions import acknowledge_wildcard
 from headgate.jobs.aws.descriptions import LINES
-from headgate.jobs.core.topology import PAYLOADS, RESULTS
+from headgate.jobs.core.topology import EARLIER_RESULTS, PAYLOADS, RESULTS
 from headgate.jobs.errors import ConfigurationError
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
@@ -32,26 +33,26 @@ WORK = (
 )
 """Running a queue's jobs."""
 
-FOLLOW = ("dynamodb:Query", "dynamodb:BatchWriteItem")
-"""A job's handle: reading its records, and requesting its cancellation."""
-
 UNIQUE = ("dynamodb:GetItem", "dynamodb:PutItem")
 """Submitting with ``unique=``, in addition to `SUBMIT`."""
 
-RECORD = (
-    "dynamodb:GetItem",
-    "dynamodb:Query",
-    "dynamodb:PutItem",
-    "dynamodb:BatchWriteItem",
-)
-"""Keeping records of jobs."""
+ENTER = ("dynamodb:PutItem", "dynamodb:BatchWriteItem")
+"""Recording submissions, of types with ``records="full"``."""
 
+LOOK = ("dynamodb:GetItem", "dynamodb:Query")
+"""Reading the table."""
+
+ASK = ("dynamodb:PutItem",)
+"""Requesting the cancellation of a job; nothing that deletes, as BatchWriteItem may."""
+
+RECORD = (*LOOK, "dynamodb:PutItem", "dynamodb:BatchWriteItem")
+"""Keeping records of jobs, claims and limits."""
 
 PEEK = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage")
 """Inspecting dead letters, making them visible again, and deleting those that were replayed."""
 
-OPERATE = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:BatchWriteItem")
-"""Reading the table, requesting cancellations and pauses, and keeping the progress of replays."""
+CHANGE_ROWS = ("dynamodb:PutItem", "dynamodb:BatchWriteItem")
+"""Writing the rows that are an operator's."""
 
 DELAY = ("scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule")
 """Creating and deleting schedules, and reading one of the same name; creating a schedule also takes
@@ -90,16 +91,24 @@ def grant_submit(
     return _grant(grantee, SUBMIT, queues).combine(_grant_put(grantee, bucket, PAYLOADS))
 
 
+def grant_enter(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
+    """Let ``grantee`` record its submissions."""
+    return _grant_rows(grantee, ENTER, table, table_rows.ENTERED)
+
+
 def grant_unique(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
     """Let ``grantee`` claim unique jobs in the table."""
-    return _grant_table(grantee, UNIQUE, table)
+    return _grant_rows(grantee, UNIQUE, table, table_rows.CLAIMED_KEYS)
 
 
 def grant_follow(
     grantee: iam.IGrantable, table: dynamodb.ITableV2, bucket: s3.IBucket
 ) -> iam.Grant:
     """Let ``grantee`` read the outcomes of jobs, with results of any size, and cancel them."""
-    return _grant_table(grantee, FOLLOW, table).combine(_grant_read(grantee, bucket, RESULTS))
+    read = _grant_rows(grantee, ("dynamodb:Query",), table, table_rows.HISTORY)
+    ask = _grant_rows(grantee, ASK, table, table_rows.REQUESTS)
+    results = _grant_read(grantee, bucket, RESULTS, EARLIER_RESULTS)
+    return read.combine(ask).combine(results)
 
 
 def grant_work(
@@ -115,11 +124,14 @@ def grant_work(
     their expiry, and store large results. ``parking`` are the queues for jobs that are given up:
     the dead-letter queues and the quarantine.
     """
-    record = _grant_table(grantee, RECORD, table).combine(_grant_lines(grantee, table))
-    keep = _grant_put(grantee, bucket, PAYLOADS)
+    record = _grant_rows(grantee, RECORD, table, table_rows.WORKED).combine(
+        _grant_rows(grantee, LOOK, table, table_rows.WATCHED)
+    )
+    listed = _grant_lines(grantee, table)
+    keep = _grant_put(grantee, bucket, PAYLOADS, RESULTS)
     work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, [*queues, *parking]))
     read = _grant_read(grantee, bucket, PAYLOADS)
-    return work.combine(record).combine(keep).combine(read)
+    return work.combine(record).combine(listed).combine(keep).combine(read)
 
 
 def grant_operate(
@@ -137,8 +149,10 @@ def grant_operate(
     """
     depths = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), queues)
     dead = _grant(grantee, ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", *PEEK), set_aside)
-    read = _grant_table(grantee, OPERATE, table).combine(_grant_lines(grantee, table))
-    return depths.combine(dead).combine(read).combine(_grant_read(grantee, bucket, PAYLOADS))
+    read = _grant_table(grantee, LOOK, table).combine(_grant_lines(grantee, table))
+    write = _grant_rows(grantee, CHANGE_ROWS, table, table_rows.OPERATED)
+    payloads = _grant_read(grantee, bucket, PAYLOADS, RESULTS)
+    return depths.combine(dead).combine(read).combine(write).combine(payloads)
 
 
 def grant_schedules(
@@ -155,7 +169,8 @@ def grant_schedules(
         conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
     )
     for pattern in schedules:
-        acknowledge_wildcard(grantee, pattern, "Schedules are named after future jobs")
+        if "*" in pattern:
+            acknowledge_wildcard(grantee, pattern, "Schedules are named after future jobs")
     return scheduling.combine(passing)
 
 
@@ -173,6 +188,17 @@ def grant_listing(grantee: iam.IGrantable) -> iam.Grant:
 def statement(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:
     """Allow these actions on the resources of these ARNs."""
     return iam.PolicyStatement(actions=list(actions), resources=list(resources))
+
+
+def rows_statement(
+    actions: Sequence[str], table: dynamodb.ITableV2, rows: Sequence[str]
+) -> iam.PolicyStatement:
+    """Allow these actions on the items of these partitions alone."""
+    return iam.PolicyStatement(
+        actions=list(actions),
+        resources=[table.table_arn],
+        conditions=table_rows.condition(rows),
+    )
 
 
 def _grant(
@@ -195,6 +221,22 @@ def _grant_table(
     return grant_key_use(grant, grantee, table.encryption_key, "dynamodb")
 
 
+def _grant_rows(
+    grantee: iam.IGrantable,
+    actions: Sequence[str],
+    table: dynamodb.ITableV2,
+    rows: Sequence[str],
+) -> iam.Grant:
+    """Allow actions on the items of these partitions alone, by their names or patterns."""
+    grant = iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=list(actions),
+        resource_arns=[table.table_arn],
+        conditions=table_rows.condition(rows),
+    )
+    return grant_key_use(grant, grantee, table.encryption_key, "dynamodb")
+
+
 def _grant_lines(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
     """Let ``grantee`` query the table's index, which lists the jobs."""
     return iam.Grant.add_to_principal(
@@ -204,21 +246,22 @@ def _grant_lines(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant
     )
 
 
-def _grant_put(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str) -> iam.Grant:
-    return _grant_objects(grantee, "s3:PutObject", bucket, prefix)
+def _grant_put(grantee: iam.IGrantable, bucket: s3.IBucket, *prefixes: str) -> iam.Grant:
+    return _grant_objects(grantee, "s3:PutObject", bucket, prefixes)
 
 
 def _grant_objects(
-    grantee: iam.IGrantable, action: str, bucket: s3.IBucket, prefix: str
+    grantee: iam.IGrantable, action: str, bucket: s3.IBucket, prefixes: Sequence[str]
 ) -> iam.Grant:
-    objects = bucket.arn_for_objects(f"{prefix}*")
-    acknowledge_wildcard(grantee, objects, "Objects are named after future jobs")
-    grant = iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[objects])
+    objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes]
+    for pattern in objects:
+        acknowledge_wildcard(grantee, pattern, "Objects are named after future jobs")
+    grant = iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=objects)
     return grant_key_use(grant, grantee, bucket.encryption_key, "s3")
 
 
-def _grant_read(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str) -> iam.Grant:
-    objects = _grant_objects(grantee, "s3:GetObject", bucket, prefix)
+def _grant_read(grantee: iam.IGrantable, bucket: s3.IBucket, *prefixes: str) -> iam.Grant:
+    objects = _grant_objects(grantee, "s3:GetObject", bucket, prefixes)
     # Nothing is listed, but without it S3 answers "access denied" for an object that is gone.
     # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
     listing = iam.Grant.add_to_principal(

@@ -19,6 +19,8 @@ class ScheduleAccess:
     group_arn: str
     """The prefix of its schedules' ARNs: ``arn:aws:scheduler:REGION:ACCOUNT:schedule/GROUP``."""
     role_arn: str
+    declared: tuple[str, ...]
+    """The names of the schedules that job types declare."""
 
     def grant_delays(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` put jobs into one-time schedules, and delete these."""
@@ -37,9 +39,13 @@ class ScheduleAccess:
         )
 
     def grant_changes(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` list, pause and resume all schedules, and create and delete its own."""
-        all_, own = self._named("*"), self._named(f"{MADE_LATER}*")
-        change = permissions.grant_schedules(grantee, permissions.CHANGE, [all_], self.role_arn)
+        """Let ``grantee`` list, pause and resume schedules, and create and delete its own.
+
+        Those of delayed jobs are out of its reach.
+        """
+        own = self._named(f"{MADE_LATER}*")
+        kept = [*map(self._named, self.declared), own]
+        change = permissions.grant_schedules(grantee, permissions.CHANGE, kept, self.role_arn)
         make = permissions.grant_schedules(grantee, permissions.DELAY, [own], self.role_arn)
         return change.combine(make).combine(permissions.grant_listing(grantee))
 

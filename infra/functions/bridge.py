@@ -16,7 +16,8 @@ from constructs import Construct
 from headgate.infra.data.encryption import key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge
-from headgate.infra.data.permissions import SUBMIT, statement
+from headgate.infra.data.permissions import SUBMIT, rows_statement, statement
+from headgate.infra.data.table_rows import BRIDGED
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
 
@@ -92,7 +93,7 @@ class BridgeFunction(Construct):
         statements = [
             statement(SUBMIT, *(queue.queue_arn for queue in feeds)),
             statement(["sqs:SendMessage"], failed.queue_arn),
-            statement(["dynamodb:PutItem"], table.table_arn),
+            rows_statement(["dynamodb:PutItem"], table, BRIDGED),
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
             *key_use(failed.encryption_master_key, "sqs"),
             *key_use(table.encryption_key, "dynamodb"),

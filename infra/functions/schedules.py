@@ -75,6 +75,7 @@ class DeclaredSchedules(Construct):
                 resource_name=self._app.topology.schedule_group,
             ),
             role_arn=self._role.role_arn,
+            declared=tuple(schedule_name(job) for job in scheduled_types(self._app)),
         )
 
     def _add(self, job: JobType[Any, Any], schedule: Schedule) -> None:

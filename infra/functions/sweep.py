@@ -20,7 +20,8 @@ from headgate.infra.data.alert_topic import Alerts
 from headgate.infra.data.encryption import key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
-from headgate.infra.data.permissions import statement
+from headgate.infra.data.permissions import rows_statement, statement
+from headgate.infra.data.table_rows import SWEEPING
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
@@ -79,7 +80,7 @@ class Sweep(Construct):
         log_group = add_log_group(self)
         own = [
             statement(PEEK, *(queue.queue_arn for queue in parking)),
-            statement(REMEMBER, table.table_arn),
+            rows_statement(REMEMBER, table, SWEEPING),
             *_copying(bucket),
             statement(["sns:Publish"], alerts.topic.topic_arn),
             statement(["kms:Decrypt", "kms:GenerateDataKey"], alerts.key.key_arn),

@@ -12,6 +12,7 @@ from headgate.jobs.core.topology import (
     DEAD_LETTERS,
     DEAD_LETTERS_KEPT,
     PAYLOADS,
+    RESULTS,
     Topology,
 )
 
@@ -90,7 +91,11 @@ def lifecycle_rules(topology: Topology) -> list[dict[str, Any]]:
 
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
     """
-    kept = {PAYLOADS: topology.payload_retention, DEAD_LETTERS: DEAD_LETTERS_KEPT}
+    kept = {
+        PAYLOADS: topology.payload_retention,
+        DEAD_LETTERS: DEAD_LETTERS_KEPT,
+        RESULTS: topology.payload_retention,
+    }
     return [
         {
             "ID": prefix.removesuffix("/"),

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -33,7 +33,7 @@ from headgate.jobs.errors import Throttled
 from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.records.cancellation import cancellation, never_sent
 from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
-from headgate.jobs.records.items import partition
+from headgate.jobs.records.items import read_partitions
 from headgate.jobs.records.state import JobState
 from headgate.jobs.records.writes import put_patiently
 from headgate.jobs.values.durations import Duration
@@ -59,7 +59,7 @@ class Lookup:
     async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
         """`JobHandle.history`."""
         require_records(self.app, declared, job_id)
-        items = await self.table.query(partition(job_id))
+        items = await read_partitions(self.table, job_id)
         return read_job(job_id, items, declared.name if declared is not None else None)
 
     async def finished(
@@ -95,13 +95,14 @@ class Lookup:
         useful = longest_in_queue(self.app)
         at = self.clock.now()
         of = declared.name if declared is not None else None
-        items = cancellation(job_id, reason, at, useful=useful, job_type=of)
-        await self._put(job_id, items)
+        for item in cancellation(job_id, reason, at, useful=useful, job_type=of):
+            await self._put(job_id, item)
         if await self.unschedule(job_id):
-            await self._put(job_id, [never_sent(job_id, reason, at)])
+            await self._put(job_id, never_sent(job_id, reason, at))
 
-    async def _put(self, job_id: str, items: Sequence[Item]) -> None:
-        if await put_patiently(self.table, items, sleep=self.sleep, rng=self.rng):
+    async def _put(self, job_id: str, item: Item) -> None:
+        # Alone, since a batch takes a permission that deletes as well.
+        if await put_patiently(self.table, [item], sleep=self.sleep, rng=self.rng):
             raise Throttled(
                 f"the cancellation of the job {job_id} was not written: the table is too busy. "
                 "Ask again"
@@ -154,8 +155,8 @@ class JobHandle(_Handle[R]):
     the app doesn't keep the records that are needed, and a `TransportError` if the table can't be
     reached.
 
-    Each lookup is one strongly consistent Query of the job's items: a read unit for every 4 KB,
-    which a job that has not failed often stays under.
+    Each lookup is two strongly consistent queries, of what workers wrote and of what clients asked:
+    a read unit each for every 4 KB, which a job that has not failed often stays under.
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
 
     Example:
@@ -214,7 +215,7 @@ class JobHandle(_Handle[R]):
         A job that has not started never does, if its worker reads the request first: workers look
         every few seconds. A running job is interrupted: an async handler or a child process ends,
         a synchronous handler sees ``ctx.cancelled``. A job that completes meanwhile counts as
-        completed: `state` tells the outcome. The call costs one request, of two writes.
+        completed: `state` tells the outcome. The call costs two requests, of one write each.
 
         Args:
             reason: up to 300 characters.

@@ -43,11 +43,21 @@ QUARANTINE_RETENTION = timedelta(days=14)
 PAYLOADS = "payloads/"
 """Key prefix of payloads in the bucket."""
 
-RESULTS = f"{PAYLOADS}results/"
-"""Key prefix of results; below that of payloads, so that results expire as payloads do."""
+RESULTS = "results/"
+"""Key prefix of large results; not below that of payloads, which everyone who submits may write."""
+
+EARLIER_RESULTS = f"{PAYLOADS}results/"
+"""Key prefix of the results that earlier versions stored, which expire there."""
 
 DEAD_LETTERS = "dead-letters/"
 """Key prefix of dead letters in the bucket, where they are saved before SQS deletes them."""
+
+JOB, ASKED, UNIQUE, LIMIT, SWEPT = "job#", "asked#", "unique#", "limit#", "dead-letters#"
+"""Prefixes of the table's partition keys, by which roles are told apart; a partition that a single
+module reads and writes is named there. `infra.data.table_rows` has all of them."""
+
+SWEEP = "sweep"
+"""The partition of the sweep's lease."""
 
 DEAD_LETTERS_KEPT = timedelta(days=365)
 """Retention of dead letters in the bucket."""

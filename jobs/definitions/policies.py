@@ -44,6 +44,11 @@ def keeps_records(app: App) -> bool:
     return any(records_of(app, declared) != "off" for declared in app.types.values())
 
 
+def records_submissions(app: App) -> bool:
+    """Return True if submitters write records of at least one type."""
+    return any(records_of(app, declared) == "full" for declared in app.types.values())
+
+
 def hooks_of(app: App, event: Event) -> Iterator[Hook]:
     """Yield the hooks to call for an event: the app's own, then those of its job's type."""
     yield from hooks_for(app, event)

@@ -1,6 +1,6 @@
 """Requests to cancel jobs: the items that make one, and how workers read them.
 
-    pk  job#ID          sk  cancel    data  {at, reason, type?}    for readers of the job's history
+    pk  asked#ID        sk  cancel    data  {at, reason, type?}    for readers of the job's history
     pk  cancellations   sk  ID        data  {at, reason, type?}    for workers
 
 Workers read the second partition every few seconds, so that no job costs a read of its own. It
@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from headgate.jobs.core.ports import Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
-from headgate.jobs.records.items import Mark, deliveries_of, partition
+from headgate.jobs.records.items import Mark, asked_partition, deliveries_of
 from headgate.jobs.records.state import CANCEL
 from headgate.jobs.values.stored import text
 from headgate.jobs.values.texts import legible
@@ -69,7 +69,7 @@ def cancellation(
     if job_type is not None:
         data["type"] = job_type
     return (
-        Item(pk=partition(job_id), sk=CANCEL, data=data, expires_at=at + DEFAULT_KEEP.failed),
+        Item(pk=asked_partition(job_id), sk=CANCEL, data=data, expires_at=at + DEFAULT_KEEP.failed),
         Item(pk=CANCELLATIONS, sk=job_id, data=data, expires_at=at + useful),
     )
 
@@ -101,7 +101,7 @@ def never_sent(job_id: str, reason: str, at: datetime) -> Item:
     No worker ever receives the job. The item takes the place that a delivery's would have.
     """
     return Item(
-        pk=partition(job_id),
+        pk=asked_partition(job_id),
         sk=f"{deliveries_of('schedule')}{0:05d}#{Mark.CANCELLED}",
         data={"at": at.isoformat(), "reason": legible(reason)},
         expires_at=at + DEFAULT_KEEP.failed,

@@ -20,12 +20,14 @@
     progress                                 while it runs; overwritten                     outcomes
     replayed#REPLAY                          once a replay has sent it anew                 failures
 
-``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes`` does. Items of one
-delivery have one place each, so writing one again changes nothing, and the order in which they are
-written doesn't matter. `jobs.execution.earlier_deliveries` evaluates them when the message is
-delivered again. A short job's first delivery writes no ``started`` below ``full``, so that the
-usual job costs one item, written in the background; nor does any first delivery where nothing is
-kept of jobs that complete. So an end follows each ``started``, and one without an end was cut off.
+``submitted`` and ``replayed`` are in the partition ``asked#ID``, since no worker writes them, and
+all others in ``job#ID``. ``outcomes`` writes what ``failures`` does, and ``full`` what ``outcomes``
+does. Items of one delivery have one place each, so writing one again changes nothing, and the order
+in which they are written doesn't matter. `jobs.execution.earlier_deliveries` evaluates them when
+the message is delivered again. A short job's first delivery writes no ``started`` below ``full``,
+so that the usual job costs one item, written in the background; nor does any first delivery where
+nothing is kept of jobs that complete. So an end follows each ``started``, and one without an end
+was cut off.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from headgate.jobs.core.ports import Item, ListLine
+from headgate.jobs.core.ports import AsyncTable, Item, ListLine
 from headgate.jobs.core.retention import Keep, RecordsLevel
-from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.core.topology import ASKED, JOB, MAX_VISIBILITY
 from headgate.jobs.messages.envelope import Envelope
 
 if TYPE_CHECKING:
@@ -112,13 +114,31 @@ def list_name(kind: str, job_type: str, shard: int) -> str:
 
 
 def partition(job_id: str) -> str:
-    """Return the partition key of a job's items."""
-    return f"job#{job_id}"
+    """Return the partition key of a job's items, which workers write."""
+    return f"{JOB}{job_id}"
+
+
+def asked_partition(job_id: str) -> str:
+    """Return the partition key of what clients write about a job, who may write to no other.
+
+    Earlier versions kept it among the job's own items.
+    """
+    return f"{ASKED}{job_id}"
 
 
 def is_partition(pk: str) -> bool:
     """Return True if a partition key is that of a job's items."""
-    return pk.startswith("job#")
+    return pk.startswith(JOB)
+
+
+async def read_partitions(table: AsyncTable, job_id: str) -> list[Item]:
+    """Return all that the table holds of a job.
+
+    Raises:
+        TransportError: the table could not be reached.
+    """
+    own = await table.query(partition(job_id))
+    return [*own, *await table.query(asked_partition(job_id))]
 
 
 def deliveries_of(message_id: str) -> str:
@@ -211,7 +231,7 @@ def submitted_item(envelope: Envelope, keep: Keep) -> Item:
     """Return the item of a job that SQS has taken."""
     told = envelope.model_dump(mode="json", exclude=_NOT_OF_ITEM, exclude_none=True)
     return Item(
-        pk=partition(str(envelope.id)),
+        pk=asked_partition(str(envelope.id)),
         sk="submitted",
         data={"at": envelope.submitted_at.isoformat(), **told},
         expires_at=envelope.submitted_at + max(keep.completed, keep.failed),
@@ -232,7 +252,7 @@ def replayed_item(
         keep: the retention of the job's records.
     """
     return Item(
-        pk=partition(job_id),
+        pk=asked_partition(job_id),
         sk=f"{_REPLAYED}{replay_id}",
         data={"at": at.isoformat(), "type": job_type, "replay": replay_id, "replays": replays},
         expires_at=at + keep.failed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.jobs.core.topology import RESULTS
+from headgate.jobs.core.topology import EARLIER_RESULTS, RESULTS
 
 
 def result_key(job_id: str, job_type: str) -> str:
@@ -14,12 +14,16 @@ def result_key(job_id: str, job_type: str) -> str:
 
 
 def is_result_key(key: str, job_id: str, job_type: str | None) -> bool:
-    """Return True if a job's result may be at a key; earlier versions left the type out.
+    """Return True if a job's result may be at a key.
+
+    Earlier versions kept results among the payloads, at first without the type in the key.
 
     Args:
         key: the key that a record names.
         job_id: the job's id.
         job_type: its type; None if no record names one.
     """
-    bare = f"{RESULTS}{job_id}"
-    return key == bare or (job_type is not None and key == result_key(job_id, job_type))
+    bare = f"{EARLIER_RESULTS}{job_id}"
+    if job_type is None:
+        return key == bare
+    return key in (result_key(job_id, job_type), f"{bare}/{job_type}", bare)

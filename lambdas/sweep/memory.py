@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import MAX_PUT, Item, Table
+from headgate.jobs.core.topology import SWEEP, SWEPT
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
 from headgate.jobs.errors import ItemUnreadable, Throttled
@@ -30,7 +31,7 @@ _MARGIN = timedelta(days=1)
 
 _log = logging.getLogger("headgate.sweep")
 
-_SWEEP, _LEASE, _SUMMARY = "sweep", "lease", "summary"
+_LEASE, _SUMMARY = "lease", "summary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class SweepMemory:
         """Hold the lease for at most ``lasting``; yields False if another sweep has it."""
         until = self._clock.now() + lasting
         # Version 1 is refused while there is a lease that has not expired.
-        lease = Item(pk=_SWEEP, sk=_LEASE, version=1, expires_at=until)
+        lease = Item(pk=SWEEP, sk=_LEASE, version=1, expires_at=until)
         if not self._took(lease, until):
             yield False
             return
@@ -67,7 +68,7 @@ class SweepMemory:
             yield True
         finally:
             if self._clock.now() < until:  # otherwise another sweep may have it by now
-                self._table.delete([(_SWEEP, _LEASE)])
+                self._table.delete([(SWEEP, _LEASE)])
 
     def known(self, queue: ParkingQueue) -> Mapping[str, Known]:
         """Return the states of a queue's messages, by their SQS ids."""
@@ -86,7 +87,7 @@ class SweepMemory:
     def summary_is_due(self) -> bool:
         """Return True if the last summary is long enough ago."""
         try:
-            standing = self._table.get(_SWEEP, _SUMMARY)
+            standing = self._table.get(SWEEP, _SUMMARY)
         except ItemUnreadable as error:
             _log.warning("%s", error)
             return True
@@ -95,7 +96,7 @@ class SweepMemory:
     def summarized(self) -> None:
         """Record that a summary was sent just now."""
         quiet_until = self._clock.now() + SUMMARY_EVERY
-        self._put([Item(pk=_SWEEP, sk=_SUMMARY, expires_at=quiet_until)])
+        self._put([Item(pk=SWEEP, sk=_SUMMARY, expires_at=quiet_until)])
 
     def _took(self, lease: Item, until: datetime) -> bool:
         """Write the lease, unless another sweep has it."""
@@ -146,4 +147,4 @@ def _read(item: Item) -> Known | None:
 
 
 def _partition(queue: ParkingQueue) -> str:
-    return f"dead-letters#{queue.name}"
+    return f"{SWEPT}{queue.name}"

@@ -1,4 +1,4 @@
-"""The content of the pages' generated places, by name: costs, alarms and metrics."""
+"""The content of the pages' generated places, by name: costs, alarms, metrics, permissions."""
 
 from __future__ import annotations
 
@@ -263,6 +263,24 @@ def _metrics_of_ten_types() -> int:
     return 10 * of_each + 5 * of_failing + 4 * _LANE_METRICS
 
 
+# --- permissions ---------------------------------------------------------------------------------
+
+
+def _attempts() -> str:
+    from tests.support import attempts  # the rest needs no CDK
+
+    app = attempts.declared()
+    found = attempts.policies(app)
+    rows = [
+        (
+            each.label,
+            *("yes" if attempts.allowed(found, grant, each) else "no" for grant in attempts.GRANTS),
+        )
+        for each in attempts.attempts(app)
+    ]
+    return _table(("may they …", *(f"`{grant}`" for grant in attempts.GRANTS)), rows)
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -300,4 +318,5 @@ BLOCKS: Mapping[str, Block] = {
     "metrics-of-ten-types": lambda: str(_metrics_of_ten_types()),
     "metrics-of-ten-types-usd": lambda: f"{prices.METRICS.of(_metrics_of_ten_types()):.2f}",
     "metric-methods": _methods,
+    "attempts": _attempts,
 }

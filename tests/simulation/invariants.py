@@ -22,7 +22,7 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.records.history import read_job
-from headgate.jobs.records.items import keeps, partition
+from headgate.jobs.records.items import asked_partition, keeps, partition
 from headgate.jobs.records.state import JobState
 from tests.simulation.excuses import (
     FOREVER,
@@ -215,7 +215,9 @@ def records_are_true(world: World, life: Life) -> Violations:
         return
     if world.aws.faults.was_troubled("table", 0, FOREVER) or _is_forgotten(world, life):
         return
-    record = read_job(life.id, world.aws.table._store.query(partition(life.id), ""))
+    rows = (partition(life.id), asked_partition(life.id))
+    items = [item for row in rows for item in world.aws.table._store.query(row, "")]
+    record = read_job(life.id, items)
     if life.letters:
         if record.state not in (JobState.DEAD, JobState.QUARANTINED):
             yield "untrue-record", f"it is dead, and its record says {record.state}"

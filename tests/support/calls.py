@@ -8,14 +8,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.support.cloudformation import ACCOUNT, REGION, arn_of
 from tests.support.proxy.wire import body
 
-Call = tuple[str, str]
-"""The action, such as ``sqs:SendMessage``, and the resource's ARN."""
+
+class Call(NamedTuple):
+    """One request's need of a permission."""
+
+    action: str
+    """Such as ``sqs:SendMessage``."""
+    resource: str
+    """Its ARN."""
+    rows: tuple[str, ...] = ()
+    """The partition keys of the table's items that it names (``dynamodb:LeadingKeys``)."""
+
 
 PASS_ROLE = "iam:PassRole"  # noqa: S105 - an action
 
@@ -44,7 +53,7 @@ def _sqs(request: bytes) -> Iterator[Call]:
     # A batch needs the permission of its entries.
     action = _target(request).removesuffix("Batch")
     queue = asked.get("QueueName") or str(asked["QueueUrl"]).rpartition("/")[2]
-    yield f"sqs:{action}", arn_of("AWS::SQS::Queue", queue)
+    yield Call(f"sqs:{action}", arn_of("AWS::SQS::Queue", queue))
 
 
 def _dynamodb(request: bytes) -> Iterator[Call]:
@@ -52,33 +61,48 @@ def _dynamodb(request: bytes) -> Iterator[Call]:
     for table in asked.get("RequestItems") or [asked["TableName"]]:
         arn = arn_of("AWS::DynamoDB::GlobalTable", table)
         index = asked.get("IndexName")
-        yield f"dynamodb:{_target(request)}", f"{arn}/index/{index}" if index else arn
+        resource = f"{arn}/index/{index}" if index else arn
+        yield Call(f"dynamodb:{_target(request)}", resource, tuple(sorted(set(_rows(asked)))))
+
+
+def _rows(asked: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the partition keys that a request of DynamoDB names; of an index, the index's."""
+    for one in (asked.get("Key"), asked.get("Item")):
+        if one:
+            yield one["pk"]["S"]
+    for writes in asked.get("RequestItems", {}).values():
+        for write in writes:
+            [written] = write.values()
+            yield written.get("Item", written.get("Key"))["pk"]["S"]
+    if "KeyConditionExpression" in asked:
+        name = asked["KeyConditionExpression"].split(" ")[2]
+        yield asked["ExpressionAttributeValues"][name]["S"]
 
 
 def _s3(request: bytes) -> Iterator[Call]:
     method, path, _ = _line(request)
     action = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "PUT": "s3:PutObject"}[method]
-    yield action, f"arn:aws:s3:::{unquote(path).lstrip('/')}"
+    yield Call(action, f"arn:aws:s3:::{unquote(path).lstrip('/')}")
 
 
 def _scheduler(request: bytes) -> Iterator[Call]:
     method, path, query = _line(request)
     schedules = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule"
     if path == "/schedules":
-        yield "scheduler:ListSchedules", f"{schedules}/*/*"
+        yield Call("scheduler:ListSchedules", f"{schedules}/*/*")
         return
     asked = _json(request) if method in ("POST", "PUT") else {}
     group = asked.get("GroupName") or query["groupName"][0]
     verb = {"DELETE": "Delete", "GET": "Get", "POST": "Create", "PUT": "Update"}[method]
     name = unquote(path).removeprefix("/schedules/")
-    yield f"scheduler:{verb}Schedule", f"{schedules}/{group}/{name}"
+    yield Call(f"scheduler:{verb}Schedule", f"{schedules}/{group}/{name}")
     if asked:
-        yield PASS_ROLE, str(asked["Target"]["RoleArn"])
+        yield Call(PASS_ROLE, str(asked["Target"]["RoleArn"]))
 
 
 def _sns(request: bytes) -> Iterator[Call]:
     asked = parse_qs(body(request).decode())
-    yield f"sns:{asked['Action'][0]}", asked["TopicArn"][0]
+    yield Call(f"sns:{asked['Action'][0]}", asked["TopicArn"][0])
 
 
 def _nothing(_request: bytes) -> Iterator[Call]:

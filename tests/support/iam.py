@@ -39,15 +39,15 @@ class Request:
     """The role's ARN, or the service."""
     action: str
     resource: str
-    context: Mapping[str, str] = field(default_factory=dict)
-    """The values of condition keys; TLS is implied."""
+    context: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """The values of condition keys, several for those that have several; TLS is implied."""
 
-    def value(self, key: str) -> str | None:
-        """Return the value of a condition key; None if the request has none."""
-        own = {"aws:securetransport": "true"} | {
+    def values(self, key: str) -> Sequence[str]:
+        """Return the values of a condition key; none if the request doesn't have it."""
+        own: dict[str, str | Sequence[str]] = {"aws:securetransport": "true"} | {
             name.lower(): value for name, value in self.context.items()
         }
-        return own.get(key.lower())
+        return _listed(own.get(key.lower(), ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,9 @@ class Policies:
             return Decision.ALLOWED
         return Decision.NOT_ALLOWED
 
-    def allows(self, principal: str, action: str, resource: str, **context: str) -> bool:
+    def allows(
+        self, principal: str, action: str, resource: str, **context: str | Sequence[str]
+    ) -> bool:
         """Return True if a request is allowed; ``__`` in condition keys stands for ``:``."""
         keys = {name.replace("__", ":"): value for name, value in context.items()}
         request = Request(principal=principal, action=action, resource=resource, context=keys)
@@ -135,12 +137,23 @@ def _one_fits(statement: Statement, element: str, value: str, *, lower: bool = F
 
 def _holds(operator: str, key: str, wanted: Sequence[Any], request: Request) -> bool:
     """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html"""
-    value = request.value(key)
-    base, optional = operator.removesuffix("IfExists"), operator.endswith("IfExists")
-    if value is None:
-        return optional or "Not" in base
+    values = request.values(key)
     texts = [str(each) for each in wanted]
-    match base:
+    if operator == "Null":
+        return texts == [str(not values).lower()]
+    if operator.startswith("ForAllValues:"):  # so also of a request without the key
+        single = operator.removeprefix("ForAllValues:")
+        return all(_compares(single, value, texts) for value in values)
+    if len(values) > 1:
+        raise ValueError(f"{key} has several values, which {operator} does not compare")
+    base, optional = operator.removesuffix("IfExists"), operator.endswith("IfExists")
+    if not values:
+        return optional or "Not" in base
+    return _compares(base, values[0], texts)
+
+
+def _compares(operator: str, value: str, texts: Sequence[str]) -> bool:
+    match operator:
         case "StringEquals":
             return value in texts
         case "StringNotEquals":

@@ -26,6 +26,7 @@ from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports import AsyncTable, Item
+from headgate.jobs.core.topology import LIMIT
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted
 from headgate.jobs.values.stored import mapping, whole
@@ -172,7 +173,7 @@ class FleetBudget:
     async def _count(self, block: int, counts: Mapping[int, int]) -> bool:
         """Count places of a block's windows as taken; return False if another worker was first."""
         known = self._known.get(block) or Item(
-            pk=f"limit#{self._name}", sk=f"windows#{block:012}", data={"taken": {}}
+            pk=f"{LIMIT}{self._name}", sk=f"windows#{block:012}", data={"taken": {}}
         )
         alone = {window: n for window, n in self._uncounted.items() if window // _BLOCK == block}
         taken = Counter(_taken(known))

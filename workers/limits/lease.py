@@ -25,6 +25,7 @@ from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports import AsyncTable, Item
+from headgate.jobs.core.topology import LIMIT
 from headgate.jobs.errors import ItemUnreadable, TransportError
 from headgate.jobs.values.stored import mapping, number, whole
 from headgate.workers.limits.fair_shares import Need, ShareClaim, wanted
@@ -82,7 +83,7 @@ class Lease:
         self._lasting_s = lasting_s
         self._clock = clock
         self._rng = rng
-        self._known = Item(pk=f"limit#{name}", sk="leases")
+        self._known = Item(pk=f"{LIMIT}{name}", sk="leases")
         """The item as last known."""
         self._tokens = 0
         self._ends_at = float("-inf")

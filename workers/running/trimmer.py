@@ -20,6 +20,7 @@ from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobCompleted, RecordsFailed
 from headgate.jobs.core.ports import MAX_PUT, AsyncTable, Item
+from headgate.jobs.core.topology import JOB
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.errors import TransportError
@@ -29,6 +30,7 @@ from headgate.jobs.records.items import (
     is_partition,
     is_record,
     list_name,
+    read_partitions,
 )
 
 EVERY_S = 60.0
@@ -98,7 +100,8 @@ class Trimmer:
                     await self._forget(item.pk)
 
     async def _forget(self, pk: str) -> None:
-        items = [item for item in await self._table.query(pk) if is_record(item.sk)]
+        found = await read_partitions(self._table, pk.removeprefix(JOB))
+        items = [item for item in found if is_record(item.sk)]
         again = {message for message, number in map(_delivery, items) if number > 1}
         gone = [item for item in items if _delivery(item)[0] not in again]
         # What is left over of either is found again the next time, by its line in the list.

@@ -39,17 +39,29 @@ class _Calls(OnDemand[Caller]):
     async def put(self, items: Sequence[Item]) -> list[Item]:
         """Put up to 25 items (BatchWriteItem); return those that DynamoDB left unprocessed.
 
+        A single one goes out by PutItem: a role may be allowed that alone, since BatchWriteItem
+        is the permission to delete as well.
+
         Raises:
             TransportError: also when an item is too large or can't be stored; the message says
                 which, and nothing was written.
         """
         if not items:
             return []
+        if len(items) == 1:
+            return await self._put_one(items[0])
         request = wire.put_request(self.name, items)
         caller = await self.opened()
         with naming("dynamodb:BatchWriteItem", self.name):
             answer = await caller.call("BatchWriteItem", request)
             return wire.unprocessed(self.name, items, answer)
+
+    async def _put_one(self, item: Item) -> list[Item]:
+        request = wire.put_one_request(self.name, item)
+        caller = await self.opened()
+        with naming("dynamodb:PutItem", self.name):
+            await caller.call("PutItem", request)
+        return []
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         """Query a partition, strongly consistent, with a request for every MiB that it reads."""

@@ -15,6 +15,7 @@ from headgate.jobs.aws.dynamo.attributes import (
     Attributes,
     check_keys,
     decode,
+    encode,
     encode_all,
     encode_next,
     lives,
@@ -43,6 +44,11 @@ _COMPARED = {
 def put_request(table: str, items: Sequence[Item]) -> dict[str, Any]:
     """Return the request of BatchWriteItem that puts items."""
     return {"RequestItems": {table: [{"PutRequest": {"Item": each}} for each in encode_all(items)]}}
+
+
+def put_one_request(table: str, item: Item) -> dict[str, Any]:
+    """Return the request of PutItem that puts an item, whatever stands at its place."""
+    return {"TableName": table, "Item": encode(item)}
 
 
 def unprocessed(table: str, items: Sequence[Item], answer: Any) -> list[Item]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from headgate.jobs.core.ports import Item
 from headgate.jobs.core.tenant import Tenant
+from headgate.jobs.core.topology import UNIQUE
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid
 from headgate.jobs.messages.envelope import UniqueBy, UniqueMode
 from headgate.jobs.values.durations import Duration, duration
@@ -115,7 +116,7 @@ def _sameness(key: UniqueKey | None, payload: Any, dumped: Any) -> list[Any]:
 
 def place(by: UniqueBy) -> Item:
     """Return the table item, without data, that holds the claim on a key."""
-    return Item(pk=f"unique#{by.key}", sk="claim")
+    return Item(pk=f"{UNIQUE}{by.key}", sk="claim")
 
 
 def _canonical(value: Any) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from headgate import App
 from headgate.jobs.aws.descriptions import lifecycle_rules
-from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS
+from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS, RESULTS
 from tests.infra.conftest import Params
 from tests.infra.templates import Properties, resources, synthesized
 
@@ -49,6 +49,7 @@ def test_what_is_in_it_expires_as_in_a_local_stack(bucket: Properties) -> None:
     assert {rule["Prefix"]: rule["ExpirationInDays"] for rule in deployed} == {
         PAYLOADS: 36,
         DEAD_LETTERS: DEAD_LETTERS_KEPT.days,
+        RESULTS: 36,
     }
 
 

@@ -131,15 +131,18 @@ class Watched:
     def refused(self, role: str, calls: set[Call]) -> set[Call]:
         """Return those of the calls that a role may not make."""
         return {
-            (action, resource)
-            for action, resource in calls
-            if not self.policies.allows(self.roles[role], action, resource, **_passed_to(action))
+            call
+            for call in calls
+            if not self.policies.allows(
+                self.roles[role], call.action, call.resource, **_context_of(call)
+            )
         }
 
 
-def _passed_to(action: str) -> dict[str, str]:
-    passed = {"iam__PassedToService": "scheduler.amazonaws.com"}
-    return passed if action == PASS_ROLE else {}
+def _context_of(call: Call) -> dict[str, str | tuple[str, ...]]:
+    if call.action == PASS_ROLE:
+        return {"iam__PassedToService": "scheduler.amazonaws.com"}
+    return {"dynamodb__LeadingKeys": call.rows} if call.rows else {}
 
 
 def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
@@ -219,7 +222,7 @@ async def test_a_submitter_may_make_every_call_of_its_clients(watched: Watched) 
     await asyncio.to_thread(_submit_blocking, watched.declared)
 
     calls = watched.take()
-    assert {action for action, _ in calls} == {
+    assert {action for action, *_ in calls} == {
         "iam:PassRole",
         "s3:PutObject",
         "scheduler:CreateSchedule",
@@ -271,7 +274,7 @@ async def test_a_worker_may_make_every_call_that_running_jobs_takes(watched: Wat
         pass
 
     calls = watched.take()
-    assert {action for action, _ in calls} >= {
+    assert {action for action, *_ in calls} >= {
         "dynamodb:BatchWriteItem",
         "dynamodb:PutItem",
         "dynamodb:Query",
@@ -299,8 +302,8 @@ async def test_a_follower_may_make_every_call_of_a_handle(watched: Watched) -> N
         await cancelled.cancel()
 
     calls = watched.take()
-    assert {action for action, _ in calls} == {
-        "dynamodb:BatchWriteItem",
+    assert {action for action, *_ in calls} == {
+        "dynamodb:PutItem",
         "dynamodb:Query",
         "s3:GetObject",
         "scheduler:DeleteSchedule",
@@ -335,7 +338,7 @@ async def test_an_operator_may_make_every_call_that_schedules_and_depths_take(
             await sqs.receive(name, limit=1, wait_s=0, visibility_s=0)
 
     calls = watched.take()
-    assert {action for action, _ in calls} >= {"scheduler:ListSchedules", "sqs:ReceiveMessage"}
+    assert {action for action, *_ in calls} >= {"scheduler:ListSchedules", "sqs:ReceiveMessage"}
     assert watched.refused("Operator", calls) == set()
 
 
@@ -346,7 +349,7 @@ async def test_the_bridge_may_make_every_call_of_its_function(watched: Watched) 
     await asyncio.to_thread(_bridge, watched.declared, delayed)
 
     calls = watched.take()
-    assert {action for action, _ in calls} == {
+    assert {action for action, *_ in calls} == {
         "dynamodb:PutItem",
         "sqs:GetQueueUrl",
         "sqs:SendMessage",
@@ -401,7 +404,7 @@ async def test_the_sweep_may_make_every_call_of_its_function(
     await asyncio.to_thread(_sweep, declared.app, _topic(watched.topic, ministack))
 
     calls = watched.take()
-    assert {action for action, _ in calls} >= {
+    assert {action for action, *_ in calls} >= {
         "dynamodb:PutItem",
         "dynamodb:Query",
         "s3:GetObject",

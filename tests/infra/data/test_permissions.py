@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 
 from headgate import App
 from headgate.infra.job_system import JobSystem
-from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
+from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS, RESULTS
 from headgate.jobs.definitions.event_rules.event_rule import rule_name
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.everything import ON_AWS, everything
@@ -119,7 +119,7 @@ def resources_of(app: App) -> list[str]:
         f"{arn_of(TABLE, app.topology.table_name)}/index/lines",
         arn_of(BUCKET, bucket),
         f"{arn_of(BUCKET, bucket)}/payloads/1",
-        f"{arn_of(BUCKET, bucket)}/payloads/results/1",
+        f"{arn_of(BUCKET, bucket)}/{RESULTS}1",
         "*",
     ]
 
@@ -205,6 +205,7 @@ def test_a_pattern_of_resources_ends_within_this_app_s_own(app: App, template: R
     own = (
         f"{arn_of(BUCKET, bucket)}/{PAYLOADS}",
         f"{arn_of(BUCKET, bucket)}/{DEAD_LETTERS}",
+        f"{arn_of(BUCKET, bucket)}/{RESULTS}",
         f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/{topology.schedule_group}/",
         f"arn:aws:ecs:{REGION}:{ACCOUNT}:task/{cluster}/",
     )
@@ -244,12 +245,88 @@ def test_an_operator_takes_from_what_is_parked_alone(app: App, policies: Policie
         assert policies.allows(role("Operator"), "sqs:SendMessage", queue) is (name in feeds)
 
 
-def test_an_operator_reads_records_cancels_and_replays(app: App, policies: Policies) -> None:
+def test_an_operator_reads_records_and_lists(app: App, policies: Policies) -> None:
     table = arn_of(TABLE, app.topology.table_name)
-    for action in ("Query", "GetItem", "BatchWriteItem", "PutItem"):
+    for action in ("Query", "GetItem"):
         assert policies.allows(role("Operator"), f"dynamodb:{action}", table)
     assert policies.allows(role("Operator"), "dynamodb:Query", f"{table}/index/lines")
     assert not policies.allows(role("Operator"), "dynamodb:UpdateItem", table)
+
+
+ROWS = {
+    "job#1": {"worker"},
+    "asked#1": {"follower", "worker", "operator"},
+    "cancellations": {"follower", "operator"},
+    "unique#1": {"submitter"},
+    "limit#1": {"worker"},
+    "workers": {"worker"},
+    "sent#1": {"bridge"},
+    "dead-letters#1": {"sweep"},
+    "sweep": {"sweep"},
+    "replays": {"operator"},
+    "replay#1": {"operator"},
+    "jobs": set(),
+    "": set(),
+}
+"""By partition, who may write items there."""
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_is_written_by_those_whose_it_is_and_by_nobody_else(
+    row: str, app: App, template: Resolved, policies: Policies
+) -> None:
+    table = arn_of(TABLE, app.topology.table_name)
+    names = {
+        "submitter": role("Unique"),
+        "follower": role("Follower"),
+        "worker": role("Worker"),
+        "operator": role("Operator"),
+        **{
+            part.lower(): role(logical_id)
+            for part in ("Bridge", "Sweep")
+            for logical_id in template.of_type(ROLE)
+            if logical_id.startswith(f"Jobs{part}Role")
+        },
+    }
+    writers = {
+        name
+        for name, principal in names.items()
+        for action in ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem")
+        if policies.allows(principal, f"dynamodb:{action}", table, dynamodb__LeadingKeys=[row])
+    }
+    assert writers == ROWS[row]
+
+
+def test_a_batch_with_one_row_of_others_is_refused_as_a_whole(app: App, policies: Policies) -> None:
+    table = arn_of(TABLE, app.topology.table_name)
+    for rows, expected in ((["job#1", "job#2"], True), (["job#1", "unique#1"], False)):
+        assert expected is policies.allows(
+            role("Worker"), "dynamodb:BatchWriteItem", table, dynamodb__LeadingKeys=rows
+        )
+
+
+def test_who_only_follows_jobs_deletes_nothing(app: App, policies: Policies) -> None:
+    table = arn_of(TABLE, app.topology.table_name)
+    for action in ("BatchWriteItem", "DeleteItem", "UpdateItem"):
+        for row in ROWS:
+            assert not policies.allows(
+                role("Follower"), f"dynamodb:{action}", table, dynamodb__LeadingKeys=[row]
+            )
+
+
+def test_a_submission_is_recorded_by_who_submits_where_an_app_records_submissions() -> None:
+    app = App("shop")
+    app.define("charge", dict[str, str], records="full")
+    stack = cdk.Stack(cdk.App(), "Web")
+    web = iam.Role(
+        stack, "Web", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"), role_name="Web"
+    )
+    JobSystem.from_app(stack, "Jobs", app=app).grant_submit(web)
+    found = Policies.of(resolve(template_of(stack)))
+    table = arn_of(TABLE, app.topology.table_name)
+    for row, expected in (("asked#1", True), ("job#1", False), ("cancellations", False)):
+        for action in ("dynamodb:PutItem", "dynamodb:BatchWriteItem"):
+            assert expected is found.allows(role("Web"), action, table, dynamodb__LeadingKeys=[row])
 
 
 @pytest.mark.parametrize("who", ["Scheduling", "Operator"])

@@ -228,6 +228,8 @@ def test_its_role_reaches_its_own_queues_and_what_their_jobs_take(
             app.topology.table_name: record,
             f"/index/{LINES}": {"dynamodb:Query"},
             "/payloads/*": {"s3:GetObject", "s3:PutObject"},
+            "/results/*": {"s3:GetObject", "s3:PutObject"} if group.submits else {"s3:PutObject"},
+            **({"/payloads/results/*": {"s3:GetObject"}} if group.submits else {}),
             bucket: {"s3:ListBucket"},
             f"schedule/{app.topology.schedule_group}/delay.*": {
                 "scheduler:CreateSchedule",

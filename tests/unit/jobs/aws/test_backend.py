@@ -55,7 +55,9 @@ class Sdk:
         return SimpleNamespace(
             close=lambda: self.closed.append(service),
             exceptions=None,
-            meta=SimpleNamespace(region_name=region_name, partition="aws"),
+            meta=SimpleNamespace(
+                region_name=region_name, partition="aws", endpoint_url="https://aws.test"
+            ),
             query=lambda **_request: {"Items": []},
             get_queue_url=lambda QueueName: {"QueueUrl": f"https://sqs.test/{QueueName}"},  # noqa: N803
             send_message_batch=lambda QueueUrl, Entries: {  # noqa: N803, ARG005 - as in SQS
@@ -157,7 +159,7 @@ async def test_a_client_leaves_a_given_backend_open(app: App) -> None:
             client.handle(JOB).state()
         async with AsyncClient(app, backend=backend) as awaited:
             await awaited.handle(JOB).state()
-    assert backend.table.calls == ["query"] * 4
+    assert backend.table.calls == ["query"] * 8
 
 
 # --- sessions and settings -----------------------------------------------------------------------

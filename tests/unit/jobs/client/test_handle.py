@@ -27,6 +27,7 @@ from headgate.jobs.errors import (
     Throttled,
 )
 from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
+from headgate.jobs.records.items import asked_partition, partition
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
 from headgate.jobs.values.durations import Duration
 from tests.support.clients import Kind, client_of
@@ -122,7 +123,7 @@ def test_what_is_no_id_is_refused(bench: Bench) -> None:
 # --- looking -------------------------------------------------------------------------------------
 
 
-async def test_each_look_is_one_query_and_shows_what_is_there(bench: Bench) -> None:
+async def test_each_look_is_two_queries_and_shows_what_is_there(bench: Bench) -> None:
     job = bench.handle()
     assert await job.state() is JobState.UNKNOWN
     assert await job.progress() is None
@@ -136,7 +137,7 @@ async def test_each_look_is_one_query_and_shows_what_is_there(bench: Bench) -> N
     assert progress is not None
     assert (progress.percent, progress.note) == (40, "packing")
     assert [each.outcome for each in history.attempts] == [None]
-    assert bench.table.calls == ["query"] * 3
+    assert bench.table.calls == ["query"] * 6
 
 
 async def test_a_table_that_cant_be_asked_is_an_error_and_no_state(bench: Bench) -> None:
@@ -291,7 +292,7 @@ async def test_waiting_polls_less_and_less_often(
     assert bench.pauses[0] <= 0.24
     assert max(bench.pauses) <= 6
     assert len(bench.pauses) < 25
-    assert bench.table.calls.count("query") == len(bench.pauses) + 1
+    assert bench.table.calls.count("query") == 2 * (len(bench.pauses) + 1)
 
 
 @pytest.mark.parametrize("timeout", [10, timedelta(seconds=10)], ids=repr)
@@ -311,7 +312,7 @@ async def test_out_of_patience_it_says_the_state_after_a_last_look(
 async def test_a_timeout_of_nothing_looks_once(bench: Bench) -> None:
     with pytest.raises(ResultTimeout, match="its state is unknown"):
         await bench.handle().result(timeout=0)
-    assert bench.table.calls == ["query"]
+    assert bench.table.calls == ["query"] * 2
 
 
 async def test_a_negative_timeout_is_refused(bench: Bench) -> None:
@@ -346,12 +347,12 @@ async def test_waiting_is_refused_where_only_failures_are_recorded(
 # --- cancelling ----------------------------------------------------------------------------------
 
 
-async def test_a_cancellation_is_one_write_for_readers_and_for_workers(bench: Bench) -> None:
+async def test_a_cancellation_is_a_write_for_readers_and_one_for_workers(bench: Bench) -> None:
     job = bench.handle()
 
     await job.cancel("a mistake")
 
-    assert bench.table.calls == ["put"]
+    assert bench.table.calls == ["put", "put"]
     [asked] = await bench.table.query(CANCELLATIONS)
     assert (asked.sk, asked.data["reason"]) == (JOB, "a mistake")
     history = await job.history()
@@ -373,7 +374,7 @@ async def test_a_cancellation_expires_when_no_queue_can_hold_the_job_any_more(
 async def test_a_cancellation_that_the_table_left_out_is_written_again(bench: Bench) -> None:
     bench.table.faults.leave_unprocessed(times=2, indexes=[0])
     await bench.handle().cancel()
-    assert bench.table.calls == ["put"] * 3
+    assert bench.table.calls == ["put"] * 4
     assert (await bench.handle().history()).cancel_requested_at is not None
     assert len(await bench.table.query(CANCELLATIONS)) == 1
 
@@ -413,6 +414,21 @@ async def test_a_handle_of_a_closed_async_client_says_so(
         job = client.handle(JOB)
     with pytest.raises(ConfigurationError, match="within the `async with` of its client"):
         await job.state()
+
+
+async def test_who_cancels_a_job_writes_to_none_of_the_job_s_own_items(bench: Bench) -> None:
+    await bench.handle().cancel("a mistake")
+    assert await bench.table.query(partition(JOB)) == []
+    [shown] = await bench.table.query(asked_partition(JOB))
+    assert shown.sk == "cancel"
+
+
+async def test_what_an_earlier_version_asked_among_a_job_s_own_items_is_still_read(
+    bench: Bench,
+) -> None:
+    asked = {"at": START.isoformat(), "reason": "a mistake"}
+    await bench.table.put([Item(pk=partition(JOB), sk="cancel", data=asked)])
+    assert (await bench.handle().history()).cancel_reason == "a mistake"
 
 
 async def test_only_the_jobs_own_partition_is_read(bench: Bench) -> None:

@@ -32,7 +32,7 @@ from headgate.jobs.errors import (
     TransportError,
 )
 from headgate.jobs.messages.envelope import parse
-from headgate.jobs.records.items import partition
+from headgate.jobs.records.items import asked_partition
 from tests.support.backends import over
 from tests.support.clients import Kind
 from tests.support.journal import until
@@ -250,10 +250,10 @@ async def test_a_submission_is_written_down_when_sqs_has_taken_it_and_not_before
     bench.cut()
     client = bench.client()
     handle = await client.submit(bench.noted, EMAIL)
-    assert await bench.table.get(partition(handle.id), "submitted") is None
+    assert await bench.table.get(asked_partition(handle.id), "submitted") is None
     bench.heal()
     await client.close()
-    assert await bench.table.get(partition(handle.id), "submitted") is not None
+    assert await bench.table.get(asked_partition(handle.id), "submitted") is not None
 
 
 async def test_a_spooled_large_payload_goes_to_the_store_when_it_is_sent(

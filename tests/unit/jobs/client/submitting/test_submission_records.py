@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient
 from headgate.jobs.core.events import Event, Events, RecordsFailed
 from headgate.jobs.errors import ServiceUnavailable
-from headgate.jobs.records.items import partition
+from headgate.jobs.records.items import asked_partition
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable, VirtualClock
 from tests.support.backends import async_over
 from tests.support.clients import Kind, client_of
@@ -34,7 +34,7 @@ async def test_a_submission_of_a_type_with_full_records_is_written_down(kind: Ki
         await client.submit(app.types["plain"], Note())
     assert table.calls == ["put"] * 3, "60 items, 25 to a request, and none for the other type"
     for job in jobs:
-        item = await table.get(partition(job.id), "submitted")
+        item = await table.get(asked_partition(job.id), "submitted")
         assert item is not None
         assert item.data == {
             "at": clock.now().isoformat(),
@@ -80,5 +80,5 @@ async def test_an_event_loop_waits_for_no_record_of_what_it_submits() -> None:
         first = await client.submit(app.types["full"], Note())
         await client.submit_many(app.types["full"], [Note()] * 60)
         assert clock.monotonic() - began < 1
-    assert await table.get(partition(first.id), "submitted") is not None, "written at the end"
+    assert await table.get(asked_partition(first.id), "submitted") is not None, "written at the end"
     assert len(table.calls) <= 5

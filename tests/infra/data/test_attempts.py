@@ -1,0 +1,102 @@
+"""Each grant against a list of attempts: allowed are those named here, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from headgate import App
+from tests.support import attempts
+from tests.support.attempts import GRANTS
+from tests.support.cloudformation import arn_of
+from tests.support.iam import Policies
+
+DELAYING = {
+    "create the schedule of a delayed job",
+    "delete the schedule of a delayed job",
+    "hand a schedule the app's role",
+}
+SENDING = {"send to the queue of mail", "send to the queue of money"}
+SUBMITTING = {*SENDING, "store a payload", *DELAYING}
+ASKING = {"ask for a cancellation", "write what is shown of a request"}
+SCHEDULING = {
+    "create a schedule at run time",
+    "pause a declared schedule",
+    "hand a schedule the app's role",
+}
+
+ALLOWED: Mapping[str, set[str]] = {
+    "submit": SUBMITTING,
+    "submit-unique": {*SUBMITTING, "claim a unique key"},
+    "follow": {
+        "read a job's history",
+        *ASKING,
+        "read a large result",
+        "delete the schedule of a delayed job",
+    },
+    "work-on-mail": {
+        "send to the queue of mail",
+        "receive from the queue of mail",
+        "park a dead letter of mail",
+        "read a job's history",
+        "write a job's history, result or claim",
+        "the same of many jobs, or delete them",
+        "write what is shown of a request",
+        "put a job's history beside a request in one batch",
+        "take a limit's leases",
+        "write another worker's life",
+        "store a payload",
+        "read a payload",
+        "store a large result",
+        *DELAYING,
+    },
+    "manage-schedules": SCHEDULING,
+    "operate": {
+        *SENDING,
+        "delete a dead letter",
+        "read a job's history",
+        *ASKING,
+        "take cancellations back",
+        "write of a replay",
+        "read a payload",
+        "read a large result",
+        "delete the schedule of a delayed job",
+        *SCHEDULING,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def app() -> App:
+    return attempts.declared()
+
+
+@pytest.fixture(scope="module")
+def policies(app: App) -> Policies:
+    return attempts.policies(app)
+
+
+@pytest.mark.parametrize("grant", GRANTS)
+def test_a_grant_allows_these_attempts_and_no_other(
+    grant: str, app: App, policies: Policies
+) -> None:
+    found = {
+        attempt.label
+        for attempt in attempts.attempts(app)
+        if attempts.allowed(policies, grant, attempt)
+    }
+    assert found == ALLOWED[grant]
+
+
+def test_a_request_that_names_no_row_is_allowed_to_nobody_but_who_reads_all(
+    app: App, policies: Policies
+) -> None:
+    table = arn_of(attempts.TABLE, app.topology.table_name)
+    unnamed = {
+        (grant, action)
+        for grant in GRANTS
+        for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")
+        if policies.allows(arn_of("AWS::IAM::Role", grant), f"dynamodb:{action}", table)
+    }
+    assert unnamed == {("operate", "GetItem"), ("operate", "Query")}

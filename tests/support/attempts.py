@@ -1,0 +1,214 @@
+"""What the holder of each grant may try, and whether IAM's rules let it.
+
+The grants are those of an imported system, which are the same as those of a created one
+(`tests/infra/test_imported_system.py`), and take no synthesis of the whole stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Template
+from pydantic import BaseModel
+
+from headgate import App, Priority, cron
+from headgate.infra.ijob_system import IJobSystem
+from headgate.infra.job_system import JobSystem
+from headgate.jobs.core.topology import (
+    ASKED,
+    JOB,
+    LIMIT,
+    PAYLOADS,
+    RESULTS,
+    SWEPT,
+    UNIQUE,
+    role_in,
+)
+from headgate.jobs.dead_letters.replaying.report import REPLAYS
+from headgate.jobs.deployment.groups import QueueSelection
+from headgate.jobs.records.cancellation import CANCELLATIONS
+from headgate.jobs.records.lives import LIVES
+from headgate.jobs.schedules.bridging import SENT
+from tests.support.cloudformation import ACCOUNT, REGION, arn_of, resolve
+from tests.support.iam import Policies
+
+QUEUE, TABLE, BUCKET = "AWS::SQS::Queue", "AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket"
+
+GRANTS: Mapping[str, Callable[[IJobSystem, iam.IGrantable], object]] = {
+    "submit": lambda system, role: system.grant_submit(role),
+    "submit-unique": lambda system, role: system.grant_submit(role, unique=True),
+    "follow": lambda system, role: system.grant_follow(role),
+    "work-on-mail": lambda system, role: system.grant_work(
+        role, selection=QueueSelection(queues=("mail",))
+    ),
+    "manage-schedules": lambda system, role: system.grant_manage_schedules(role),
+    "operate": lambda system, role: system.grant_operate(role),
+}
+"""Each grant, by the word for it in the table's head."""
+
+_JOBS = ("019b76da-a800-7000-8000-000000000001", "019b76da-a800-7000-8000-000000000002")
+
+
+class _Payload(BaseModel):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One thing that somebody may try."""
+
+    label: str
+    actions: Sequence[str]
+    """It is allowed if each of these is."""
+    resource: str
+    context: Mapping[str, str | Sequence[str]]
+
+
+def declared() -> App:
+    """Return the app: a queue for mail, one for money, a schedule, long delays."""
+    app = App("shop", stage="prod")
+    app.queue("mail", priorities=[Priority.NORMAL]).define("letter", _Payload)
+    money = app.queue("money", priorities=[Priority.CRITICAL])
+    money.define("payout", _Payload, priority=Priority.CRITICAL, schedule=cron("0 8 * * ? *"))
+    return app
+
+
+def policies(app: App) -> Policies:
+    """Return the policies of a role for each grant, which bears the grant's name."""
+    place = cdk.Environment(account=ACCOUNT, region=REGION)
+    stack = cdk.Stack(cdk.App(), "Grants", env=place)
+    system = JobSystem.from_app(stack, "Jobs", app=app)
+    tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
+    for number, (name, grant) in enumerate(GRANTS.items()):
+        grant(system, iam.Role(stack, f"Role{number}", assumed_by=tasks, role_name=name))
+    template = Template.from_stack(stack).to_json()
+    return Policies.of(resolve(template))
+
+
+def attempts(app: App) -> list[Attempt]:
+    """Return everything that is tried, in the table's order."""
+    return [*_on_queues(app), *_on_rows(app), *_on_objects(app), *_on_schedules(app)]
+
+
+def allowed(found: Policies, grant: str, attempt: Attempt) -> bool:
+    """Return True if the holder of a grant may do it."""
+    keys = {name.replace(":", "__"): value for name, value in attempt.context.items()}
+    role = arn_of("AWS::IAM::Role", grant)
+    return all(found.allows(role, each, attempt.resource, **keys) for each in attempt.actions)
+
+
+def _on_queues(app: App) -> list[Attempt]:
+    topology = app.topology
+    mail, money = topology.queue("mail"), topology.queue("money")
+    tried = [
+        ("send to the queue of mail", "sqs:SendMessage", mail.name),
+        ("send to the queue of money", "sqs:SendMessage", money.name),
+        ("receive from the queue of mail", "sqs:ReceiveMessage", mail.name),
+        ("receive from the queue of money", "sqs:ReceiveMessage", money.name),
+        ("park a dead letter of mail", "sqs:SendMessage", mail.dlq_name),
+        ("park a dead letter of money", "sqs:SendMessage", money.dlq_name),
+        ("delete a dead letter", "sqs:DeleteMessage", money.dlq_name),
+        ("purge a queue", "sqs:PurgeQueue", mail.name),
+        ("send to another stage's queue", "sqs:SendMessage", "shop-dev-mail-normal"),
+    ]
+    return [
+        Attempt(label=label, actions=[action], resource=arn_of(QUEUE, name), context={})
+        for label, action, name in tried
+    ]
+
+
+def _on_rows(app: App) -> list[Attempt]:
+    one, other = _JOBS
+    tried: list[tuple[str, str, Sequence[str]]] = [
+        ("read a job's history", "Query", [f"{JOB}{one}"]),
+        ("write a job's history, result or claim", "PutItem", [f"{JOB}{one}"]),
+        (
+            "the same of many jobs, or delete them",
+            "BatchWriteItem",
+            [f"{JOB}{one}", f"{JOB}{other}"],
+        ),
+        ("ask for a cancellation", "PutItem", [CANCELLATIONS]),
+        ("take cancellations back", "BatchWriteItem", [CANCELLATIONS]),
+        ("write what is shown of a request", "PutItem", [f"{ASKED}{one}"]),
+        (
+            "put a job's history beside a request in one batch",
+            "BatchWriteItem",
+            [f"{ASKED}{one}", f"{JOB}{one}"],
+        ),
+        ("claim a unique key", "PutItem", [f"{UNIQUE}1"]),
+        ("take a limit's leases", "PutItem", [f"{LIMIT}stripe"]),
+        ("write another worker's life", "PutItem", [LIVES]),
+        ("write of a replay", "PutItem", [REPLAYS]),
+        ("mark a firing as sent", "PutItem", [f"{SENT}{one}"]),
+        ("write the sweep's notes", "PutItem", [f"{SWEPT}shop-prod-mail-normal"]),
+        ("read everything: a scan", "Scan", []),
+    ]
+    table = arn_of(TABLE, app.topology.table_name)
+    return [
+        Attempt(
+            label=label,
+            actions=[f"dynamodb:{action}"],
+            resource=table,
+            context={"dynamodb:LeadingKeys": rows} if rows else {},
+        )
+        for label, action, rows in tried
+    ]
+
+
+def _on_objects(app: App) -> list[Attempt]:
+    bucket = arn_of(BUCKET, app.topology.bucket.name_in(ACCOUNT, REGION))
+    one = _JOBS[0]
+    tried = [
+        ("store a payload", "s3:PutObject", f"{PAYLOADS}{one}"),
+        ("read a payload", "s3:GetObject", f"{PAYLOADS}{one}"),
+        ("store a large result", "s3:PutObject", f"{RESULTS}{one}/payout"),
+        ("read a large result", "s3:GetObject", f"{RESULTS}{one}/payout"),
+        ("read the copy of a dead letter", "s3:GetObject", "dead-letters/1"),
+        ("delete an object", "s3:DeleteObject", f"{PAYLOADS}{one}"),
+    ]
+    return [
+        Attempt(label=label, actions=[action], resource=f"{bucket}/{key}", context={})
+        for label, action, key in tried
+    ]
+
+
+def _on_schedules(app: App) -> list[Attempt]:
+    group = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/{app.topology.schedule_group}"
+    tried = [
+        ("create the schedule of a delayed job", "CreateSchedule", "delay.1"),
+        ("change the schedule of a delayed job", "UpdateSchedule", "delay.1"),
+        ("delete the schedule of a delayed job", "DeleteSchedule", "delay.1"),
+        ("create a schedule at run time", "CreateSchedule", "dynamic.own"),
+        ("pause a declared schedule", "UpdateSchedule", "payout"),
+        ("delete a declared schedule", "DeleteSchedule", "payout"),
+        ("change a schedule that nobody declared", "UpdateSchedule", "other"),
+    ]
+    passed: dict[str, Any] = {"iam:PassedToService": "scheduler.amazonaws.com"}
+    role = arn_of("AWS::IAM::Role", role_in(app.topology.scheduler_role, REGION))
+    return [
+        *(
+            Attempt(
+                label=label,
+                actions=[f"scheduler:{action}"],
+                resource=f"{group}/{name}",
+                context={},
+            )
+            for label, action, name in tried
+        ),
+        Attempt(
+            label="hand a schedule the app's role",
+            actions=["iam:PassRole"],
+            resource=role,
+            context=passed,
+        ),
+        Attempt(
+            label="hand a schedule another role",
+            actions=["iam:PassRole"],
+            resource=arn_of("AWS::IAM::Role", "admin"),
+            context=passed,
+        ),
+    ]
