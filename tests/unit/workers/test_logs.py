@@ -32,8 +32,10 @@ VALUES: dict[str, Any] = {
     "int | None": None,
     "str | None": None,
     "Priority": Priority.HIGH,
+    "Priority | None": None,
     "Tenant | None": Tenant(org="org-1"),
     "datetime": NOW,
+    "Literal['queue', 'type', 'tenant']": "type",
     "float | None": 2.5,
     "tuple[str, ...]": ("a", "b"),
     "Mapping[str, Any]": {"secret": 1},
@@ -83,7 +85,9 @@ def test_every_event_is_one_line_of_json_with_its_fields(cls: type[Event], error
             assert "secret" not in line
         elif field.name == "job_types":
             assert record["job_types"] == ["a", "b"]
-        elif field.name != "at":
+        elif str(field.type) == "datetime":
+            assert datetime.fromisoformat(record[field.name]).utcoffset() == timedelta(0)
+        else:
             assert record[field.name] == VALUES[str(field.type)]
 
 

@@ -228,8 +228,7 @@ async def test_a_validator_that_calls_exit_costs_its_own_message_alone() -> None
             raise SystemExit(text)
 
     app, other = App("shop", parking=Retry(max_attempts=2, backoff=Backoff.fixed(1))), App("shop")
-    app.job("echo")(_never)
-    app.types["echo"].payload = Exits
+    app.define("echo", Exits).handler(_never)
     rig = Rig(app)
     with Client(other, backend=rig.backend) as client:
         client.submit(other.define("echo", Note), Note(text="hello"))
