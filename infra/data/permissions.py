@@ -18,7 +18,7 @@ from headgate.infra.data import table_rows
 from headgate.infra.data.encryption import grant_key_use
 from headgate.infra.data.nag_suppressions import acknowledge_wildcard
 from headgate.jobs.aws.descriptions import LINES
-from headgate.jobs.core.topology import EARLIER_RESULTS, PAYLOADS, RESULTS
+from headgate.jobs.core.topology import DEAD_LETTERS, EARLIER_RESULTS, PAYLOADS, RESULTS
 from headgate.jobs.errors import ConfigurationError
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
@@ -143,16 +143,17 @@ def grant_operate(
 ) -> iam.Grant:
     """Let ``grantee`` inspect and pause queues, cancel jobs, and handle messages set aside.
 
-    It may inspect, replay and delete these: dead letters, the quarantine, and messages that could
-    not become jobs. It may not receive from any other queue, so running jobs are out of its
-    reach.
+    It may inspect, replay, delete and import these: dead letters, the quarantine, and messages that
+    could not become jobs; and save copies of them in the bucket. It may not receive from any other
+    queue, so running jobs are out of its reach.
     """
     depths = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), queues)
-    dead = _grant(grantee, ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", *PEEK), set_aside)
+    dead = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT, *PEEK), set_aside)
     read = _grant_table(grantee, LOOK, table).combine(_grant_lines(grantee, table))
     write = _grant_rows(grantee, CHANGE_ROWS, table, table_rows.OPERATED)
     payloads = _grant_read(grantee, bucket, PAYLOADS, RESULTS)
-    return depths.combine(dead).combine(read).combine(write).combine(payloads)
+    objects = payloads.combine(_grant_put(grantee, bucket, DEAD_LETTERS))
+    return depths.combine(dead).combine(read).combine(write).combine(objects)
 
 
 def grant_schedules(

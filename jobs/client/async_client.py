@@ -199,7 +199,7 @@ class AsyncClient:
         """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
         from headgate.jobs.client.dead_letters import async_dead_letters
 
-        return async_dead_letters(self._app, self._ports, self._concurrency)
+        return async_dead_letters(self._ports, self._lookup)
 
     @cached_property
     def pauses(self) -> AsyncPauses:

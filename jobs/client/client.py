@@ -190,7 +190,7 @@ class Client:
         """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
         from headgate.jobs.client.dead_letters import dead_letters  # as above
 
-        return dead_letters(self._app, self._ports, self._concurrency)
+        return dead_letters(self._ports, self._lookup)
 
     @cached_property
     def pauses(self) -> Pauses:

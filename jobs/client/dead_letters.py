@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.looking import AsyncLetterDesk, LetterDesk
 from headgate.jobs.client.replaying import AsyncReplayer, Replayer
 from headgate.jobs.core.backend import AsyncPorts, Ports
-from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
     ImmediateTable,
@@ -15,51 +16,73 @@ from headgate.jobs.core.immediate import (
     immediate,
 )
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
-from headgate.jobs.definitions.app import App
+from headgate.jobs.dead_letters.search import LetterSearch
 from headgate.jobs.deployment.sweep_plan import parking_queues
 
 
-class AsyncDeadLetters(AsyncReplayer):
+class AsyncDeadLetters(AsyncLetterDesk, AsyncReplayer):
     """The awaited form of `DeadLetters`, which also drives this class."""
 
+    def __init__(self, services: ReplayServices, lookup: Lookup) -> None:
+        AsyncLetterDesk.__init__(self, _search(services), lookup)
+        AsyncReplayer.__init__(self, services)
 
-class DeadLetters(Replayer):
+
+class DeadLetters(LetterDesk, Replayer):
     """The dead letters of an app: of its dead-letter queues, its quarantine and failed firings.
 
-    Every method may raise a `TransportError`.
+    Its looks are those of `jobs.client.looking.LetterDesk`, its replays those of
+    `jobs.client.replaying.Replayer`. Every method may raise a `TransportError`.
     """
 
+    def __init__(self, engine: AsyncDeadLetters) -> None:
+        LetterDesk.__init__(self, engine)
+        Replayer.__init__(self, engine)
 
-def async_dead_letters(app: App, ports: AsyncPorts, concurrency: Parallelism) -> AsyncDeadLetters:
+
+def async_dead_letters(ports: AsyncPorts, lookup: Lookup) -> AsyncDeadLetters:
     """Return the dead letters of an asynchronous client."""
     return AsyncDeadLetters(
         ReplayServices(
-            app=app,
+            app=lookup.app,
             transport=ports.transport,
             table=ports.table,
             store=ports.store,
             clock=ports.clock,
             sleep=ports.sleep,
             rng=ports.rng,
-            concurrency=concurrency,
+            concurrency=lookup.concurrency,
             look_wait_s=ports.look_wait_s,
-            parking=tuple(parking_queues(app.topology, has_bridge=True)),
-        )
+            parking=tuple(parking_queues(lookup.app.topology, has_bridge=True)),
+        ),
+        lookup,
     )
 
 
-def dead_letters(app: App, ports: Ports, concurrency: Parallelism) -> DeadLetters:
+def dead_letters(ports: Ports, lookup: Lookup) -> DeadLetters:
     """Return the dead letters of a synchronous client."""
     services = ReplayServices(
-        app=app,
+        app=lookup.app,
         transport=ImmediateTransport(ports.transport),
         table=ImmediateTable(ports.table),
         store=ImmediateObjectStore(ports.store),
         clock=ports.clock,
         sleep=immediate(ports.sleep),
         rng=ports.rng,
-        concurrency=concurrency,
+        concurrency=lookup.concurrency,
         look_wait_s=ports.look_wait_s,
-        parking=tuple(parking_queues(app.topology, has_bridge=True)),
+        parking=tuple(parking_queues(lookup.app.topology, has_bridge=True)),
     )
-    return DeadLetters(AsyncDeadLetters(services))
+    return DeadLetters(AsyncDeadLetters(services, lookup))
+
+
+def _search(services: ReplayServices) -> LetterSearch:
+    return LetterSearch(
+        topology=services.app.topology,
+        transport=services.transport,
+        concurrency=services.concurrency,
+        clock=services.clock,
+        sleep=services.sleep,
+        rng=services.rng,
+        wait_s=services.look_wait_s,
+    )

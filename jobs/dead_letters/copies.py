@@ -12,11 +12,14 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headgate.jobs.core.ports import AsyncObjectStore
 from headgate.jobs.core.topology import DEAD_LETTERS
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
-from headgate.jobs.errors import MessageError, PayloadLost
+from headgate.jobs.errors import MessageError, MessageUnreadable, PayloadLost
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.large_payloads import check_reference, max_packed
 
@@ -42,6 +45,11 @@ async def save_copy(store: AsyncObjectStore, letter: DeadLetter, content: Letter
 
 def copy_of(letter: DeadLetter, content: LetterContent) -> bytes:
     """Return the content of a letter's copy: JSON, compressed."""
+    return gzip.compress(as_json(letter, content).encode(), mtime=0)
+
+
+def as_json(letter: DeadLetter, content: LetterContent) -> str:
+    """Return a letter's message and its place as one line of JSON; see `read_json`."""
     whole = {
         "queue": letter.queue,
         "message_id": letter.message_id,
@@ -50,8 +58,50 @@ def copy_of(letter: DeadLetter, content: LetterContent) -> bytes:
         "attributes": dict(sorted(content.attributes.items())),
         "body": content.body,
     }
-    text = json.dumps({name: value for name, value in whole.items() if value is not None})
-    return gzip.compress(text.encode(), mtime=0)
+    return json.dumps({name: value for name, value in whole.items() if value is not None})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedLetter:
+    """A letter that was saved as JSON."""
+
+    queue: str
+    """The physical name of the queue that it lay in."""
+    message_id: str
+    """SQS's id at that time."""
+    content: LetterContent
+
+
+def read_json(text: str) -> SavedLetter:
+    """Read what `as_json` has written.
+
+    Raises:
+        MessageUnreadable: it is something else; the error shows nothing of it.
+    """
+    try:
+        saved = _Saved.model_validate_json(text)
+    except ValidationError as error:
+        faults = ", ".join(
+            ".".join(map(str, fault["loc"])) or fault["type"]
+            for fault in error.errors(include_input=False, include_url=False, include_context=False)
+        )
+        # Not from pydantic's error, which quotes the values.
+        raise MessageUnreadable(f"this is not a saved dead letter: {faults}") from None
+    return SavedLetter(
+        queue=saved.queue,
+        message_id=saved.message_id,
+        content=LetterContent(body=saved.body, attributes=saved.attributes, group=saved.group),
+    )
+
+
+class _Saved(BaseModel):
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    queue: str
+    message_id: str
+    body: str
+    attributes: dict[str, str]
+    group: str | None = None
 
 
 def _stem(letter: DeadLetter) -> str:

@@ -17,7 +17,7 @@ from headgate.jobs.errors import (
     SubmissionError,
 )
 from headgate.ops.cli import check, cost, demo, submit, worker
-from headgate.ops.cli.dead_letters import dead_letters
+from headgate.ops.cli.dead_letters.replays import dead_letters
 from headgate.ops.cli.jobs import jobs
 from headgate.ops.cli.queues import queues
 from headgate.ops.cli.schedules import schedules

@@ -43,15 +43,20 @@ def show_record(record: JobRecord, *, as_json: bool) -> int:
     _show_line(f"{record.id}  {record.type or 'unknown type'}: {record.state}")
     for name, value in _facts(record):
         _show_line(f"  {name:<10} {value}")
+    show_attempts(record)
+    show()
+    for happening in record.timeline:
+        _show_line(_line(happening))
+    return exit_code(record.state)
+
+
+def show_attempts(record: JobRecord) -> None:
+    """Print a job's attempts, and the traceback of the last one."""
     if record.attempts:
         _attempts(record).show()
     for attempt in record.attempts[-1:]:
         if attempt.traceback:
             show(f"\n{attempt.traceback.rstrip()}")
-    show()
-    for happening in record.timeline:
-        _show_line(_line(happening))
-    return exit_code(record.state)
 
 
 def show_end(job: JobHandle[Any], timeout: timedelta | None) -> int:

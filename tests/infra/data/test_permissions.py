@@ -242,7 +242,11 @@ def test_an_operator_takes_from_what_is_parked_alone(app: App, policies: Policie
         assert policies.allows(role("Operator"), "sqs:GetQueueAttributes", queue)
         for action in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility"):
             assert policies.allows(role("Operator"), f"sqs:{action}", queue) is (name not in feeds)
-        assert policies.allows(role("Operator"), "sqs:SendMessage", queue) is (name in feeds)
+        assert policies.allows(role("Operator"), "sqs:SendMessage", queue)
+    bucket = arn_of(BUCKET, app.topology.bucket.name_in(ACCOUNT, REGION))
+    for prefix in (DEAD_LETTERS, PAYLOADS):
+        copied = policies.allows(role("Operator"), "s3:PutObject", f"{bucket}/{prefix}1")
+        assert copied is (prefix == DEAD_LETTERS)
 
 
 def test_an_operator_reads_records_and_lists(app: App, policies: Policies) -> None:

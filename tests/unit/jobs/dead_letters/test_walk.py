@@ -134,6 +134,12 @@ async def test_an_empty_queue_costs_a_count_and_a_receive(bench: Bench) -> None:
     assert look.requests == 2
 
 
+async def test_ten_messages_cost_two_requests_and_a_queue_two_more(bench: Bench) -> None:
+    bench.fill(1_000)
+    look = await bench.look(queues=[bench.queue(bench.dlq)])
+    assert look.requests == 2 * 100 + 2
+
+
 async def test_a_queue_that_is_counted_as_empty_can_be_skipped(bench: Bench) -> None:
     await bench.look(queues=[bench.queue(bench.dlq)], skip_empty=True)
     assert bench.made() == {"depth": 1}

@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
 VERBS = ("worker", "submit", "check", "plan", "cost", "demo")
 NOUNS = {
-    "dead-letters": ("replay", "replays", "resume", "abort"),
+    "dead-letters": (
+        *("list", "count", "show", "export", "import", "purge"),
+        *("replay", "replays", "resume", "abort"),
+    ),
     "jobs": ("show", "cancel"),
     "queues": ("list", "pause", "resume"),
     "schedules": ("list", "next", "pause", "resume", "run"),
@@ -76,7 +79,7 @@ def test_every_help_is_plain_text_that_ends_with_examples(
 
 def test_every_reading_command_has_json(headgate: CommandLine) -> None:
     reading = [
-        ("dead-letters", "replays"),
+        *(("dead-letters", verb) for verb in ("list", "count", "show", "replays")),
         ("jobs", "show"),
         ("queues", "list"),
         ("schedules", "list"),

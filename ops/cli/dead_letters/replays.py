@@ -1,4 +1,4 @@
-"""``headgate dead-letters``."""
+"""``headgate dead-letters replay``, ``replays``, ``resume`` and ``abort``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import typer
 from pydantic_core import from_json
 
 from headgate.jobs.core.topology import Priority
+from headgate.ops.cli.dead_letters.commands import dead_letters
 from headgate.ops.cli.durations import duration
-from headgate.ops.cli.shared import AsJson, actor, client_of, examples, noun
+from headgate.ops.cli.shared import AsJson, actor, client_of, examples
 
 if TYPE_CHECKING:
     from headgate.jobs.client.client import Client
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
 
 ID = "20260131-081500-3f2a"
 
-dead_letters = noun(
-    "Send dead letters back.",
-    examples(
-        "headgate -A shop.app:app dead-letters replay --type send-email --since 2h --dry-run",
-        "headgate -A shop.app:app dead-letters replays",
-    ),
-)
+__all__ = ["dead_letters"]
 
 ReplayId = Annotated[
     str, typer.Argument(metavar="ID", help="The replay's id, as `replays` lists it.")

@@ -1,0 +1,91 @@
+"""Looks through many dead letters on ElasticMQ: seconds, requests and memory of each.
+
+    python -m benchmarks.dead_letters --letters 100000
+
+Prints a line for each step, by `Client`: the first page, a grouped count, and an export. The memory
+is that of this process at its peak, as Linux tells it, after each step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3
+
+from headgate import App, Client
+from headgate.jobs.client.looking import LetterCounts, LetterPage, LettersExported
+from tests.support.environment import REGION
+from tests.support.servers import running_server
+
+BODY = '{"v": 1, "payload": {"to": "ada@example.com", "subject": "Hello"}}'
+
+
+def main() -> None:
+    """Fill a queue, and look through it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--letters", type=int, default=100_000)
+    count = parser.parse_args().letters
+    os.environ |= {
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_REGION": REGION,
+    }
+    with running_server("elasticmq") as endpoint_url:
+        os.environ["AWS_ENDPOINT_URL"] = endpoint_url
+        app = App(f"b{uuid4().hex[:8]}", records="off")
+        app.define("send-email", dict[str, str])
+        _fill(app, count)
+        with Client(app) as client, Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+            letters = client.dead_letters
+            _measure("first page of 50", lambda: letters.list(limit=50))
+            _measure("count by type and error", lambda: letters.count(("type", "error")))
+            _measure("export", lambda: letters.export(to=nowhere))
+
+
+def _measure(what: str, step: Callable[[], LetterPage | LetterCounts | LettersExported]) -> None:
+    began_s = time.perf_counter()
+    look = step().look
+    took_s = time.perf_counter() - began_s
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{what:<24} {took_s:7.2f} s  {look.requests:6,} requests  {look.seen:7,} seen  "
+        f"peak {peak_mib:5.0f} MiB"
+    )
+
+
+def _fill(app: App, count: int) -> None:
+    sqs = boto3.session.Session(region_name=REGION).client("sqs")
+    for name in (*(spec.dlq_name for spec in app.topology.queues), app.topology.quarantine_name):
+        sqs.create_queue(QueueName=name)
+    full = app.topology.queue("jobs", "normal").dlq_name
+    url = sqs.get_queue_url(QueueName=full)["QueueUrl"]
+    for start in range(0, count, 10):
+        entries: Any = [
+            {
+                "Id": str(number),
+                "MessageBody": BODY,
+                "MessageAttributes": {
+                    name: {"DataType": "String", "StringValue": value}
+                    for name, value in (
+                        ("JobId", str(number)),
+                        ("JobType", "send-email"),
+                        ("Reason", "attempts-exhausted"),
+                        ("ErrorType", f"Error{number % 5}"),
+                    )
+                },
+            }
+            for number in range(start, min(count, start + 10))
+        ]
+        sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    sqs.close()
+
+
+if __name__ == "__main__":
+    main()

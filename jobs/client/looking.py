@@ -1,0 +1,367 @@
+"""The looks of ``client.dead_letters``: lists, counts, shows, exports, imports and purges.
+
+`AsyncLetterDesk` is the awaited form of `LetterDesk`, and its engine.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.waiting import check_id
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.dead_letters.copies import as_json
+from headgate.jobs.dead_letters.counting import CountBy, LetterCount, LetterCounter
+from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.dead_letters.importing import ROUND, LetterSender, read_lines
+from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
+from headgate.jobs.dead_letters.purging import LetterPurge
+from headgate.jobs.dead_letters.search import WITHIN, LetterSearch, SearchRound
+from headgate.jobs.dead_letters.walk import Look
+from headgate.jobs.errors import (
+    ConfigurationError,
+    MessageError,
+    PayloadLost,
+    RecordsOff,
+    TransportError,
+)
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
+from headgate.jobs.records.history import JobRecord
+from headgate.jobs.values.durations import Duration
+
+ALL = DeadLetterFilter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterPage:
+    """Letters that were listed."""
+
+    letters: Sequence[DeadLetter]
+    """Those that died last come first; none has its content."""
+    look: Look
+    """What was looked at; ``look.complete`` is False if there may be more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterCounts:
+    """Letters that were counted."""
+
+    total: int
+    groups: Sequence[LetterCount]
+    """The largest first."""
+    look: Look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterDetails:
+    """All that is known of one letter."""
+
+    letter: DeadLetter
+    attributes: dict[str, str]
+    """All message attributes."""
+    record: JobRecord | None
+    """The records of its job, with each attempt's traceback; None if there are none."""
+    record_fault: str = ""
+    """Why the records could not be read."""
+    payload: Any = None
+    """The payload, if it was asked for: JSON values, or the whole body as text if it is none of
+    Headgate's."""
+    payload_fault: str = ""
+    """Why the payload could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LettersExported:
+    """The outcome of an export."""
+
+    exported: int
+    look: Look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LettersPurged:
+    """The outcome of a purge."""
+
+    purged: int
+    copied: int
+    """Number of letters that have a copy in the bucket."""
+    failures: Sequence[str]
+    """Why letters were left, if any were; the purge then ended early."""
+    requests: int
+    """Number of requests to SQS that deleted."""
+    look: Look
+
+
+class AsyncLetterDesk:
+    """The awaited form of `LetterDesk`, which also drives this class.
+
+    Args:
+        search: looks through the queues.
+        lookup: reads records and the bucket.
+    """
+
+    def __init__(self, search: LetterSearch, lookup: Lookup) -> None:
+        self._search = search
+        self._lookup = lookup
+
+    async def list(
+        self, wanted: DeadLetterFilter = ALL, *, limit: int = 50, within: Duration = WITHIN
+    ) -> LetterPage:
+        """`LetterDesk.list`, awaited."""
+        if limit < 1:
+            raise ConfigurationError(f"limit must be at least 1, got {limit}")
+        letters: builtins.list[DeadLetter] = []
+
+        async def collect(found: SearchRound) -> Collection[str]:
+            letters.extend(each.letter for each in found.letters[: limit - len(letters)])
+            if len(letters) >= limit:
+                found.stop()
+            return ()
+
+        look = await self._search.run(wanted, collect, within=within)
+        letters.sort(key=lambda letter: letter.died_at, reverse=True)
+        return LetterPage(letters=letters, look=look)
+
+    async def count(
+        self,
+        by: Sequence[CountBy] = ("type", "reason"),
+        wanted: DeadLetterFilter = ALL,
+        *,
+        within: Duration = WITHIN,
+    ) -> LetterCounts:
+        """`LetterDesk.count`, awaited."""
+        counter = LetterCounter(by)
+
+        async def add(found: SearchRound) -> Collection[str]:
+            for each in found.letters:
+                counter.add(each.letter)
+            return ()
+
+        look = await self._search.run(wanted, add, within=within)
+        return LetterCounts(total=counter.total, groups=counter.counts(), look=look)
+
+    async def show(self, id: str, *, payload: bool = False) -> LetterDetails | None:  # noqa: A002 - the id of a job or of a message
+        """`LetterDesk.show`, awaited."""
+        seen: builtins.list[tuple[DeadLetter, LetterContent]] = []
+
+        async def first(found: SearchRound) -> Collection[str]:
+            seen.append((found.letters[0].letter, found.letters[0].content))
+            found.stop()
+            return ()
+
+        await self._search.run(DeadLetterFilter(ids=(id,)), first)
+        if not seen:
+            return None
+        letter, content = seen[0]
+        record, record_fault = await self._record(letter)
+        read, payload_fault = await self._payload(content) if payload else (None, "")
+        return LetterDetails(
+            letter=letter,
+            attributes=dict(content.attributes),
+            record=record,
+            record_fault=record_fault,
+            payload=read,
+            payload_fault=payload_fault,
+        )
+
+    async def export(
+        self, wanted: DeadLetterFilter = ALL, *, to: str | Path | TextIO, within: Duration = WITHIN
+    ) -> LettersExported:
+        """`LetterDesk.export`, awaited."""
+        exported = 0
+        with _writing(to) as file:
+
+            async def write(found: SearchRound) -> Collection[str]:
+                nonlocal exported
+                for each in found.letters:
+                    file.write(as_json(each.letter, each.content) + "\n")
+                exported += len(found.letters)
+                return ()
+
+            look = await self._search.run(wanted, write, within=within)
+        return LettersExported(exported=exported, look=look)
+
+    async def import_(self, path: str | Path) -> int:
+        """`LetterDesk.import_`, awaited."""
+        names = {queue.name for queue in self._search.queues}
+        with _reading(path) as file:
+            for _ in read_lines(file, names):  # all are checked before any is sent
+                pass
+        sender = LetterSender(
+            self._search.transport, sleep=self._search.sleep, rng=self._search.rng
+        )
+        imported = 0
+        with _reading(path) as file:
+            letters = iter(read_lines(file, names))
+            while batch := [*islice(letters, ROUND)]:
+                await sender.send(batch)
+                imported += len(batch)
+        return imported
+
+    async def purge(
+        self, wanted: DeadLetterFilter, *, copy: bool = True, within: Duration = WITHIN
+    ) -> LettersPurged:
+        """`LetterDesk.purge`, awaited."""
+        purge = LetterPurge(
+            transport=self._search.transport,
+            store=self._lookup.store if copy else None,
+            concurrency=self._search.concurrency,
+        )
+        look = await self._search.run(wanted, purge.purge, within=within)
+        return LettersPurged(
+            purged=purge.purged,
+            copied=purge.copied,
+            failures=purge.failures,
+            requests=purge.requests,
+            look=look,
+        )
+
+    async def _record(self, letter: DeadLetter) -> tuple[JobRecord | None, str]:
+        try:
+            job_id = check_id(letter.job_id or "")
+            declared = self._lookup.app.types.get(letter.job_type or "")
+            return await self._lookup.history(job_id, declared), ""
+        except (ValueError, RecordsOff):  # nobody has kept any
+            return None, ""
+        except TransportError as error:
+            return None, str(error)
+
+    async def _payload(self, content: LetterContent) -> tuple[Any, str]:
+        try:
+            envelope = parse(content.body)
+        except MessageError:
+            return content.body, ""
+        if (ref := envelope.payload_ref) is None:
+            return envelope.payload, ""
+        try:
+            check_reference(ref, envelope.id)
+            packed = await self._lookup.store.get(ref.key, max_bytes=max_packed(ref))
+            return await self._lookup.concurrency.aside(lambda: unpacked(ref, packed)), ""
+        except (PayloadLost, TransportError) as error:
+            return None, str(error)
+
+
+class LetterDesk:
+    """An app's dead letters: in its dead-letter queues, the quarantine and among failed firings.
+
+    Nothing but `purge` takes a letter out of its queue. All others look at the messages, which are
+    hidden from others meanwhile, and give them back; letters that others hold, as a sweep does for
+    a moment, are not seen. ``look`` says what was looked at, and how many requests it took: a count
+    and at least one receive for each queue, and one receive and one release for each ten messages.
+    ``within`` is the longest time to look, in seconds or as a timedelta; up to an hour.
+
+    Every method may raise a `TransportError`.
+    """
+
+    def __init__(self, engine: AsyncLetterDesk) -> None:
+        self._desk = engine
+
+    def list(
+        self, wanted: DeadLetterFilter = ALL, *, limit: int = 50, within: Duration = WITHIN
+    ) -> LetterPage:
+        """Return up to ``limit`` letters; of more than that, those that SQS hands out first."""
+        return drive(self._desk.list(wanted, limit=limit, within=within))
+
+    def count(
+        self,
+        by: Sequence[CountBy] = ("type", "reason"),
+        wanted: DeadLetterFilter = ALL,
+        *,
+        within: Duration = WITHIN,
+    ) -> LetterCounts:
+        """Count letters by what they have in common, with the times of each group's first and last.
+
+        Args:
+            by: any of ``type``, ``reason``, ``error``, ``queue``, ``tenant`` and ``hour``.
+            wanted: selects the letters.
+            within: see the class.
+
+        Raises:
+            ConfigurationError: letters are not counted by that.
+        """
+        return drive(self._desk.count(by, wanted, within=within))
+
+    def show(self, id: str, *, payload: bool = False) -> LetterDetails | None:  # noqa: A002 - the id of a job or of a message
+        """Return all that is known of one letter; None if no letter that can be seen has the id.
+
+        Args:
+            id: the id of its job, or SQS's of its message.
+            payload: include the payload, read from the bucket if it is there.
+        """
+        return drive(self._desk.show(id, payload=payload))
+
+    def export(
+        self, wanted: DeadLetterFilter = ALL, *, to: str | Path | TextIO, within: Duration = WITHIN
+    ) -> LettersExported:
+        """Write letters to a file, one JSON object a line, as `import_` reads them.
+
+        They have the whole body, and so the payload. Of a payload in the bucket they have the
+        address.
+
+        Args:
+            wanted: selects the letters.
+            to: a path, at which there is no file yet and which only its owner can read, or an open
+                text file.
+            within: see the class.
+
+        Raises:
+            ConfigurationError: there is a file at the path, or none can be written there.
+        """
+        return drive(self._desk.export(wanted, to=to, within=within))
+
+    def import_(self, path: str | Path) -> int:
+        """Send exported letters to the dead-letter queues that they came from; return their number.
+
+        SQS gives them new ids and a new retention. Importing twice makes two of each.
+
+        Raises:
+            ConfigurationError: the file can't be read, or has a line that is no letter of this
+                app's; nothing was sent.
+        """
+        return drive(self._desk.import_(path))
+
+    def purge(
+        self, wanted: DeadLetterFilter, *, copy: bool = True, within: Duration = WITHIN
+    ) -> LettersPurged:
+        """Delete letters, each once its copy is in the app's bucket.
+
+        It ends early if a letter can't be copied or deleted; that letter stays where it is.
+
+        Args:
+            wanted: selects the letters; ``DeadLetterFilter()`` all of them.
+            copy: False deletes without a copy: what is gone is gone.
+            within: see the class.
+        """
+        return drive(self._desk.purge(wanted, copy=copy, within=within))
+
+
+@contextmanager
+def _writing(to: str | Path | TextIO) -> Iterator[TextIO]:
+    if not isinstance(to, str | Path):
+        yield to
+        return
+    try:
+        # Bodies may be secret, and an earlier export is not to be lost.
+        number = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"{to} can't be written: {error.strerror}") from error
+    with os.fdopen(number, "w", encoding="utf-8") as file:
+        yield file
+
+
+@contextmanager
+def _reading(path: str | Path) -> Iterator[TextIO]:
+    try:
+        file = Path(path).open(encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from error
+    with file:
+        yield file

@@ -1,0 +1,1 @@
+"""``headgate dead-letters``."""

@@ -1,0 +1,94 @@
+"""Options that select dead letters, for all commands about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.ops.cli.durations import duration
+
+if TYPE_CHECKING:
+    from headgate.jobs.dead_letters.filters import DeadLetterFilter
+
+Moment = datetime | timedelta
+"""A time, or an age."""
+
+
+def moment(text: str | Moment) -> Moment:
+    """Read a time, which is in UTC unless it has an offset, or an age.
+
+    Raises:
+        typer.BadParameter: it is neither.
+    """
+    if not isinstance(text, str):
+        return text  # typer hands defaults to a parser too
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    else:
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    try:
+        return duration(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(
+            f"{text!r} is neither an age nor a time: write 2h or 2030-01-31T08:00:00Z"
+        ) from None
+
+
+Types = Annotated[
+    list[str] | None, typer.Option("--type", metavar="NAME", help="Only of this job type.")
+]
+Reasons = Annotated[
+    list[str] | None,
+    typer.Option("--reason", metavar="NAME", help="Only of this reason, as `list` shows it."),
+]
+Errors = Annotated[
+    list[str] | None,
+    typer.Option("--error", metavar="TEXT", help="Only of this error: its class, or part of it."),
+]
+Queues = Annotated[
+    list[str] | None, typer.Option("--queue", metavar="NAME", help="Only in or of this queue.")
+]
+Tenants = Annotated[
+    list[str] | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")
+]
+Ids = Annotated[
+    list[str] | None, typer.Option("--id", metavar="ID", help="Only this job, or message.")
+]
+Since = Annotated[
+    datetime | None,
+    typer.Option(parser=moment, metavar="AGE|TIME", help="Only those that died since: 2h."),
+]
+Until = Annotated[
+    datetime | None,
+    typer.Option(parser=moment, metavar="AGE|TIME", help="Only those that died before: 10m."),
+]
+
+
+def wanted(
+    types: Sequence[str] | None = None,
+    reasons: Sequence[str] | None = None,
+    errors: Sequence[str] | None = None,
+    queues: Sequence[str] | None = None,
+    tenants: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+) -> DeadLetterFilter:
+    """Return the filter that a command's options describe."""
+    from headgate.jobs.dead_letters.filters import DeadLetterFilter
+
+    return DeadLetterFilter(
+        types=tuple(types or ()),
+        reasons=tuple(reasons or ()),
+        errors=tuple(errors or ()),
+        queues=tuple(queues or ()),
+        tenants=tuple(tenants or ()),
+        ids=tuple(ids or ()),
+        since=since,
+        until=until,
+    )
