@@ -54,6 +54,8 @@ ALLOWED: Mapping[str, set[str]] = {
     "manage-schedules": SCHEDULING,
     "operate": {
         *SENDING,
+        "park a dead letter of mail",
+        "park a dead letter of money",
         "delete a dead letter",
         "read a job's history",
         *ASKING,
