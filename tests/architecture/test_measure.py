@@ -133,7 +133,7 @@ def test_the_command_measures_this_tree() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "function bodies, median and 90th percentile" in done.stdout
