@@ -130,11 +130,14 @@ def test_a_cut_leaves_no_part_of_a_match(before: int) -> None:
     assert "1111" not in trace
 
 
-def test_many_matches_bring_nothing_unredacted_into_what_is_left() -> None:
-    told = CARDS.text(f"{CARD} " * 5_000)
-    assert "1111" not in told
-    assert told.endswith(f"({5_000 * (len(CARD) + 1):,} characters)")
+@pytest.mark.parametrize("offset", range(len(CARD) + 1))
+def test_many_matches_bring_no_part_of_one_into_what_is_left(offset: int) -> None:
+    text = "x" * offset + f"{CARD} " * 5_000 + "x" * offset
+    told = CARDS.text(text)
+    assert "4111" not in told
+    assert told.endswith(f"({len(text):,} characters)")
     assert len(told) <= LONGEST
+    assert "1111" not in CARDS._hidden(text, (), from_end=True)
 
 
 def test_a_pattern_is_given_no_more_than_can_be_shown() -> None:
