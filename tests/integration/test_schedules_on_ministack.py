@@ -36,7 +36,7 @@ from headgate.jobs.schedules.delayed_job import (
     retry_name,
     schedule_of,
 )
-from headgate.jobs.schedules.routes import Routes
+from headgate.jobs.schedules.routes import FILE, Routes
 from headgate.jobs.submission.prepare import Submission, prepare
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
@@ -114,20 +114,23 @@ def _deploy(app: App, endpoint_url: str, stack: AsyncExitStack) -> None:
         Runtime="python3.12",
         Role="arn:aws:iam::000000000000:role/function",
         Handler="headgate.lambdas.bridge.handler",
-        Code={"ZipFile": _bundle()},
+        Code={"ZipFile": _bundle(app)},
         Timeout=30,
         Environment={"Variables": {"AWS_ENDPOINT_URL": endpoint_url}},
     )
     stack.callback(functions.delete_function, FunctionName=app.topology.bridge_name)
 
 
-def _bundle() -> bytes:
-    """Return the bridge's code; its dependencies are installed where the server runs."""
+def _bundle(app: App) -> bytes:
+    """Return the bridge's code, with the app's routes; the server has its dependencies."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as bundle:
+        for path in sorted((ROOT / "headgate").glob("*.py")):
+            bundle.write(path, path.relative_to(ROOT))
         for package in ("jobs", "lambdas"):
             for path in sorted((ROOT / package).rglob("*.py")):
-                bundle.write(path, path.relative_to(ROOT))
+                bundle.write(path, "headgate" / path.relative_to(ROOT))
+        bundle.writestr(f"headgate/lambdas/{FILE}", Routes.of(app).to_text())
     return file.getvalue()
 
 
