@@ -17,14 +17,13 @@ from headgate.jobs.core.immediate import (
 )
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.dead_letters.search import LetterSearch
-from headgate.jobs.deployment.sweep_plan import parking_queues
 
 
 class AsyncDeadLetters(AsyncLetterDesk, AsyncReplayer):
     """The awaited form of `DeadLetters`, which also drives this class."""
 
     def __init__(self, services: ReplayServices, lookup: Lookup) -> None:
-        AsyncLetterDesk.__init__(self, _search(services), lookup)
+        AsyncLetterDesk.__init__(self, LetterSearch(services=services), lookup)
         AsyncReplayer.__init__(self, services)
 
 
@@ -53,7 +52,6 @@ def async_dead_letters(ports: AsyncPorts, lookup: Lookup) -> AsyncDeadLetters:
             rng=ports.rng,
             concurrency=lookup.concurrency,
             look_wait_s=ports.look_wait_s,
-            parking=tuple(parking_queues(lookup.app.topology, has_bridge=True)),
         ),
         lookup,
     )
@@ -71,18 +69,5 @@ def dead_letters(ports: Ports, lookup: Lookup) -> DeadLetters:
         rng=ports.rng,
         concurrency=lookup.concurrency,
         look_wait_s=ports.look_wait_s,
-        parking=tuple(parking_queues(lookup.app.topology, has_bridge=True)),
     )
     return DeadLetters(AsyncDeadLetters(services, lookup))
-
-
-def _search(services: ReplayServices) -> LetterSearch:
-    return LetterSearch(
-        topology=services.app.topology,
-        transport=services.transport,
-        concurrency=services.concurrency,
-        clock=services.clock,
-        sleep=services.sleep,
-        rng=services.rng,
-        wait_s=services.look_wait_s,
-    )

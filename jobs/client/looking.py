@@ -47,7 +47,7 @@ class LetterPage:
     letters: Sequence[DeadLetter]
     """Those that died last come first; none has its content."""
     look: Look
-    """What was looked at; ``look.complete`` is False if there may be more."""
+    """The extent of the look; ``look.complete`` is False if there may be more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +70,12 @@ class LetterDetails:
     record: JobRecord | None
     """The records of its job, with each attempt's traceback; None if there are none."""
     record_fault: str = ""
-    """Why the records could not be read."""
+    """The reason for which the records could not be read; empty if they could."""
     payload: Any = None
     """The payload, if it was asked for: JSON values, or the whole body as text if it is none of
     Headgate's."""
     payload_fault: str = ""
-    """Why the payload could not be read."""
+    """The reason for which the payload could not be read; empty if it could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class LettersPurged:
     copied: int
     """Number of letters that have a copy in the bucket."""
     failures: Sequence[str]
-    """Why letters were left, if any were; the purge then ended early."""
+    """The reasons for which letters were left; if there are any, the purge ended early."""
     requests: int
     """Number of requests to SQS that deleted."""
     look: Look
@@ -110,6 +110,7 @@ class AsyncLetterDesk:
 
     def __init__(self, search: LetterSearch, lookup: Lookup) -> None:
         self._search = search
+        self._services = search.services
         self._lookup = lookup
 
     async def list(
@@ -191,12 +192,12 @@ class AsyncLetterDesk:
 
     async def import_(self, path: str | Path) -> int:
         """`LetterDesk.import_`, awaited."""
-        names = {queue.name for queue in self._search.queues}
+        names = {queue.name for queue in self._search.services.parking}
         with _reading(path) as file:
             for _ in read_lines(file, names):  # all are checked before any is sent
                 pass
         sender = LetterSender(
-            self._search.transport, sleep=self._search.sleep, rng=self._search.rng
+            self._services.transport, sleep=self._services.sleep, rng=self._services.rng
         )
         imported = 0
         with _reading(path) as file:
@@ -211,9 +212,9 @@ class AsyncLetterDesk:
     ) -> LettersPurged:
         """`LetterDesk.purge`, awaited."""
         purge = LetterPurge(
-            transport=self._search.transport,
+            transport=self._services.transport,
             store=self._lookup.store if copy else None,
-            concurrency=self._search.concurrency,
+            concurrency=self._services.concurrency,
         )
         look = await self._search.run(wanted, purge.purge, within=within)
         return LettersPurged(

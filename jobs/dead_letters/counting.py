@@ -11,7 +11,7 @@ from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 
 CountBy = Literal["type", "reason", "error", "queue", "tenant", "hour"]
-"""What letters are counted by."""
+"""A property by which letters are counted."""
 
 Group = tuple[str | None, ...]
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.ports import AsyncTransport
-from headgate.jobs.core.topology import Topology
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
-from headgate.jobs.dead_letters.reading import content_of, read_letter
-from headgate.jobs.dead_letters.walk import HeldLetter, Look, Walk
-from headgate.jobs.deployment.sweep_plan import ParkingQueue, parking_queues
+from headgate.jobs.dead_letters.reading import content_of
+from headgate.jobs.dead_letters.surroundings import LetterServices
+from headgate.jobs.dead_letters.walk import HeldLetter, Look
+from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.values.durations import Duration, duration
 
 WITHIN = timedelta(seconds=90)
@@ -51,21 +47,9 @@ back."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterSearch:
-    """Searches the dead letters of one app, over ports that are awaited."""
+    """Searches the dead letters of one app."""
 
-    topology: Topology
-    transport: AsyncTransport
-    concurrency: Parallelism
-    clock: Clock
-    sleep: Callable[[float], Awaitable[None]]
-    rng: random.Random
-    wait_s: float
-    """Seconds that a receive waits for a message."""
-
-    @property
-    def queues(self) -> Sequence[ParkingQueue]:
-        """The app's queues of dead letters."""
-        return [*parking_queues(self.topology, has_bridge=True)]
+    services: LetterServices
 
     async def run(
         self, wanted: DeadLetterFilter, on_found: OnFound, *, within: Duration = WITHIN
@@ -82,34 +66,21 @@ class LetterSearch:
             SettingsInvalid: ``within`` is not such a time.
             TransportError: a queue could not be asked, or does not exist.
         """
-        walk = self._walk(duration("within", within, positive=True))
-        now = self.clock.now()
+        bound = min(duration("within", within, positive=True), _LONGEST)
+        walk = self.services.walk(within=bound, hold=bound + _MARGIN)
+        now = self.services.clock.now()
 
         async def visit(fresh: Sequence[HeldLetter]) -> Collection[str]:
-            read = (self._read(held) for held in fresh)
+            read = map(self._read, fresh)
             found = [each for each in read if wanted.matches(each.letter, now=now)]
             return await on_found(SearchRound(found, walk.stop)) if found else ()
 
-        places = [queue for queue in self.queues if _may_hold(queue, wanted)]
+        places = [queue for queue in self.services.parking if _may_hold(queue, wanted)]
         return await walk.through(places, visit)
 
-    def _walk(self, within: timedelta) -> Walk:
-        within = min(within, _LONGEST)
-        return Walk(
-            self.transport,
-            concurrency=self.concurrency,
-            clock=self.clock,
-            sleep=self.sleep,
-            rng=self.rng,
-            within=within,
-            hold=within + _MARGIN,
-            wait_s=self.wait_s,
-        )
-
     def _read(self, held: HeldLetter) -> FoundLetter:
-        letter = read_letter(held.message, held.queue, self.topology)
         return FoundLetter(
-            letter=letter.without_content(),
+            letter=self.services.read(held).without_content(),
             content=content_of(held.message),
             receipt=held.message.receipt,
         )

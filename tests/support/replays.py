@@ -17,7 +17,6 @@ from headgate.jobs.dead_letters.replaying.options import (
 from headgate.jobs.dead_letters.replaying.replays import Replays
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
-from headgate.jobs.deployment.sweep_plan import parking_queues
 from headgate.testing import Harness, MemoryBackend
 
 EVERYTHING = DeadLetterFilter()
@@ -104,7 +103,6 @@ class ReplayBench:
             rng=random.Random(0),  # noqa: S311 - spreads pauses
             concurrency=Tasks(),
             look_wait_s=ports.look_wait_s,
-            parking=[*parking_queues(self.app.topology, has_bridge=True)],
         )
 
     async def start(

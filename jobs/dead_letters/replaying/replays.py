@@ -22,7 +22,7 @@ from headgate.jobs.dead_letters.replaying.report import (
     left_letter,
 )
 from headgate.jobs.dead_letters.replaying.runner import Replaying
-from headgate.jobs.dead_letters.replaying.services import ReplayServices, new_walk, safely_read
+from headgate.jobs.dead_letters.replaying.services import ReplayServices, new_walk
 from headgate.jobs.dead_letters.walk import HeldLetter
 
 Tell = Callable[[ReplayReport], None]
@@ -146,7 +146,7 @@ class _Rehearsal:
     async def visit(self, round_: Sequence[HeldLetter]) -> Collection[str]:
         """Count the letters of a round; none is kept."""
         for held in round_:
-            letter = safely_read(self._services, held)
+            letter = self._services.read(held)
             if self._report.filter.matches(letter, now=self._services.clock.now()):
                 await self._count(letter)
         return ()

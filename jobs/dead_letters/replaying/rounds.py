@@ -14,7 +14,7 @@ from headgate.jobs.dead_letters.replaying.progress import ReplayProgress
 from headgate.jobs.dead_letters.replaying.remaking import Remade, Remaker, Unfit, delayed_by
 from headgate.jobs.dead_letters.replaying.report import LeftLetter, left_letter
 from headgate.jobs.dead_letters.replaying.sending import Dispatcher
-from headgate.jobs.dead_letters.replaying.services import HOLD, ReplayServices, safely_read
+from headgate.jobs.dead_letters.replaying.services import HOLD, ReplayServices
 from headgate.jobs.dead_letters.replaying.watch import Watch
 from headgate.jobs.dead_letters.walk import HeldLetter
 
@@ -78,7 +78,7 @@ class Rounds:
         """Replay the letters of a round that are to be; return the receipts of those deleted."""
         until_s = self._clock.monotonic() + HOLD.total_seconds() - _MARGIN_S
         held = {each.message.message_id: each for each in round_}
-        letters = [safely_read(self._services, each) for each in round_]
+        letters = [self._services.read(each) for each in round_]
         gone = [held[each.message_id] for each in letters if each.message_id in self._marks]
         sent = await self._sent(await self._remade(letters), until_s)
         done = [*gone, *(held[each.letter.message_id] for each in sent)]

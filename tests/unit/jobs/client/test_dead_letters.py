@@ -16,9 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate import AsyncClient, Client, DeadLetterFilter
+from headgate import AsyncClient, Client, DeadLetter, DeadLetterFilter
 from headgate.errors import ConfigurationError
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage
+from headgate.jobs.core.topology import Topology
+from headgate.jobs.dead_letters import surroundings
+from headgate.jobs.dead_letters.reading import read_letter
+from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.messages.large_payloads import parcel, payload_key
@@ -90,6 +94,22 @@ async def test_letters_of_all_queues_are_listed_the_last_one_first(
     assert all(each.content is None for each in page.letters)
     assert bench.everything() == before
     assert bench.visible() == 7
+
+
+async def test_a_letter_whose_reading_fails_is_listed_among_the_others(
+    kind: Kind, bench: SweepBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [bench.die("send-email") for _ in range(3)]
+
+    def read(message: ReceivedMessage, queue: ParkingQueue, topology: Topology) -> DeadLetter:
+        if ids[1] in message.body:
+            raise RecursionError
+        return read_letter(message, queue, topology)
+
+    monkeypatch.setattr(surroundings, "read_letter", read)
+    page = await client(kind, bench).dead_letters.list()
+    assert {each.job_id for each in page.letters} == {ids[0], None, ids[2]}
+    assert {each.reason for each in page.letters if each.job_id is None} == {"unreadable"}
 
 
 async def test_a_list_keeps_its_limit_and_says_that_there_are_more(
