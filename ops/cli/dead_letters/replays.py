@@ -11,6 +11,17 @@ from pydantic_core import from_json
 
 from headgate.jobs.core.topology import Priority
 from headgate.ops.cli.dead_letters.commands import dead_letters
+from headgate.ops.cli.dead_letters.options import (
+    Errors,
+    Ids,
+    Queues,
+    Reasons,
+    Since,
+    Tenants,
+    Types,
+    Until,
+    wanted,
+)
 from headgate.ops.cli.durations import duration
 from headgate.ops.cli.shared import AsJson, actor, client_of, examples
 
@@ -40,31 +51,14 @@ OneOrAll = Annotated[
 )
 def replay(
     context: typer.Context,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="NAME", help="Only of this job type.")
-    ] = None,
-    reasons: Annotated[
-        list[str] | None, typer.Option("--reason", metavar="NAME", help="Only for this reason.")
-    ] = None,
-    errors: Annotated[
-        list[str] | None,
-        typer.Option("--error", metavar="TEXT", help="Only with this error, or part of one."),
-    ] = None,
-    tenants: Annotated[
-        list[str] | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")
-    ] = None,
-    queues: Annotated[
-        list[str] | None, typer.Option("--queue", metavar="NAME", help="Only of this queue.")
-    ] = None,
-    ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="Only this job or message.")
-    ] = None,
-    since: Annotated[
-        timedelta | None,
-        typer.Option(
-            parser=duration, metavar="DURATION", help="Only dead for 90s, 2h, 3d at most."
-        ),
-    ] = None,
+    types: Types = None,
+    reasons: Reasons = None,
+    errors: Errors = None,
+    queues: Queues = None,
+    tenants: Tenants = None,
+    ids: Ids = None,
+    since: Since = None,
+    until: Until = None,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Send so many jobs at most.")
     ] = None,
@@ -106,17 +100,7 @@ def replay(
     Exits with 0 once all are sent, 1 if letters were left where they are, 3 if it has stopped or
     was aborted, and 130 after Ctrl-C.
     """
-    from headgate.jobs.dead_letters.filters import DeadLetterFilter
-
-    chosen = DeadLetterFilter(
-        types=tuple(types or ()),
-        reasons=tuple(reasons or ()),
-        errors=tuple(errors or ()),
-        tenants=tuple(tenants or ()),
-        queues=tuple(queues or ()),
-        ids=tuple(ids or ()),
-        since=since,
-    )
+    chosen = wanted(types, reasons, errors, queues, tenants, ids, since, until)
     settings: ReplaySettings = {
         "limit": limit,
         "rate": rate,

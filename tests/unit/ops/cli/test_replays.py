@@ -112,7 +112,7 @@ def test_letters_that_are_left_show_in_text_and_code(shop: Shop) -> None:
         (("--set", "to"), "is not FIELD=JSON"),
         (("--set", "=1"), "names no field"),
         (("--rate", "1", "--spread", "1m"), "not both"),
-        (("--since", "soon"), "is not a duration"),
+        (("--since", "soon"), "is neither an age nor a time"),
         (("--canary", "2", "--stop-above", "1"), "needs stop_above"),
     ],
 )
