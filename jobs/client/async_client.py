@@ -203,7 +203,7 @@ class AsyncClient:
 
     @cached_property
     def pauses(self) -> AsyncPauses:
-        """What is paused of the app; see `jobs.client.pauses.Pauses`."""
+        """The app's pauses; see `jobs.client.pauses.Pauses`."""
         return pauses_of(self._lookup)
 
     @overload

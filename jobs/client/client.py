@@ -194,7 +194,7 @@ class Client:
 
     @cached_property
     def pauses(self) -> Pauses:
-        """What is paused of the app; see `jobs.client.pauses.Pauses`."""
+        """The app's pauses; see `jobs.client.pauses.Pauses`."""
         from headgate.jobs.client.pauses import Pauses, pauses_of  # as above
 
         return Pauses(pauses_of(self._lookup))

@@ -29,7 +29,7 @@ class QueuePaused(PauseEvent):
     """The time at which the pause ends by itself."""
     reason: str
     actor: str
-    """Who asked for it; empty if that was not said."""
+    """The person who asked for it; empty if that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

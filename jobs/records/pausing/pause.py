@@ -76,7 +76,7 @@ class Pause:
     """The time at which it ends by itself; aware."""
     reason: str = ""
     actor: str = ""
-    """Who asked for it; empty if that was not said."""
+    """The person who asked for it; empty if that was not said."""
 
     def is_over(self, now: datetime) -> bool:
         """Return True if it has ended by itself."""
