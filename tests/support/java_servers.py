@@ -1,7 +1,8 @@
 """Third-party servers written in Java: ElasticMQ, and AWS's own DynamoDB Local.
 
 Maven fetches each once, with its jars, into `.cache/java`. Run as a module, this becomes the
-server in the foreground: ``python -m tests.support.java_servers elasticmq 9324``.
+server in the foreground: ``python -m tests.support.java_servers elasticmq 9324``, with options of
+``java`` after the port.
 """
 
 from __future__ import annotations
@@ -110,8 +111,12 @@ def fetch(server: JavaServer) -> Path:
     return folder
 
 
-def java_process(name: str) -> ServerProcess:
+def java_process(name: str, *options: str) -> ServerProcess:
     """Return a server of `JAVA_SERVERS`, fetched and ready to be started.
+
+    Args:
+        name: Its name there.
+        options: Further ones of ``java``, ahead of the server's own.
 
     Raises:
         JavaServerUnavailable: as `fetch`.
@@ -122,7 +127,7 @@ def java_process(name: str) -> ServerProcess:
         __name__,
         ready_path=server.ready_path,
         ready_status=server.ready_status,
-        arguments=(name, "{port}"),
+        arguments=(name, "{port}", *options),
         environment={"PYTHONPATH": str(_ROOT)},
         start_within_s=_START_BOUND_S,
     )
@@ -155,11 +160,13 @@ def _move_unless_there(jars: Path, folder: Path) -> None:
             raise
 
 
-def _command(server: JavaServer, port: str) -> Sequence[str]:
+def _command(server: JavaServer, port: str, *options: str) -> Sequence[str]:
     jars = server.folder()
-    return ["java", *(argument.format(port=port, jars=jars) for argument in server.arguments)]
+    own = (argument.format(port=port, jars=jars) for argument in server.arguments)
+    return ["java", *options, *own]
 
 
 if __name__ == "__main__":
     # `ServerProcess` kills the process group when its parent is gone, and so Java.
-    sys.exit(subprocess.run(_command(JAVA_SERVERS[sys.argv[1]], sys.argv[2])).returncode)
+    _name, *_rest = sys.argv[1:]
+    sys.exit(subprocess.run(_command(JAVA_SERVERS[_name], *_rest)).returncode)

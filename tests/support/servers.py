@@ -22,6 +22,9 @@ ServerName = Literal["moto", "ministack", "elasticmq", "dynamodb"]
 
 SERVERS: tuple[ServerName, ...] = ("moto", "ministack")
 
+_SHORT_LIVED_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""A server that runs for minutes is gone before the code that C2 compiles pays for itself."""
+
 
 @contextmanager
 def running_server(name: ServerName) -> Iterator[str]:
@@ -37,7 +40,7 @@ def running_server(name: ServerName) -> Iterator[str]:
 def _server(name: ServerName) -> ServerProcess:
     if name in ("elasticmq", "dynamodb"):
         try:
-            return java_process(name)
+            return java_process(name, *_SHORT_LIVED_JVM)
         except JavaServerUnavailable as error:
             _give_up(str(error))
     if importlib.util.find_spec(name) is None:
