@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from headgate.jobs.core.events import (
     BreakerClosed,
+    BreakerEvent,
     BreakerOpened,
     BreakerProbing,
     BudgetSpent,
@@ -138,7 +139,7 @@ _LEFT_OUT = {"at", "data", "tenant", "traceback"}
 
 def log_event(event: Event) -> None:
     """Log one event, with its fields as extra fields of the record."""
-    level = LEVELS[type(event)]
+    level = _level(event)
     if not _log.isEnabledFor(level):
         return
     details = {
@@ -152,6 +153,12 @@ def log_event(event: Event) -> None:
     if isinstance(event, JobFailed):
         details["traceback"] = event.traceback
     _log.log(level, "%s %s", event.name, text, extra=details)
+
+
+def _level(event: Event) -> int:
+    if isinstance(event, BreakerEvent) and event.key is not None:
+        return logging.INFO  # of many, some are open on any day; the metrics count them
+    return LEVELS[type(event)]
 
 
 def name_job(record: logging.LogRecord) -> bool:

@@ -123,6 +123,10 @@ class Breaker:
     again at the first that fails. Where an app or a queue declares a breaker, each of its types has
     its own, in each worker process. ``window`` and ``open_for`` are seconds or timedeltas.
 
+    With ``key=`` each tenant, or each value that a function makes of the payload, has a breaker:
+    ``Breaker(key=lambda webhook: webhook.endpoint)`` stops one endpoint's jobs while the others'
+    run.
+
     M. Nygard, Release It!, 2007, chapter 5.2.
 
     Raises:
@@ -135,6 +139,7 @@ class Breaker:
     min_runs: int = 10
     open_for: DurationField = DurationField(30, positive=True)
     probes: int = 3
+    key: LimitKey = None
 
     def __post_init__(self) -> None:
         if not 0 < self.failure_ratio <= 1:
@@ -143,6 +148,7 @@ class Breaker:
             )
         _check_count("Breaker", "min_runs", self.min_runs)
         _check_count("Breaker", "probes", self.probes)
+        _check_key("Breaker", self.key)
 
 
 class LimitOptions(TypedDict, total=False):

@@ -18,7 +18,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from tests.simulation import surroundings
-from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
+from tests.simulation.plan import Act, How, Plan, QueuePlan, TypePlan
 from tests.simulation.surroundings import Session
 
 LARGE = 320_000
@@ -175,12 +175,10 @@ def _limits(plan: Plan, owner: str) -> LimitOptions:
                     on_exhausted="dead-letter" if limit.dead_letter else "wait",
                 )
             case "breaker":
-                options["breaker"] = _breaker(limit)
+                options["breaker"] = Breaker(
+                    0.5, min_runs=limit.limit, open_for=per, probes=1, key=key
+                )
     return options
-
-
-def _breaker(limit: LimitPlan) -> Breaker:
-    return Breaker(0.5, min_runs=limit.limit, open_for=timedelta(seconds=limit.per_s), probes=1)
 
 
 # --- handlers ------------------------------------------------------------------------------------

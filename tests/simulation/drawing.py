@@ -187,7 +187,7 @@ class _Drawing:
                 limit=rng.choice((1, 2, 3, 5)),
                 per_s=rng.choice((1.0, 10.0, 60.0)),
                 fleet=self._may(0.4) and kind != "breaker",
-                by_tenant=kind in ("rate", "concurrency") and self._may(0.4),
+                by_tenant=kind != "budget" and self._may(0.4),
                 dead_letter=kind == "budget" and self._may(0.3),
             )
         return tuple(limits.values())

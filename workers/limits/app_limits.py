@@ -19,7 +19,7 @@ from headgate.workers.limits.circuit_breaker import Circuit
 from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.fleet_retry_budget import FleetBudget
 from headgate.workers.limits.guards import Guard
-from headgate.workers.limits.keys import key_of, one_key
+from headgate.workers.limits.keys import key_of
 from headgate.workers.limits.meters import LeasedTokens, Meter, OwnTokens, Tokens
 from headgate.workers.limits.retry_budget import Budget, WorkerBudget
 from headgate.workers.limits.slots import Slots
@@ -143,8 +143,9 @@ class AppGuards:
         levels = (job.limits, self._app.queues[job.queue].limits, self._app.limits)
         values = next((each.breaker for each in levels if each.breaker is not None), None)
         if values is not None:
+            limit = f"breaker:type:{name}"
             circuit = partial(Circuit, breaker=values, clock=self._clock, tell=self._events.emit)
-            yield Guard(f"breaker:type:{name}", one_key, circuit)
+            yield Guard(limit, key_of(limit, values.key), circuit)
 
 
 @dataclass(frozen=True, slots=True)

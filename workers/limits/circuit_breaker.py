@@ -18,6 +18,7 @@ from typing import Any
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from headgate.jobs.core.limits import Breaker
+from headgate.workers.limits.keys import named_key
 from headgate.workers.limits.meters import GUESS_S, Ending
 
 _PARTS = 10
@@ -50,7 +51,7 @@ class Circuit:
     """A breaker with its state.
 
     Args:
-        name: the limit's name in events.
+        name: the limit's name in events, followed by ``#`` and the key if it has one.
         breaker: its settings.
         clock: tells the time.
         tell: called with an event when the breaker opens, probes or closes.
@@ -59,7 +60,8 @@ class Circuit:
     def __init__(
         self, name: str, breaker: Breaker, *, clock: Clock, tell: Callable[[Event], None]
     ) -> None:
-        self._name = name
+        self._name, _, key = name.partition("#")
+        self._key = named_key(breaker.key, key)
         self._breaker = breaker
         self._clock = clock
         self._tell = tell
@@ -135,7 +137,7 @@ class Circuit:
     def _look(self, now: float) -> State:
         if self._state is State.OPEN and now >= self._open_until:
             self._enter(State.PROBING)
-            self._tell(BreakerProbing(at=self._clock.now(), limit=self._name))
+            self._tell(BreakerProbing(at=self._clock.now(), limit=self._name, key=self._key))
         return self._state
 
     def _end_probe(self, ending: Ending, now: float) -> None:
@@ -146,7 +148,7 @@ class Circuit:
             self._succeeded += 1
             if self._succeeded >= self._breaker.probes:
                 self._enter(State.CLOSED)
-                self._tell(BreakerClosed(at=self._clock.now(), limit=self._name))
+                self._tell(BreakerClosed(at=self._clock.now(), limit=self._name, key=self._key))
 
     def _count(self, ending: Ending, now: float) -> None:
         self._forget(now)
@@ -174,6 +176,7 @@ class Circuit:
             BreakerOpened(
                 at=self._clock.now(),
                 limit=self._name,
+                key=self._key,
                 failures=failures,
                 runs=runs,
                 open_for_s=self._open_for_s,

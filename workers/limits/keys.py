@@ -19,6 +19,9 @@ _log = logging.getLogger("headgate.worker")
 _FAULTY = "?"
 """The key of all jobs for which the key function fails."""
 
+_HASHED = 12
+"""Characters of a key's hash in events: enough to tell the keys of one limit apart."""
+
 _LONGEST_KEY = 256
 """Maximum characters of a key; with the limit's name far below DynamoDB's 2 KB for its own keys.
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
@@ -34,6 +37,18 @@ def key_of(limit: str, key: LimitKey) -> KeyOf:
     if key is None:
         return one_key
     return _of_tenant if key == "tenant" else _PayloadKey(limit, key)
+
+
+def named_key(declared: LimitKey, key: str) -> str | None:
+    """Return a key as events show it: a tenant by its name, and what comes from a payload hashed.
+
+    Args:
+        declared: the limit's key as its user declared it.
+        key: the key of a job, as `key_of` returns it.
+    """
+    if declared is None:
+        return None
+    return key if declared == "tenant" else hashlib.sha256(key.encode()).hexdigest()[:_HASHED]
 
 
 def one_key(job: Job) -> str:

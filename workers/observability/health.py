@@ -130,9 +130,9 @@ class Health:
                 self._lately["event loop"] = (self._clock.monotonic(), detail)
             case HeartbeatExtended() | SettlementFlushed() | RecordsWritten():
                 self._lately.pop(_CHECKS[type(event)], None)
-            case BreakerOpened(limit=limit):
+            case BreakerOpened(limit=limit, key=None):
                 self._open.add(limit)
-            case BreakerClosed(limit=limit):
+            case BreakerClosed(limit=limit, key=None):
                 self._open.discard(limit)
             case QueuePaused():
                 self._paused[_paused_by(event)] = event

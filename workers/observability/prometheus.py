@@ -14,6 +14,7 @@
     headgate_settlements_failed_total{queue,action}
     headgate_limits_reached_total{limit}
     headgate_breaker_state{limit}                   0 closed, 1 probing, 2 open
+    headgate_breaker_keys_open{limit}               keys whose breaker is not closed
     headgate_budget_left{limit}                     retries that still fit into a budget
     headgate_records_failed_total{action}
     headgate_items_skipped_total{kind}              strange items of the table that were left out
@@ -35,6 +36,7 @@ from prometheus_client.registry import Collector
 
 from headgate.jobs.core.events import (
     BreakerClosed,
+    BreakerEvent,
     BreakerOpened,
     BreakerProbing,
     CancellationsFailed,
@@ -56,7 +58,6 @@ from headgate.jobs.core.events import (
     JobQuarantined,
     JobRetryScheduled,
     JobStarted,
-    LimitEvent,
     LimitReached,
     PauseEvent,
     PollFailed,
@@ -134,6 +135,11 @@ class Metrics:
         self._breakers = make.gauge(
             "headgate_breaker_state", "0 closed, 1 probing, 2 open", "limit"
         )
+        self._keys_open = make.gauge(
+            "headgate_breaker_keys_open", "Keys whose breaker is not closed", "limit"
+        )
+        self._open: dict[str, set[str]] = {}
+        """By breaker with a key, its keys that are not closed."""
         self._paused = make.gauge("headgate_paused", "1 while paused", "kind", "target", "priority")
         self._records_failed = make.counter(
             "headgate_records_failed", "Requests for records that failed", "action"
@@ -200,8 +206,16 @@ class Metrics:
         if event.messages:
             self._messages(event.queue).inc(event.messages)
 
-    def _breaker_changed(self, event: LimitEvent) -> None:
-        self._breakers(event.limit).set(_BREAKERS[type(event)])
+    def _breaker_changed(self, event: BreakerEvent) -> None:
+        if event.key is None:
+            self._breakers(event.limit).set(_BREAKERS[type(event)])
+            return
+        keys = self._open.setdefault(event.limit, set())
+        if isinstance(event, BreakerClosed):
+            keys.discard(event.key)
+        else:
+            keys.add(event.key)
+        self._keys_open(event.limit).set(len(keys))
 
     def _pause_changed(self, event: PauseEvent) -> None:
         gauge = self._paused(event.kind, event.target, event.priority or "all")

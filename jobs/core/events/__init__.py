@@ -83,6 +83,7 @@ from headgate.jobs.core.events.jobs import (
 )
 from headgate.jobs.core.events.limits import (
     BreakerClosed,
+    BreakerEvent,
     BreakerOpened,
     BreakerProbing,
     BudgetSpent,
@@ -120,6 +121,7 @@ from headgate.jobs.core.events.root import Subscriber as Subscriber
 
 __all__ = [
     "BreakerClosed",
+    "BreakerEvent",
     "BreakerOpened",
     "BreakerProbing",
     "BudgetSpent",

@@ -28,7 +28,16 @@ class LimitCleared(LimitEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerOpened(LimitEvent):
+class BreakerEvent(LimitEvent):
+    """A breaker opened, probes or closed."""
+
+    key: str | None = None
+    """The tenant of a breaker with ``key="tenant"``; a hash of another key, since that is made from
+    the payload; None for a breaker without a key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerOpened(BreakerEvent):
     name = "breaker.opened"
     failures: int
     """Number of failures within the breaker's window, out of ``runs``."""
@@ -37,12 +46,12 @@ class BreakerOpened(LimitEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerProbing(LimitEvent):
+class BreakerProbing(BreakerEvent):
     name = "breaker.probing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerClosed(LimitEvent):
+class BreakerClosed(BreakerEvent):
     name = "breaker.closed"
 
 

@@ -14,7 +14,13 @@ from pydantic import BaseModel
 from headgate import App, Backoff, Discard, Event, Priority, Retry, Tenant
 from headgate.jobs.core import events
 from headgate.jobs.core.event_log import LEVELS, log_event
-from headgate.jobs.core.events import JobCompleted, JobFailed, JobRetryScheduled, MessageUnrunnable
+from headgate.jobs.core.events import (
+    BreakerOpened,
+    JobCompleted,
+    JobFailed,
+    JobRetryScheduled,
+    MessageUnrunnable,
+)
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.testing import Harness
 from headgate.workers.logs import configure
@@ -66,6 +72,14 @@ def test_every_event_has_a_level() -> None:
         if issubclass(cls, Event) and "name" in vars(cls)
     }
     assert LEVELS.keys() == emitted
+
+
+def test_a_breaker_among_those_of_many_keys_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "headgate")
+    log_event(made(BreakerOpened, key="acme"))
+    [record] = caplog.records
+    assert record.levelno == logging.INFO
+    assert "key=acme" in record.getMessage()
 
 
 @pytest.mark.parametrize("cls", LEVELS, ids=lambda cls: cls.name)

@@ -36,6 +36,7 @@ class Note(BaseModel):
         (lambda: Breaker(1.1), "failure_ratio"),
         (lambda: Breaker(min_runs=0), "min_runs"),
         (lambda: Breaker(probes=0), "probes"),
+        (lambda: Breaker(key="endpoint"), r"Breaker\(key=...\) must be 'tenant' or a function"),  # type: ignore[arg-type]
         (lambda: Breaker(window=timedelta(0)), "window"),
         (lambda: Breaker(open_for=timedelta(seconds=-1)), "open_for"),
     ],

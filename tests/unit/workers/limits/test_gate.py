@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -404,6 +405,34 @@ async def test_each_type_has_a_breaker_of_its_own() -> None:
         assert {event.limit for event in rig.heard(BreakerOpened)} == {"breaker:type:call"}
         dependency.is_up = True
         await rig.happens(JobCompleted, 65)
+
+
+@pytest.mark.looptime
+async def test_a_breaker_by_key_stops_the_jobs_of_its_key_only() -> None:
+    app = App("shop")
+    calls = app.queue("calls", priorities=[Priority.NORMAL], retry=MANY)
+    down = Dependency()
+
+    @calls.job("call", breaker=replace(_BREAKER, key=lambda note: note.text.split("/")[0]))
+    async def call(note: Note) -> None:
+        if note.text.startswith("down"):
+            down.call()
+
+    rig = Rig(app)
+    await rig.submit(call, *(f"down/{i}" for i in range(40)))
+    async with rig.working(concurrency=20):
+        await rig.happens(BreakerOpened)
+        await rig.submit(call, *(f"up/{i}" for i in range(40)))
+        await rig.happens(JobCompleted, 40)
+        await asyncio.sleep(60)
+        assert down.calls < 20 + 10, "those that ran at first, and the minimum"
+        down.is_up = True
+        await rig.happens(JobCompleted, 80)
+    [key] = {event.key for event in rig.heard(BreakerOpened)}
+    assert key is not None
+    assert "down" not in key, "events quote no payload"
+    assert [event.key for event in rig.heard(BreakerClosed)] == [key]
+    assert rig.remaining() == 0
 
 
 # --- retry budgets -------------------------------------------------------------------------------

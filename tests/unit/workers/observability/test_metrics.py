@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headgate import App, Backoff, Priority, Retry
 from headgate.jobs.core.events import (
+    BreakerClosed,
     BreakerOpened,
     BreakerProbing,
     Event,
@@ -145,6 +146,16 @@ def test_a_breaker_s_state_is_a_number() -> None:
     assert value(metrics, "headgate_breaker_state", limit="breaker:type:pay") == 1
 
 
+def test_the_open_ones_among_the_breakers_of_many_keys_are_counted() -> None:
+    metrics, limit = Metrics(), "breaker:type:call"
+    for key in ("one", "two"):
+        metrics(BreakerOpened(at=NOW, limit=limit, key=key, failures=9, runs=10, open_for_s=30))
+    metrics(BreakerProbing(at=NOW, limit=limit, key="one"))
+    assert value(metrics, "headgate_breaker_keys_open", limit=limit) == 2
+    metrics(BreakerClosed(at=NOW, limit=limit, key="one"))
+    assert value(metrics, "headgate_breaker_keys_open", limit=limit) == 1
+
+
 def test_what_is_paused_is_1_until_it_is_resumed() -> None:
     metrics = Metrics()
     labels = {"kind": "queue", "target": "mail", "priority": "low"}
@@ -228,6 +239,14 @@ def test_what_fails_beside_the_queues_degrades(event: Event) -> None:
     health = Health([QUEUE], clock=VirtualClock())
     health(event)
     assert health.assess().status is Status.DEGRADED
+
+
+def test_one_open_breaker_among_those_of_many_keys_degrades_nothing() -> None:
+    health = Health([QUEUE], clock=VirtualClock())
+    health(polled())
+    limit = "breaker:type:call"
+    health(BreakerOpened(at=NOW, limit=limit, key="one", failures=9, runs=10, open_for_s=30))
+    assert health.assess().status is Status.HEALTHY
 
 
 def test_a_failure_is_forgotten_after_a_minute() -> None:
