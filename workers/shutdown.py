@@ -3,6 +3,9 @@
 Fetching and working have separate lifetimes. First receives stop, and waiting messages go back;
 then running jobs may finish; then they are interrupted, and their messages become visible again
 immediately; then settlements are flushed. Every step is bounded.
+
+`workers.process.entry` connects the signals, and `workers.worker` calls `drain`; afterwards
+`workers.parts` writes records, leases and hooks.
 """
 
 from __future__ import annotations

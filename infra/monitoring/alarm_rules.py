@@ -1,4 +1,4 @@
-"""The alarms of an app, computed from its topology and its deployment. No CDK in here.
+"""All alarms of an app, collected from `queue_rules` and `system_rules`. No CDK in here.
 
 `infra.monitoring.alarms` turns them into resources, and ``headgate cost`` counts their metrics.
 """

@@ -149,8 +149,8 @@ def deliveries_of(message_id: str) -> str:
 def is_record(sk: str) -> bool:
     """Return True if a place in a job's partition is one of its history.
 
-    The other items there (claims, the marks of what the bridge has sent) keep something from
-    happening twice, and disappear when they expire.
+    The others there are claims, which keep a job from running twice, and disappear when they
+    expire.
     """
     return sk in _OF_JOB or sk.startswith((_RUN, _REPLAYED))
 

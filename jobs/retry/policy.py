@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Literal
 
 from headgate.jobs.errors import ChildFailed, SettingsInvalid, did_you_mean
 from headgate.jobs.retry.backoff import Backoff, check_count, nth
-from headgate.jobs.retry.classification import ErrorKind, classify, combined, leaves, retry_after_s
+from headgate.jobs.retry.classification import ErrorKind, classify, combined, leaves
 from headgate.jobs.values.durations import DurationField
 
 _RETRY_AFTER_JITTER = 0.2
@@ -128,29 +129,31 @@ DEFAULT_CRASH_LIMIT = CrashLimit()
 
 def retry_delay_s(
     retry: Retry,
-    error: BaseException,
     attempt: int,
     rng: random.Random,
-    now: datetime,
+    *,
+    asked_s: float | None = None,
     backlog: int = 0,
-) -> float:
-    """Return the seconds to wait after ``attempt`` (from 1) failed with ``error``.
+) -> int:
+    """Return the whole seconds to wait after ``attempt`` (from 1) failed.
 
-    The wait that the error asks for (`retry_after_s`) wins over the backoff, with up to 20 % on
-    top, so that jobs with the same answer don't return together; it is never shortened. An error
+    The wait that the error asks for wins over the backoff, with up to 20 % on top, so that jobs
+    with the same answer don't return together; it is never shortened, and so rounded up. An error
     that asks for a wait of 0 is left to the backoff: retried at once, a job would use up its
     attempts on a server whose clock is wrong.
 
     Args:
+        retry: the policy, whose backoff applies otherwise.
+        attempt: the number of the failed attempt.
         rng: a fresh `job_rng`. The same number of it is used, whichever of the two sets the delay.
-        now: aware; an HTTP date is compared with it.
+        asked_s: seconds that the error asks for, as `retry_after_s` reads them; None for none.
         backlog: the number of the queue's visible messages; 0 if unknown.
 
     Raises:
         ValueError: ``attempt`` is below 1.
         SettingsInvalid: a custom backoff failed; see `Backoff.custom`.
     """
-    asked = retry_after_s(error, now)
-    if not asked:
-        return retry.backoff.delay_s(attempt, rng, backlog)
-    return asked * (1 + _RETRY_AFTER_JITTER * nth(iter(rng.random, None), attempt))
+    if not asked_s:
+        return round(retry.backoff.delay_s(attempt, rng, backlog))
+    jitter = _RETRY_AFTER_JITTER * nth(iter(rng.random, None), attempt)
+    return math.ceil(asked_s * (1 + jitter))

@@ -1,4 +1,4 @@
-"""The options of one submission, checked: what each of `SubmitOptions` comes to.
+"""Checks of the options of one submission, as `SubmitOptions` declares them.
 
 All refusals name the job's type and say what to write.
 """

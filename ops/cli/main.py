@@ -94,10 +94,7 @@ def main() -> None:
         sys.exit(EXIT_FAULT)
     except HeadgateError as error:
         show_error(str(error))
-        wrong = isinstance(
-            error, ConfigurationError | SubmissionError | ScheduleError | ReplayError
-        )
-        sys.exit(EXIT_USAGE if wrong else EXIT_FAULT)
+        sys.exit(EXIT_USAGE if isinstance(error, _WRONG) else EXIT_FAULT)
     except Exception as error:  # noqa: BLE001 - the process's boundary
         show_traceback(error)
         sys.exit(EXIT_FAULT)

@@ -3,7 +3,7 @@
 A limit is a number of tokens: slots, or starts within a period. Each worker leases some of them,
 uses only those, and publishes them to the others in one item per limit:
 
-    pk  limit#NAME   sk  leases   data  {WORKER: {"tokens", "until", "hungry"}}
+    pk  limit#NAME   sk  leases   data  {"leases": {WORKER: {"tokens", "until", "hungry"}}}
 
 The leased tokens never add up to more than the limit, so it holds by construction. A job costs no
 request, a lease one request per renewal. `workers.limits.fair_shares` divides the tokens. A worker

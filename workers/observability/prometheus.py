@@ -132,14 +132,6 @@ class Metrics:
             "headgate_settlements_failed", "Verdicts not carried out", "queue", "action"
         )
         self._limits = make.counter("headgate_limits_reached", "Limits that held", "limit")
-        self._breakers = make.gauge(
-            "headgate_breaker_state", "0 closed, 1 probing, 2 open", "limit"
-        )
-        self._keys_open = make.gauge(
-            "headgate_breaker_keys_open", "Keys whose breaker is not closed", "limit"
-        )
-        self._open: dict[str, set[str]] = {}
-        """By breaker with a key, its keys that are not closed."""
         self._paused = make.gauge("headgate_paused", "1 while paused", "kind", "target", "priority")
         self._records_failed = make.counter(
             "headgate_records_failed", "Requests for records that failed", "action"
@@ -163,7 +155,7 @@ class Metrics:
             SettlementFailed: lambda event: self._unsettled(event.queue, event.action).inc(),
             LimitReached: lambda event: self._limits(event.limit).inc(),
             **dict.fromkeys(_PAUSES, self._pause_changed),
-            **dict.fromkeys(_BREAKERS, self._breaker_changed),
+            **dict.fromkeys(_BREAKERS, _BreakerGauges(make)),
             RecordsFailed: lambda event: self._records_failed(event.action).inc(),
             RecordsWritten: lambda event: self._records("written").inc(event.items),
             RecordsShed: lambda event: self._records("shed").inc(event.items),
@@ -206,9 +198,29 @@ class Metrics:
         if event.messages:
             self._messages(event.queue).inc(event.messages)
 
-    def _breaker_changed(self, event: BreakerEvent) -> None:
+    def _pause_changed(self, event: PauseEvent) -> None:
+        gauge = self._paused(event.kind, event.target, event.priority or "all")
+        gauge.set(_PAUSES[type(event)])
+
+    def _beat(self, event: HeartbeatExtended | HeartbeatFailed, result: str) -> None:
+        self._heartbeats(event.queue, result).inc(event.messages)
+
+
+class _BreakerGauges:
+    """The states of breakers; of those with a key, the number of keys that are not closed."""
+
+    def __init__(self, make: _Maker) -> None:
+        self._states = make.gauge("headgate_breaker_state", "0 closed, 1 probing, 2 open", "limit")
+        self._keys_open = make.gauge(
+            "headgate_breaker_keys_open", "Keys whose breaker is not closed", "limit"
+        )
+        self._open: dict[str, set[str]] = {}
+        """By breaker with a key, its keys that are not closed."""
+
+    def __call__(self, event: BreakerEvent) -> None:
+        """Show the state that a breaker has entered."""
         if event.key is None:
-            self._breakers(event.limit).set(_BREAKERS[type(event)])
+            self._states(event.limit).set(_BREAKERS[type(event)])
             return
         keys = self._open.setdefault(event.limit, set())
         if isinstance(event, BreakerClosed):
@@ -216,13 +228,6 @@ class Metrics:
         else:
             keys.add(event.key)
         self._keys_open(event.limit).set(len(keys))
-
-    def _pause_changed(self, event: PauseEvent) -> None:
-        gauge = self._paused(event.kind, event.target, event.priority or "all")
-        gauge.set(_PAUSES[type(event)])
-
-    def _beat(self, event: HeartbeatExtended | HeartbeatFailed, result: str) -> None:
-        self._heartbeats(event.queue, result).inc(event.messages)
 
 
 class _Maker:

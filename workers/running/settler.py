@@ -1,4 +1,7 @@
-"""Settlement of the messages that this worker holds."""
+"""Settlement of the messages that this worker holds, and what becomes of their holds.
+
+The requests are made by `jobs.execution.settling.settler`.
+"""
 
 from __future__ import annotations
 

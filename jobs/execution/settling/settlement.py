@@ -5,18 +5,18 @@
     Discarded      Ack
     Dropped        Ack
     Cancelled      Ack
-    Failed         Retry(delay)                             DeadLetter(reason)
+    Failed         RetryAfter(delay)                        DeadLetter(reason)
     Deferred       Release(delay)                           DeadLetter(reason)
     Interrupted    Release(0)
     Unstarted      Release(delay)
-    Crashed        Retry(delay)                             Quarantine
-    Unrunnable     Retry(delay)                             DeadLetter(reason)
+    Crashed        RetryAfter(delay)                        Quarantine
+    Unrunnable     RetryAfter(delay)                        DeadLetter(reason)
     Spent          DeadLetter(reason)                       DeadLetter(reason)
 
 Worker, Lambda and test kit all settle through it, so this table is the whole retry policy. Jobs
 that must not run at all, because of their past, get their outcome from `jobs.execution.foregone`.
 
-A wait, of Retry or Release, also says where the job waits:
+A wait, of RetryAfter or Release, also says where the job waits:
 
     the wait                                             the way
     fits                                                 HIDDEN: its message is hidden until then
@@ -364,11 +364,9 @@ def _backed_off(
 
 
 def _delay_s(policy: Retry, number: int, attempt: Attempt, failed: Failed | None) -> int:
+    asked_s = None if failed is None else retry_after_s(failed.error, failed.at)
     rng = job_rng(attempt.job_id)
-    if failed is not None and retry_after_s(failed.error, failed.at):
-        # Rounded up: never sooner than the server asked.
-        return math.ceil(retry_delay_s(policy, failed.error, number, rng, failed.at))
-    return round(policy.backoff.delay_s(number, rng, attempt.backlog))
+    return retry_delay_s(policy, number, rng, asked_s=asked_s, backlog=attempt.backlog)
 
 
 def blind_s(attempt: Attempt) -> float:

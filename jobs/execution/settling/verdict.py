@@ -1,4 +1,7 @@
-"""The verdict on a delivery: the action on its message, and the event that follows the action."""
+"""The verdict on a delivery: the action on its message, and the event that follows the action.
+
+`jobs.execution.settling.settlement` decides the action, and `settler` carries it out.
+"""
 
 from __future__ import annotations
 
