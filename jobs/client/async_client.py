@@ -124,7 +124,7 @@ class AsyncClient:
             rng=ports.rng,
             concurrency=self._concurrency,
             sleep=ports.sleep,
-            unschedule=self._unschedule,
+            delayed=lambda: self._delayed if app.long_delays else None,
             store=ports.store,
         )
         self._sending: set[asyncio.Future[Submission]] = set()
@@ -343,9 +343,6 @@ class AsyncClient:
     ) -> list[EntryFailure]:
         self._check_open()
         return await self._storing.send(queue, messages)
-
-    async def _unschedule(self, job_id: str) -> bool:
-        return self._app.long_delays and await self._delayed.cancel(job_id)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -120,7 +120,7 @@ class Client:
             rng=ports.rng,
             concurrency=self._concurrency,
             sleep=sleep,
-            unschedule=immediate(self._unschedule),
+            delayed=lambda: self._delayed if app.long_delays else None,
             store=store,
         )
         self._engine = SubmissionEngine(
@@ -319,9 +319,6 @@ class Client:
         if self._storing.passes(messages):  # small messages need no coroutine
             return self._ports.transport.send(queue, messages)
         return drive(self._storing.send(queue, messages))
-
-    def _unschedule(self, job_id: str) -> bool:
-        return self._app.long_delays and drive(self._delayed.cancel(job_id))
 
     def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from headgate.jobs.client.inference import inferred
 from headgate.jobs.client.waiting import (
     LookupPacing,
     check_id,
@@ -38,6 +39,9 @@ from headgate.jobs.records.state import JobState
 from headgate.jobs.records.writes import put_patiently
 from headgate.jobs.values.durations import Duration
 
+if TYPE_CHECKING:
+    from headgate.jobs.schedules.delayed_jobs import DelayedJobs
+
 R = TypeVar("R")
 
 
@@ -51,16 +55,26 @@ class Lookup:
     rng: random.Random
     concurrency: Parallelism
     sleep: Callable[[float], Awaitable[None]]
-    unschedule: Callable[[str], Awaitable[bool]]
-    """Deletes the one-time schedule of a job by its id; returns False if it waits in none."""
+    delayed: Callable[[], DelayedJobs | None]
+    """Returns the jobs that wait in one-time schedules; None if the app uses none."""
     store: AsyncObjectStore
     """Holds large results."""
 
     async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
         """`JobHandle.history`."""
+        record = await self.recorded(job_id, declared)
+        if record.state is not JobState.UNKNOWN:
+            return record
+        delayed = self.delayed()
+        due = await delayed.due(job_id) if delayed is not None else None
+        return inferred(self.app, record, declared, now=self.clock.now(), due=due)
+
+    async def recorded(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
+        """Return what the table tells of a job; nothing is inferred."""
         require_records(self.app, declared, job_id)
         items = await read_partitions(self.table, job_id)
-        return read_job(job_id, items, declared.name if declared is not None else None)
+        name = declared.name if declared is not None else None
+        return read_job(job_id, items, name, now=self.clock.now())
 
     async def finished(
         self, job_id: str, declared: JobType[Any, Any] | None, within: Duration | None
@@ -69,11 +83,12 @@ class Lookup:
         require_outcomes(self.app, declared, job_id)
         patience = LookupPacing(job_id, within, clock=self.clock, rng=self.rng)
         while True:
-            record = await self.history(job_id, declared)
+            record = await self.recorded(job_id, declared)
             check_type(record, declared)
             if record.state.is_final:
                 return record
-            await self.sleep(patience.pause_s(record.state))
+            seen = inferred(self.app, record, declared, now=self.clock.now())
+            await self.sleep(patience.pause_s(seen.state))
 
     async def result(
         self, job_id: str, declared: JobType[Any, R] | None, within: Duration | None
@@ -97,7 +112,8 @@ class Lookup:
         of = declared.name if declared is not None else None
         for item in cancellation(job_id, reason, at, useful=useful, job_type=of):
             await self._put(job_id, item)
-        if await self.unschedule(job_id):
+        delayed = self.delayed()
+        if delayed is not None and await delayed.cancel(job_id):
             await self._put(job_id, never_sent(job_id, reason, at))
 
     async def _put(self, job_id: str, item: Item) -> None:
@@ -167,7 +183,10 @@ class JobHandle(_Handle[R]):
     __slots__ = ()
 
     def state(self) -> JobState:
-        """Return the job's current state."""
+        """Return the job's current state, which is inferred while nothing is recorded of the job.
+
+        `history` tells if it is inferred, and from what.
+        """
         return self.history().state
 
     def progress(self) -> ProgressRecord | None:

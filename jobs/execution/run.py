@@ -43,6 +43,7 @@ from headgate.jobs.execution.outcome import (
 from headgate.jobs.execution.settling.delayed_retry import holds_s
 from headgate.jobs.execution.settling.settlement import WHOLE_ROOM, Room
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.values.texts import text_of
 
 Backlog = Callable[[str], Awaitable[int]]
@@ -151,14 +152,13 @@ class Run:
         return self.job is not None and self._executor.means.can_cancel(self.job)
 
     @property
-    def identity(self) -> tuple[str, str] | None:
-        """The job's id and type; None if the message doesn't tell, or came from a wrong queue."""
+    def envelope(self) -> Envelope | None:
+        """The job's envelope; None if the message has none, or came from a wrong queue."""
         if (job := self.job) is not None:
-            return job.attempt.job_id, job.type.name
+            return job.envelope
         if self._unfit.reason is Reason.WRONG_QUEUE:
             return None  # senders to this queue must not affect jobs of another queue
-        envelope = legible(self._executor.means.app, self.delivery)
-        return None if envelope is None else (str(envelope.id), envelope.type)
+        return legible(self._executor.means.app, self.delivery)
 
     @property
     def lacks_payload(self) -> bool:

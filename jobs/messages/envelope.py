@@ -243,6 +243,16 @@ def derived_job_id(at: datetime, *parts: str) -> UUID:
     return _uuid7(_milliseconds(at), int.from_bytes(digest[:10]) >> 6)
 
 
+def time_of(job_id: UUID) -> datetime | None:
+    """Return the time that an id was made for; None if it is not a UUIDv7."""
+    if job_id.version != 7:
+        return None
+    try:
+        return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)
+    except (OverflowError, ValueError, OSError):  # later than the year 9999
+        return None
+
+
 def _milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 

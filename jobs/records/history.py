@@ -25,6 +25,7 @@ from headgate.jobs.records.state import (
     timeline_of,
 )
 from headgate.jobs.records.writes import REFUSAL
+from headgate.jobs.values.stored import moment
 
 _ATTEMPTED: Mapping[str, Mark] = {
     Mark.COMPLETED: Mark.COMPLETED,
@@ -83,6 +84,10 @@ class JobRecord:
 
     id: str
     state: JobState
+    inferred: bool = False
+    """True if nothing is recorded of the job, and its state follows from its id alone."""
+    explanation: str = ""
+    """The basis of a state that no record tells; empty if records do."""
     type: str | None = None
     other_types: tuple[str, ...] = ()
     """Types of other jobs that have the same id, which its sender chooses; this record has nothing
@@ -95,6 +100,7 @@ class JobRecord:
     parent: str | None = None
     """The id of the job that submitted it."""
     submitted_at: datetime | None = None
+    """Of a job of which nothing is recorded, the time in its id."""
     not_before: datetime | None = None
     finished_at: datetime | None = None
     """Time at which it reached its final state."""
@@ -121,7 +127,9 @@ class JobRecord:
     """Everything that happened to it, in order."""
 
 
-def read_job(job_id: str, items: Iterable[Item], job_type: str | None = None) -> JobRecord:
+def read_job(
+    job_id: str, items: Iterable[Item], job_type: str | None = None, *, now: datetime
+) -> JobRecord:
     """Return the history that a job's items record, whatever their order and number.
 
     Args:
@@ -129,12 +137,13 @@ def read_job(job_id: str, items: Iterable[Item], job_type: str | None = None) ->
         items: the items of its partition; those that aren't records are ignored.
         job_type: the job's type, since jobs of several types may have one id; None: that of the
             first thing that happened under the id.
+        now: the time, by which a delayed job is due or not.
     """
     everything = timeline_of(items)
     types = dict.fromkeys(each.job_type for each in everything if each.job_type)
     chosen = job_type or next(iter(types), None)
     timeline = [each for each in everything if each.job_type in (None, chosen)]
-    state = state_of(timeline)
+    state = state_of(timeline, now)
     ended = last_final(timeline) if state.is_final else None
     if ended is not None and ended.what == Mark.COMPLETED:
         ended = _with_result(timeline, ended)
@@ -146,7 +155,7 @@ def read_job(job_id: str, items: Iterable[Item], job_type: str | None = None) ->
         type=_named(timeline, "type"),
         other_types=tuple(each for each in types if each != chosen),
         queue=_named(timeline, "queue"),
-        **_submission(of_job.get(SUBMITTED)),
+        **_submission(timeline, of_job.get(SUBMITTED)),
         attempts=tuple(_attempts(timeline)),
         progress=_progress(of_job.get(PROGRESS)),
         **(_ending(ended) if ended is not None else {}),
@@ -163,23 +172,21 @@ def _with_result(timeline: Sequence[Happening], ended: Happening) -> Happening:
     return telling[-1] if telling else ended
 
 
-def _named(timeline: Sequence[Happening], name: str) -> str | None:
+def _named(timeline: Sequence[Happening], name: str) -> Any:
     """Return the latest value recorded under a name, or None."""
     return next((each.data[name] for each in reversed(timeline) if each.data.get(name)), None)
 
 
-def _submission(submitted: Happening | None) -> dict[str, Any]:
-    if submitted is None:
-        return {}
-    data = submitted.data
-    tenant, not_before = data.get("tenant"), data.get("not_before")
+def _submission(timeline: Sequence[Happening], submitted: Happening | None) -> dict[str, Any]:
+    """Return what is known of the submission: by its own item, or else by those of deliveries."""
+    tenant = _named(timeline, "tenant")
     return {
-        "submitted_at": submitted.at,
-        "not_before": datetime.fromisoformat(not_before) if not_before else None,
-        "priority": data.get("priority"),
+        "submitted_at": submitted.at if submitted else moment(_named(timeline, "submitted_at")),
+        "not_before": moment(_named(timeline, "not_before")),
+        "priority": _named(timeline, "priority"),
         "tenant": Tenant(**tenant) if tenant else None,
-        "source": data.get("source"),
-        "parent": data.get("parent"),
+        "source": _named(timeline, "source"),
+        "parent": _named(timeline, "parent"),
     }
 
 

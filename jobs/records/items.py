@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,8 @@ _NOT_OF_ITEM = {
 }
 """Fields of an envelope that its item leaves out: they stand elsewhere in it, are large, or only
 matter to who runs the job. All others are kept, those to come included."""
+
+_USUAL_SOURCE = "sdk"
 
 _RUN = "run#"
 _REPLAYED = "replayed#"
@@ -181,6 +183,8 @@ class Scribe:
     keep: Keep
     retention: timedelta
     """The queue's: the time for which SQS keeps the message, and so may deliver it again."""
+    submission: Mapping[str, Any] = field(default_factory=dict)
+    """What each item says of the job's submission; see `submission_of`."""
 
     def mark(
         self, kind: Mark, at: datetime, data: Mapping[str, Any], *, receive: int | None = None
@@ -196,7 +200,7 @@ class Scribe:
         return Item(
             pk=partition(self.job_id),
             sk=f"{deliveries_of(self.message_id)}{receive or self.receive:05d}#{kind}",
-            data=_signed(at, self.worker, self.job_type, self.queue, data),
+            data=_signed(at, self.worker, self.job_type, self.queue, {**self.submission, **data}),
             expires_at=at + self._lasting(kind),
             line=self._line(kind, at, data),
         )
@@ -225,6 +229,26 @@ class Scribe:
             place=f"{at.isoformat()}#{self.job_id}",
             summary=summary,
         )
+
+
+def submission_of(envelope: Envelope) -> dict[str, Any]:
+    """Return what the items of a job's deliveries say of its submission.
+
+    So each of them shows it, whether the submission itself was recorded or not.
+    """
+    told: dict[str, Any] = {
+        "submitted_at": envelope.submitted_at.isoformat(),
+        "priority": envelope.priority.value,
+    }
+    if (due := envelope.not_before) is not None:
+        told["not_before"] = due.isoformat()
+    if (tenant := envelope.tenant) is not None:
+        told["tenant"] = {name: _brief(value) for name, value in asdict(tenant).items() if value}
+    if envelope.source != _USUAL_SOURCE:
+        told["source"] = _brief(envelope.source)
+    if envelope.parent is not None:
+        told["parent"] = str(envelope.parent)
+    return told
 
 
 def submitted_item(envelope: Envelope, keep: Keep) -> Item:

@@ -46,7 +46,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("ran_s", "retry_in_s"), _seconds),
     **dict.fromkeys(("attempt", "replays"), partial(whole, most=_MOST_ATTEMPTS)),
     "percent": partial(number, most=100.0),
-    "not_before": moment,
+    **dict.fromkeys(("not_before", "submitted_at"), moment),
     "tenant": _tenant,
     "result_ref": result_ref,
     "data": mapping,

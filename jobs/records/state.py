@@ -1,17 +1,17 @@
 """A job's timeline, read from its items, and the state that results from it.
 
-    submitted ─┐                ┌─▶ completed
+    waiting ───┐                ┌─▶ completed
                ├─▶ running ─────┼─▶ discarded
-    scheduled ─┘    │   ▲       ├─▶ dropped
+    delayed ───┘    │   ▲       ├─▶ dropped
                     │   │       ├─▶ cancelled
                     ▼   │       │
-                   retrying ────┼─▶ dead ────────┬─ a replay ─▶ submitted
+                   retrying ────┼─▶ dead ────────┬─ a replay ─▶ waiting
                                 └─▶ quarantined ─┘
 
     state         what the items say
-    unknown       nothing
-    submitted     it was sent to its queue
-    scheduled     likewise, and it starts no sooner than ``not_before``
+    unknown       nothing; `jobs.client.inference` then infers the state from the job's id
+    waiting       it was sent to its queue
+    delayed       likewise, and ``not_before`` is still to come
     running       a worker has started it; said of a job that has run for a second
     retrying      it is delivered again: an attempt failed or crashed, it was given back, or it
                   could not be run where it was received
@@ -25,7 +25,7 @@
 A job without a known delivery waits, or has run for less than a second; ``full`` records every
 start at once, and ``failures`` none of a first delivery. The state follows from the facts that are
 present. Items are immutable and written in the background, so they come in any order, twice, or
-not at all: what is missing is unknown, and no state beyond the facts is inferred.
+not at all: nothing here goes beyond the facts.
 Four rules decide:
 
 1. The latest final fact counts, whatever else is known. Nothing reopens a job that has completed,
@@ -57,8 +57,8 @@ class JobState(StrEnum):
     """The state of a job by its items; see the drawing at the top of this module."""
 
     UNKNOWN = "unknown"
-    SUBMITTED = "submitted"
-    SCHEDULED = "scheduled"
+    WAITING = "waiting"
+    DELAYED = "delayed"
     RUNNING = "running"
     RETRYING = "retrying"
     COMPLETED = "completed"
@@ -92,6 +92,9 @@ _REPLAY = "replay:"
 """Prefix of a replayed job's source (`jobs.messages.envelope.Envelope.source`)."""
 
 _DEATHS = frozenset({Mark.DEAD, Mark.QUARANTINED})
+
+_UNBEGUN = frozenset({Mark.DEFERRED, Mark.RELEASED})
+"""Ends of deliveries that may have come before the job was due."""
 
 _LESSER = frozenset({Mark.DISCARDED, Mark.DROPPED, Mark.CANCELLED})
 """Final facts that mean nothing to a job that has completed."""
@@ -174,12 +177,12 @@ def _happening(item: Item) -> Happening | None:
     return None
 
 
-def state_of(timeline: Sequence[Happening]) -> JobState:
+def state_of(timeline: Sequence[Happening], now: datetime) -> JobState:
     """Return the state that a timeline results in, by the rules at the top of this module."""
     if (last := last_final(timeline)) is None:
-        return _open_state(timeline)
+        return _open_state(timeline, now)
     if last.what in _DEATHS and (newer := _since(timeline, last)):
-        return _open_state(newer)
+        return _open_state(newer, now)
     return _FINAL[last.what]
 
 
@@ -211,18 +214,26 @@ def _begins_a_life(happening: Happening) -> bool:
     return happening.what != CANCEL
 
 
-def _open_state(timeline: Sequence[Happening]) -> JobState:
+def _open_state(timeline: Sequence[Happening], now: datetime) -> JobState:
     """Return the state of a job without a final fact."""
     latest = _latest_delivery(timeline)
     progress = next((each for each in timeline if each.what == PROGRESS), None)
     if progress is not None and (latest is None or progress.at > latest.at):
         return JobState.RUNNING
+    if latest is not None and latest.what == Mark.STARTED:
+        return JobState.RUNNING
     if latest is not None:
-        return JobState.RUNNING if latest.what == Mark.STARTED else JobState.RETRYING
+        came_early = latest.what in _UNBEGUN and _is_early(latest, now)
+        return JobState.DELAYED if came_early else JobState.RETRYING
     submitted = next((each for each in timeline if each.what in (SUBMITTED, REPLAYED)), None)
     if submitted is None:
         return JobState.UNKNOWN
-    return JobState.SCHEDULED if submitted.data.get("not_before") else JobState.SUBMITTED
+    return JobState.DELAYED if _is_early(submitted, now) else JobState.WAITING
+
+
+def _is_early(happening: Happening, now: datetime) -> bool:
+    due = moment(happening.data.get("not_before"))
+    return due is not None and due > now
 
 
 def _latest_delivery(timeline: Sequence[Happening]) -> Happening | None:

@@ -69,6 +69,18 @@ class DelayedJobs:
         standing = await scheduler.get(spec.group, spec.name)
         return standing is not None and _is_of(standing, job)
 
+    async def due(self, job_id: str) -> datetime | None:
+        """Return when a submission that a schedule holds is due; None if none holds it.
+
+        Raises:
+            TransportError: AWS could not be asked.
+        """
+        found = await self._scheduler.get(self._topology().schedule_group, delay_name(job_id))
+        if found is None or not _is_waiting(found, self._clock.now()):
+            return None
+        held = _held(found)
+        return held.delayed_until if held is not None and held.job_id == job_id else None
+
     async def cancel(self, job_id: str) -> bool:
         """Delete the schedule that holds a job; return True if the job will not be sent.
 
@@ -93,12 +105,18 @@ def _is_of(standing: ScheduleSpec, job: DelayedJob) -> bool:
 
     The schedule of an earlier hand-over may still exist for a while after it has fired.
     """
+    message_id = job.token.rpartition("-")[0]
+    held = _held(standing)
+    return held is not None and held.token.startswith(f"{message_id}-")
+
+
+def _held(standing: ScheduleSpec) -> DelayedJob | None:
+    """Return the job that a schedule holds; None if it holds none that can be read."""
     try:
         held = parse_input(from_json(standing.input))
     except (MessageUnreadable, ValueError):
-        return False
-    message_id = job.token.rpartition("-")[0]
-    return isinstance(held, DelayedJob) and held.token.startswith(f"{message_id}-")
+        return None
+    return held if isinstance(held, DelayedJob) else None
 
 
 def _is_waiting(spec: ScheduleSpec, now: datetime) -> bool:

@@ -84,7 +84,7 @@ async def test_a_running_job_is_cancelled_and_its_submitter_hears_of_it(shop: Sh
 async def test_a_synchronous_client_reads_through_its_own_table(shop: Shop) -> None:
     with Client(shop.app) as client:
         job = await asyncio.to_thread(client.submit, shop.send, Note(text="one"))
-        assert await asyncio.to_thread(job.state) is JobState.UNKNOWN
+        assert await asyncio.to_thread(job.state) is JobState.WAITING
         story = Story(job.id, start=datetime.now(UTC)).run(1, "completed", result={"number": 7})
         async with AsyncDynamoTable(shop.app.topology.table_name) as table:
             assert await table.put(story.items) == []

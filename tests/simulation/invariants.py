@@ -217,7 +217,7 @@ def records_are_true(world: World, life: Life) -> Violations:
         return
     rows = (partition(life.id), asked_partition(life.id))
     items = [item for row in rows for item in world.aws.table._store.query(row, "")]
-    record = read_job(life.id, items)
+    record = read_job(life.id, items, now=world.aws.clock.now())
     if life.letters:
         if record.state not in (JobState.DEAD, JobState.QUARANTINED):
             yield "untrue-record", f"it is dead, and its record says {record.state}"

@@ -145,7 +145,7 @@ class Watch:
             items = await self._table.query(partition(followed.job_id))
         except TransportError:
             return None  # the next look asks again
-        return read_job(followed.job_id, items, followed.job_type)
+        return read_job(followed.job_id, items, followed.job_type, now=self._clock.now())
 
 
 def _has_ended(record: JobRecord, followed: _Followed) -> bool:

@@ -35,7 +35,7 @@ from headgate.jobs.execution.recording.writer import RecordWriter
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.settlement import Ack, DeadLetter, Quarantine
 from headgate.jobs.execution.settling.verdict import Verdict
-from headgate.jobs.records.items import Mark, Scribe, keeps
+from headgate.jobs.records.items import Mark, Scribe, keeps, submission_of
 from headgate.jobs.records.large_results import LargeResults
 from headgate.jobs.records.late_starts import LateStarts
 from headgate.jobs.records.lives import Lives
@@ -161,7 +161,7 @@ class Recorder:
 
     def parked(self, run: Run, verdict: Verdict) -> None:
         """Record that the message has gone to a queue that no worker reads."""
-        if not isinstance(verdict.action, DeadLetter | Quarantine) or run.identity is None:
+        if not isinstance(verdict.action, DeadLetter | Quarantine) or run.envelope is None:
             return
         if (scribe := self._scribe(run)) is None:
             return
@@ -198,7 +198,10 @@ class Recorder:
     def _scribe(self, run: Run) -> Scribe | None:
         """Return the writer of a delivery's marks; None if nothing is to be recorded."""
         app, message = self._app, run.delivery.message
-        job_id, job_type = run.identity or (message.message_id, UNNAMED)
+        envelope = run.envelope
+        job_id, job_type = message.message_id, UNNAMED
+        if envelope is not None:
+            job_id, job_type = str(envelope.id), envelope.type
         declared = run.job.type if run.job is not None else app.types.get(job_type)
         level = app.records if declared is None else records_of(app, declared)
         if level == "off":
@@ -213,6 +216,7 @@ class Recorder:
             level=level,
             keep=app.keep if declared is None else keep_of(app, declared),
             retention=run.delivery.queue.retention,
+            submission=submission_of(envelope) if envelope is not None else {},
         )
 
     async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:

@@ -110,7 +110,7 @@ async def test_a_job_is_followed_from_its_start_through_a_retry_to_its_end() -> 
     async with client_of(rig) as client:
         job = await client.submit(send, Note(), tenant="org-1")
         await asyncio.sleep(1)  # the submission is written concurrently
-        assert await job.state() is JobState.SUBMITTED
+        assert await job.state() is JobState.WAITING
         async with rig.working():
             await rig.happens(JobStarted)
             await asyncio.sleep(2)
@@ -135,7 +135,7 @@ async def test_a_job_is_followed_from_its_start_through_a_retry_to_its_end() -> 
     assert first.worker == second.worker != ""
 
 
-async def test_a_delayed_job_is_scheduled_until_it_starts() -> None:
+async def test_a_delayed_job_is_delayed_until_it_starts() -> None:
     app, mail = mailing("full")
 
     @mail.job("send")
@@ -144,7 +144,7 @@ async def test_a_delayed_job_is_scheduled_until_it_starts() -> None:
     rig = Rig(app)
     async with rig.working(), client_of(rig) as client:
         job = await client.submit(send, Note(), delay=timedelta(minutes=5))
-        with pytest.raises(ResultTimeout, match="its state is scheduled"):
+        with pytest.raises(ResultTimeout, match="its state is delayed"):
             await job.wait(timeout=60)
         assert await job.wait(timeout=600) is JobState.COMPLETED
 

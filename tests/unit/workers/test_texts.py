@@ -43,7 +43,7 @@ HOSTILE = {
 
 
 async def _record(rig: Rig, job_id: str) -> JobRecord:
-    return read_job(job_id, await rig.table.query(partition(job_id)))
+    return read_job(job_id, await rig.table.query(partition(job_id)), now=rig.clock.now())
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

@@ -17,11 +17,13 @@ from headgate import JobState, Tenant
 from headgate.jobs.core.ports import Item
 from headgate.jobs.records.history import JobRecord, read_job
 from headgate.jobs.records.items import Mark, partition
-from tests.support.story import JOB, Story
+from tests.support.story import JOB, START, Story
+
+NOW = START + timedelta(minutes=30)
 
 
 def read(story: Story) -> JobRecord:
-    return read_job(story.job_id, story.items)
+    return read_job(story.job_id, story.items, now=NOW)
 
 
 # --- the state -----------------------------------------------------------------------------------
@@ -29,11 +31,26 @@ def read(story: Story) -> JobRecord:
 STATES: list[tuple[str, Story, JobState]] = [
     ("nothing", Story(), JobState.UNKNOWN),
     ("only that it shall be cancelled", Story().cancel(1), JobState.UNKNOWN),
-    ("submitted", Story().submitted(), JobState.SUBMITTED),
+    ("submitted", Story().submitted(), JobState.WAITING),
     (
         "submitted for later",
         Story().submitted(not_before="2026-01-01T01:00:00+00:00"),
-        JobState.SCHEDULED,
+        JobState.DELAYED,
+    ),
+    (
+        "submitted for a time that has come",
+        Story().submitted(not_before="2026-01-01T00:20:00+00:00"),
+        JobState.WAITING,
+    ),
+    (
+        "received before it was due",
+        Story().run(1, "deferred", not_before="2026-01-01T01:00:00+00:00"),
+        JobState.DELAYED,
+    ),
+    (
+        "received before it was due, which it is by now",
+        Story().run(1, "released", not_before="2026-01-01T00:20:00+00:00"),
+        JobState.RETRYING,
     ),
     ("started", Story().submitted().run(1, "started"), JobState.RUNNING),
     ("tells how far it is, its start not kept", Story().progress(1, 40), JobState.RUNNING),
@@ -54,7 +71,7 @@ STATES: list[tuple[str, Story, JobState]] = [
     ("cancelled too late", Story().run(1, "completed").cancel(2), JobState.COMPLETED),
     ("dead", Story().run(1, "failed").run(2, "dead"), JobState.DEAD),
     ("quarantined", Story().run(1, "crashed").run(9, "quarantined", 2), JobState.QUARANTINED),
-    ("dead, then replayed", Story().run(1, "dead").replayed(9), JobState.SUBMITTED),
+    ("dead, then replayed", Story().run(1, "dead").replayed(9), JobState.WAITING),
     (
         "replayed, and dead again",
         Story().run(1, "dead").replayed(9).run(10, "dead", message="m-2"),
@@ -137,7 +154,7 @@ def test_a_replay_after_a_death_shows_the_newer_life(
 
 def test_a_replay_that_is_only_submitted_is_newer_too() -> None:
     story = Story().run(2, "dead").submitted(600, source="replay:1")
-    assert read(story).state is JobState.SUBMITTED
+    assert read(story).state is JobState.WAITING
 
 
 def test_a_submitter_whose_clock_is_ahead_reopens_no_death() -> None:
@@ -187,7 +204,7 @@ def test_reading_depends_on_no_order_and_on_no_duplicates(story: Story, rng: ran
     expected = read(story)
     again = [*story.items, *rng.choices(story.items, k=5)] if story.items else []
     rng.shuffle(again)
-    assert read_job(JOB, again) == expected
+    assert read_job(JOB, again, now=NOW) == expected
 
 
 @given(stories(), st.data())
@@ -195,7 +212,7 @@ def test_a_loss_never_makes_up_an_end_and_never_hides_the_last_one(
     story: Story, data: st.DataObject
 ) -> None:
     kept = [item for item in story.items if data.draw(st.booleans())]
-    found = read_job(JOB, kept)
+    found = read_job(JOB, kept, now=NOW)
     ends = [each for each in found.timeline if _state_of(each.what).is_final]
     if found.state.is_final:
         *_, last = [each for each in ends if _state_of(each.what) is found.state]
@@ -227,7 +244,7 @@ def _state_of(what: str) -> JobState:
 def test_of_two_items_of_one_place_the_later_one_counts() -> None:
     story = Story().progress(1, 10).progress(9, 90)
     for items in permutations(story.items):
-        progress = read_job(JOB, items).progress
+        progress = read_job(JOB, items, now=NOW).progress
         assert progress is not None
         assert progress.percent == 90
 
@@ -239,7 +256,7 @@ def test_items_of_other_kinds_are_left_out() -> None:
         Item(pk=partition(JOB), sk="claim#2", data={"at": story.at(5).isoformat()}),
         Item(pk=partition(JOB), sk="run#m-1#00002#paused", data={"at": story.at(5).isoformat()}),
     ]
-    assert read_job(JOB, [*story.items, *others]) == read(story)
+    assert read_job(JOB, [*story.items, *others], now=NOW) == read(story)
 
 
 # --- the parts -----------------------------------------------------------------------------------
@@ -334,7 +351,7 @@ def test_a_result_is_kept_though_it_is_none() -> None:
 def test_the_states_are_drawn_and_listed_once_and_the_page_shows_the_same() -> None:
     page = (Path(__file__).parents[4] / "docs/results.md").read_text()
     drawing = re.search(
-        r"\n(    submitted ─.*?)\n\n", headgate.jobs.records.state.__doc__ or "", re.DOTALL
+        r"\n(    waiting ─.*?)\n\n", headgate.jobs.records.state.__doc__ or "", re.DOTALL
     )
     assert drawing is not None
     assert drawing[1] in page

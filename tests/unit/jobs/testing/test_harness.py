@@ -259,7 +259,7 @@ def test_after_a_drain_handles_tell_results_states_and_attempts(app: App) -> Non
     jobs = Harness(app)
     sent = jobs.client.submit(send, Email(to="ada"))
     lost = jobs.client.submit(send, Email(to="nobody"))
-    assert sent.state() is JobState.UNKNOWN
+    assert sent.state() is JobState.WAITING
     jobs.drain()
     assert sent.result(timeout=0) == Email(to="ada")
     assert [attempt.outcome for attempt in sent.history().attempts] == ["failed", "completed"]

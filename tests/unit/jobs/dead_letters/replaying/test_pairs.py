@@ -161,7 +161,7 @@ def test_the_history_of_a_replayed_job_is_kept() -> None:
     shop = Shop()
     [job_id] = shop.die("a")
     shop.bench.replay()
-    assert shop.state(job_id) is JobState.SUBMITTED
+    assert shop.state(job_id) is JobState.WAITING
     shop.broken = False
     shop.jobs.drain()
     record = shop.jobs.client.handle(job_id).history()

@@ -492,6 +492,6 @@ def test_states_of_replayed_jobs_follow() -> None:
     [job_id] = shop.dead("a")
     shop.good = lambda _text: True
     shop.bench.replay()
-    assert shop.jobs.client.handle(job_id).state() is JobState.SUBMITTED
+    assert shop.jobs.client.handle(job_id).state() is JobState.WAITING
     shop.jobs.drain()
     assert shop.jobs.client.handle(job_id).state() is JobState.COMPLETED
