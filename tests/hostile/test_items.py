@@ -242,7 +242,7 @@ def test_any_claim_on_a_key_lets_the_job_be_submitted(data: dict[str, Any], keep
     with Client(app, backend=backend, events=Events(told.append)) as client:
         first = client.submit(send, Note())
         table = backend.table.sync
-        [key] = {pk for pk, _ in backend.table._store._items if pk.startswith("unique#")}
+        [key] = {pk for pk, _ in backend.table._store.places() if pk.startswith("unique#")}
         standing = table.get(key, CLAIM)
         assert standing is not None
         strange = Item(pk=key, sk=CLAIM, data=data, version=standing.version + 1)
@@ -261,7 +261,7 @@ async def test_a_strange_claim_on_a_key_drops_no_job(data: dict[str, Any]) -> No
     rig = Rig(app)
     with Client(app, backend=rig.backend) as client:
         client.submit(send, Note())
-    [key] = {pk for pk, _ in rig.table._store._items if pk.startswith("unique#")}
+    [key] = {pk for pk, _ in rig.table._store.places() if pk.startswith("unique#")}
     await rig.table.put([Item(pk=key, sk=CLAIM, data=data)])
     async with rig.working():
         await rig.happens(JobCompleted)
@@ -379,7 +379,7 @@ def _leased_of_fleet(
 async def test_an_item_that_cant_be_read_stops_a_limit_once_only() -> None:
     clock, told = VirtualClock(START), list[Event]()
     table = MemoryTable(clock)
-    table._store._items["limit#l", "leases"] = {
+    table._store._partitions["limit#l"]["leases"] = {
         "pk": {"S": "limit#l"},
         "sk": {"S": "leases"},
         "data": {"B": b"x"},
@@ -520,7 +520,11 @@ def test_any_attributes_are_an_item_or_left_out(attributes: dict[str, Any]) -> N
 
 async def test_an_item_that_cant_be_read_is_named_without_its_content() -> None:
     table = MemoryTable(VirtualClock(START))
-    table._store._items["p", "s"] = {"pk": {"S": "p"}, "sk": {"S": "s"}, "data": {"B": b"secret"}}
+    table._store._partitions["p"]["s"] = {
+        "pk": {"S": "p"},
+        "sk": {"S": "s"},
+        "data": {"B": b"secret"},
+    }
     with pytest.raises(ItemUnreadable, match="pk='p', sk='s'") as raised:
         await table.get("p", "s")
     assert "secret" not in str(raised.value)

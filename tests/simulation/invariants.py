@@ -272,7 +272,7 @@ def claims_are_settled(world: World) -> Violations:
     """Check that no claim is held for a job that isn't running."""
     if world.aws.faults.was_troubled("table", 0, FOREVER):
         return
-    for (pk, sk), _ in [*world.aws.table._store._items.items()]:
+    for pk, sk in world.aws.table._store.places():
         if sk != "claim" or not pk.startswith("job#"):
             continue
         item = world.aws.table._store.get(pk, sk)
@@ -288,7 +288,7 @@ def leases_are_returned(world: World) -> Violations:
     if world.aws.faults.was_troubled("table", 0, FOREVER):
         return
     died = {name for name, actor in world.actors.items() if actor.killed_at is not None}
-    for (pk, sk), _ in [*world.aws.table._store._items.items()]:
+    for pk, sk in world.aws.table._store.places():
         # A rate's used tokens stay out until their time has passed.
         if not pk.startswith("limit#concurrency") or sk != "leases":
             continue

@@ -18,12 +18,18 @@ from headgate.jobs.core.topology import MAX_BATCH
 AHEAD_S = 30.0
 """Seconds by which a job is sent before it is due, if the replay may stop of itself."""
 
+LATE_S = 1.0
+"""Seconds by which jobs may be late and are still made up for."""
+
 MAX_AHEAD_S = 900.0
 """The same, if it may not: SQS's longest delay."""
 
 
 class ReplayPace:
     """Says when the jobs of one process's replay are due, on its monotonic clock.
+
+    Time that was lost, by waiting for a canary or for SQS, is not made up for: the jobs that were
+    due meanwhile would come all at once. They come later, at the same pace.
 
     Args:
         interval_s: seconds between two jobs on average; 0 for all at once.
@@ -56,16 +62,23 @@ class ReplayPace:
         """Return the number of letters to take now, at most ``most``; None for no limit."""
         if not self._interval_s:
             return most
+        self._move_on(now)
         within = (now + self._ahead_s - self._next(self._taken)) / self._interval_s
         room = max(1, math.floor(within) + 1)
         return room if most is None else min(most, room)
 
     def delay_s(self, now: float) -> float:
         """Take the next job's turn; return the seconds until it is due, 0 if that has passed."""
+        self._move_on(now)
         place = self._rng.random() if self._jitter else 0.0
         due = self._next(self._taken + place)
         self._taken += 1
         return max(0.0, due - now) if self._interval_s else 0.0
+
+    def _move_on(self, now: float) -> None:
+        """Let all jobs be due later if the next one is late."""
+        if (late_s := now - self._next(self._taken)) > LATE_S:
+            self._start += late_s
 
     def _next(self, turn: float) -> float:
         return self._start + turn * self._interval_s

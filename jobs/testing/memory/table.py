@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 
@@ -174,7 +175,12 @@ class _Store:
         self._clock = clock
         self._lock = threading.Lock()
         # Encoded as in DynamoDB, so that no two callers ever share a value that one may change.
-        self._items: dict[tuple[str, str], Attributes] = {}
+        self._partitions: defaultdict[str, dict[str, Attributes]] = defaultdict(dict)
+
+    def places(self) -> list[Key]:
+        """Return the keys of all items, expired ones too."""
+        with self._lock:
+            return [(pk, sk) for pk, items in self._partitions.items() for sk in items]
 
     def put(
         self, items: Sequence[Item], encoded: Sequence[Attributes], fault: Unprocessed | None
@@ -183,7 +189,7 @@ class _Store:
         with self._lock:
             for item, attributes in zip(items, encoded, strict=True):
                 if item not in left:
-                    self._items[item.pk, item.sk] = attributes
+                    self._partitions[item.pk][item.sk] = attributes
         return left
 
     def query(self, pk: str, prefix: str) -> list[Item]:
@@ -196,7 +202,7 @@ class _Store:
             places = [sk for sk in self._places(pk) if sk.encode() > after.encode()]
             room = _PAGE_BYTES
             for count, sk in enumerate(places):
-                room -= size_of(self._items[pk, sk])
+                room -= size_of(self._partitions[pk][sk])
                 if count == limit or room < 0:
                     return Page(items=[*self._legible(pk, places[:count])], after=places[count - 1])
             return Page(items=[*self._legible(pk, places)])
@@ -207,7 +213,9 @@ class _Store:
 
     def lines(self, name: str, after: str, before: str) -> list[Item]:
         with self._lock:
-            standing = [item for pk, sk in self._items for item in self._legible(pk, [sk])]
+            standing = [
+                item for pk, items in self._partitions.items() for item in self._legible(pk, items)
+            ]
         found = [
             (item.line.place, item) for item in standing if item.line and item.line.list == name
         ]
@@ -221,22 +229,22 @@ class _Store:
 
     def delete(self, keys: Sequence[Key]) -> None:
         with self._lock:
-            for key in keys:
-                self._items.pop(key, None)
+            for pk, sk in keys:
+                self._partitions[pk].pop(sk, None)
 
     def replace(self, item: Item, encoded: Attributes) -> Item | None:
         with self._lock:
             standing = self._standing(item.pk, item.sk)
             if not _is_next(item, standing):
                 return standing or Item(pk=item.pk, sk=item.sk)
-            self._items[item.pk, item.sk] = encoded
+            self._partitions[item.pk][item.sk] = encoded
             return None
 
     def _places(self, pk: str, prefix: str = "") -> list[str]:
-        found = (sk for of, sk in self._items if of == pk and sk.startswith(prefix))
+        found = (sk for sk in self._partitions.get(pk, ()) if sk.startswith(prefix))
         return sorted(found, key=str.encode)
 
-    def _legible(self, pk: str, places: Sequence[str]) -> Iterator[Item]:
+    def _legible(self, pk: str, places: Iterable[str]) -> Iterator[Item]:
         """Yield the live items at some places, without those that can't be read."""
         for sk in places:
             with suppress(ItemUnreadable):
@@ -244,7 +252,7 @@ class _Store:
                     yield item
 
     def _standing(self, pk: str, sk: str) -> Item | None:
-        attributes = self._items.get((pk, sk))
+        attributes = self._partitions.get(pk, {}).get(sk)
         item = decode(attributes) if attributes else None
         return item if item and lives(item, self._clock.now()) else None
 
