@@ -18,6 +18,7 @@ from tests.simulation.plan import (
     JobPlan,
     KillPlan,
     LimitPlan,
+    OperationPlan,
     PausePlan,
     Plan,
     QueuePlan,
@@ -81,6 +82,7 @@ class _Drawing:
             sweeps=self._may(0.3),
             around=around.random() < 0.3,
             pauses=_pauses(stream(self._seed, "pauses"), busy_s, queues, types),
+            operations=_operations(stream(self._seed, "operations"), busy_s),
         )
 
     @staticmethod
@@ -367,6 +369,23 @@ def _pauses(
         )
     targets = {(each.kind, each.name, each.priority): each for each in pauses}
     return tuple(targets.values())  # each target once, so that no pause replaces another
+
+
+def _operations(rng: random.Random, busy_s: float) -> tuple[OperationPlan, ...]:
+    """Draw what operators do with dead letters; by randomness of their own, as `_pauses`."""
+    if rng.random() < 0.65:
+        return ()
+    return tuple(
+        OperationPlan(
+            kind="purge" if rng.random() < 0.25 else "replay",
+            at_s=rng.uniform(0.2, 1.0) * busy_s,
+            killed_after_s=rng.uniform(0.0, 2.0) if rng.random() < 0.5 else None,
+            spread_s=rng.choice((0.0, 0.0, 20.0)),
+            canary=rng.choice((None, None, 2)),
+            skew_s=rng.choice((0.0, 0.0, -2.0, 2.0)),
+        )
+        for _ in range(rng.choices((1, 2, 3), (5, 3, 2))[0])
+    )
 
 
 MODES: dict[str, tuple[tuple[str, str | None], ...]] = {

@@ -30,6 +30,9 @@ _STARTING_S = 5.0
 It is looked up, its start is written, and it may have to be claimed.
 """
 
+_MARKED_S = 1.0
+"""Seconds after which a replayed job is marked as sent, with a sound table."""
+
 _JOURNAL_S = 120.0
 """The same as `_UNWRITTEN_S` where the table refuses: pending writes die with their worker."""
 
@@ -201,7 +204,43 @@ def is_left_to_itself(world: World, life: Life, run: Run) -> bool:
 
 def was_delivered_twice(world: World, life: Life) -> bool:
     """True if two deliveries may have been in flight at once, or one came after the end."""
-    return holder_died(life) or ran_twice(world, life)
+    return holder_died(life) or ran_twice(world, life) or was_replayed_twice(life)
+
+
+def was_replayed_twice(life: Life) -> bool:
+    """True if operators have sent more jobs than there were letters."""
+    return len(life.replays) > len(life.letters)
+
+
+def may_be_replayed_twice(life: Life) -> bool:
+    """True if one of its replays may not have been marked, or a letter stayed that was replayed.
+
+    Its process died between the sending and the mark, or an answer of SQS's or the table's failed.
+    """
+    return any(_is_unmarked(message) for message in life.replays)
+
+
+def is_out_of_order(world: World, life: Life) -> bool:
+    """True if a replay came so soon after a death that the clocks may tell another order.
+
+    Records of several messages are ordered by their writers' clocks (`jobs.records.state`).
+    """
+    skews = [abs(each.skew_s) for each in world.plan.operations]
+    skew_s = world.plan.skew_s + max(skews, default=0.0)
+    ends = [run.ended_at for run in life.runs if run.ended_at is not None]
+    died = [letter.sent_at for letter in life.letters]
+    return any(
+        abs(replay.sent_at - at) <= skew_s for replay in life.replays for at in (*ends, *died)
+    )
+
+
+def _is_unmarked(message: Message) -> bool:
+    sender = message.sender
+    if sender is None:
+        return False
+    died_at = sender.killed_at
+    died = died_at is not None and 0 <= died_at - message.sent_at <= _MARKED_S
+    return died or sender.met_fault_of("sqs", 0) or sender.met_fault_of("table", 0)
 
 
 def ran_twice(world: World, life: Life) -> bool:

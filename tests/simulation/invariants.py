@@ -30,9 +30,12 @@ from tests.simulation.excuses import (
     ended_unwritten,
     holder_died,
     is_blind,
+    is_out_of_order,
     level_of,
+    may_be_replayed_twice,
     ran_twice,
     was_delivered_twice,
+    was_replayed_twice,
 )
 from tests.simulation.ledger import Life, Message
 
@@ -78,13 +81,13 @@ def _ends(life: Life) -> Iterator[str]:
         yield "completed"
     if life.ran("discarded") or life.told(JobDiscarded):
         yield "discarded"
-    if life.letters:
+    if life.resting:
         yield "dead"
     if life.told(JobDropped):
         yield "replaced"
     if life.unsubmitted:
         yield "unsubmitted"
-    has_ended = life.ran("returned") or life.ran("discarded") or life.letters
+    has_ended = life.ran("returned") or life.ran("discarded") or life.resting
     if life.cancel_asked_at is not None and not has_ended and not life.told(JobDropped):
         yield "cancelled"
 
@@ -162,6 +165,25 @@ def _outwaits_sqs(world: World, life: Life) -> bool:
     return queue.fifo and any(max(each.backoff_s) >= _LONG_WAIT_S for each in of_queue)
 
 
+def letters_leave_for_a_reason(world: World, life: Life) -> Violations:
+    """Check that each letter that operators took was replayed, or has a copy in the bucket."""
+    replayed = life.replayed
+    for letter in life.letters:
+        if letter in replayed:
+            world.ledger.counts["replayed"] += 1
+        elif letter.gone_how == "deleted":
+            world.ledger.counts["purged"] += 1
+            if not any(key.endswith(f"/{letter.id}.json.gz") for key in world.aws.store.objects):
+                yield "letter-lost", f"it is gone from {letter.queue}, not sent and not copied"
+
+
+def replays_send_once(_world: World, life: Life) -> Violations:
+    """Check that of each letter one job is sent; two only if an excuse says why."""
+    if was_replayed_twice(life) and not may_be_replayed_twice(life):
+        sent = [f"{each.sent_at:.1f}" for each in life.replays]
+        yield "replayed-twice", f"it died {len(life.letters)} times, and was sent again at {sent}"
+
+
 # --- attempts ------------------------------------------------------------------------------------
 
 
@@ -170,16 +192,17 @@ def attempts_are_true(world: World, life: Life) -> Violations:
     if is_blind(world, life) or ran_twice(world, life):
         return
     died = deaths(world, life)
-    least, most = 1, 1 + died - len(life.ran("killed"))
-    for run in life.runs:
-        if not least <= run.attempt <= most:
-            told = f"it was told attempt {run.attempt}"
-            yield "attempts", f"{told}, and {least} to {most} is true ({life.ran_so})"
-            return
-        # If a worker died, it may be unknown whether it had begun this job.
-        is_told = run.how == "raised" and not ended_unwritten(world, run)
-        least += is_told or (run.how == "killed" and run.actor.killed_at is None)
-        most += run.how in ("raised", "killed")
+    for runs in life.tries:
+        least, most = 1, 1 + died - len(life.ran("killed"))
+        for run in runs:
+            if not least <= run.attempt <= most:
+                told = f"it was told attempt {run.attempt}"
+                yield "attempts", f"{told}, and {least} to {most} is true ({life.ran_so})"
+                return
+            # If a worker died, it may be unknown whether it had begun this job.
+            is_told = run.how == "raised" and not ended_unwritten(world, run)
+            least += is_told or (run.how == "killed" and run.actor.killed_at is None)
+            most += run.how in ("raised", "killed")
 
 
 def attempts_are_bounded(world: World, life: Life) -> Violations:
@@ -187,8 +210,9 @@ def attempts_are_bounded(world: World, life: Life) -> Violations:
     if not life.runs or is_blind(world, life) or ran_twice(world, life):
         return
     allowed = max(run.max_attempts for run in life.runs) + deaths(world, life)
-    if len(life.ran("raised")) > allowed:
-        yield "too-many-attempts", f"it failed more often than it may ({life.ran_so})"
+    for runs in life.tries:
+        if sum(run.how == "raised" for run in runs) > allowed:
+            yield "too-many-attempts", f"it failed more often than it may ({life.ran_so})"
 
 
 def runs_once(world: World, life: Life) -> Violations:
@@ -213,12 +237,14 @@ def records_are_true(world: World, life: Life) -> Violations:
     declared, level = life.declared, level_of(world, life)
     if declared is None or not life.runs or level == "off" or was_delivered_twice(world, life):
         return
+    if is_out_of_order(world, life):
+        return
     if world.aws.faults.was_troubled("table", 0, FOREVER) or _is_forgotten(world, life):
         return
     rows = (partition(life.id), asked_partition(life.id))
     items = [item for row in rows for item in world.aws.table._store.query(row, "")]
     record = read_job(life.id, items, now=world.aws.clock.now())
-    if life.letters:
+    if life.resting:
         if record.state not in (JobState.DEAD, JobState.QUARANTINED):
             yield "untrue-record", f"it is dead, and its record says {record.state}"
     elif life.ran("returned") and keeps(level, "outcomes"):
@@ -304,11 +330,14 @@ def dead_letters_are_told(world: World) -> Violations:
     if not world.plan.sweeps:
         return
     letters = sum(len(life.letters) for life in world.ledger.lives.values())
+    lying = sum(
+        each.gone_at is None for life in world.ledger.lives.values() for each in life.letters
+    )
     counted, troubled = world.functions.counted, world.aws.faults.was_troubled("table", 0, FOREVER)
     if counted > letters and not troubled:
         yield "sweep-counts", f"{counted} dead letters were counted, and there are {letters}"
-    if letters and not world.aws.topic.published:
-        yield "sweep-silent", f"there are {letters} dead letters, and nobody was told"
+    if lying and not world.aws.topic.published:
+        yield "sweep-silent", f"there are {lying} dead letters, and nobody was told"
 
 
 def what_is_entered_is_left(world: World) -> Violations:
@@ -323,6 +352,8 @@ OF_JOBS: tuple[Callable[[World, Life], Violations], ...] = (
     ends_one_way,
     leaves_by_a_verdict,
     dies_for_a_reason,
+    letters_leave_for_a_reason,
+    replays_send_once,
     attempts_are_true,
     attempts_are_bounded,
     runs_once,

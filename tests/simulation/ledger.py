@@ -9,6 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from pydantic_core import from_json
@@ -17,6 +18,9 @@ from headgate.jobs.core.events import Event, JobEvent
 from tests.simulation.actors import Actor
 from tests.simulation.plan import JobPlan, TypePlan
 from tests.simulation.surroundings import Entered
+
+OPERATORS = ("operator.", "resuming.")
+"""The starts of the names of processes that replay and purge dead letters."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,12 +68,18 @@ class Message:
     sent_at: float
     attributes: dict[str, str]
     group: str | None
+    sender: Actor | None = None
     deliveries: list[Delivery] = field(default_factory=list)
     gone_at: float | None = None
     gone_how: str = ""
     """``deleted``, ``expired`` or ``redriven``."""
     confirmed: bool = False
     """For a dead letter: True once its sender has SQS's confirmation."""
+
+
+def is_replay(message: Message) -> bool:
+    """Return True for a message that a replay has sent."""
+    return message.sender is not None and message.sender.name.startswith(OPERATORS)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +105,37 @@ class Life:
     unsubmitted: bool = False
     """True if the bridge could not send it, and Lambda has kept its input."""
     cancel_asked_at: float | None = None
+
+    @property
+    def resting(self) -> list[Message]:
+        """Its dead letters that nobody has replayed: they lie there still, or were purged."""
+        return [each for each in self.letters if each not in self.replayed]
+
+    @property
+    def replayed(self) -> list[Message]:
+        """Its dead letters in whose place a job was sent again."""
+        again = self.replays
+        return [
+            letter
+            for letter in self.letters
+            if letter.gone_how == "deleted"
+            and letter.gone_at is not None
+            and any(letter.sent_at <= each.sent_at <= letter.gone_at for each in again)
+        ]
+
+    @property
+    def replays(self) -> list[Message]:
+        """Its messages that operators have sent, in order."""
+        return [each for each in self.messages if is_replay(each)]
+
+    @property
+    def tries(self) -> list[list[Run]]:
+        """Its runs, in parts: each replay begins another one, in which attempts start anew."""
+        starts = [0.0, *(each.sent_at for each in self.replays), float("inf")]
+        return [
+            [run for run in self.runs if start <= run.began_at < end]
+            for start, end in pairwise(starts)
+        ]
 
     def told(self, kind: type[Event]) -> list[tuple[float, str, Any]]:
         """Return the events of a kind, each with its time and the actor that emitted it."""

@@ -173,6 +173,19 @@ class PausePlan:
     priority: Priority | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationPlan:
+    """One look of an operator after all dead letters."""
+
+    kind: Literal["replay", "purge"]
+    at_s: float
+    killed_after_s: float | None = None
+    """Seconds after which its process is killed; None: never."""
+    spread_s: float = 0.0
+    canary: int | None = None
+    skew_s: float = 0.0
+
+
 Owner = TypeVar("Owner")
 
 Service = Literal["sqs", "table", "store", "scheduler"]
@@ -213,6 +226,7 @@ class Plan:
     kills: tuple[KillPlan, ...]
     faults: tuple[FaultPlan, ...]
     pauses: tuple[PausePlan, ...] = ()
+    operations: tuple[OperationPlan, ...] = ()
     old_receipts_work: bool = False
     max_message_bytes: int = 262_144
     sweeps: bool = False
@@ -244,6 +258,7 @@ class Plan:
             *(f"fault:{fault.name}" for fault in self.faults),
             *(f"kill:{at}" for at, _ in enumerate(self.kills)),
             *(f"pause:{at}" for at, _ in enumerate(self.pauses)),
+            *(f"operation:{at}" for at, _ in enumerate(self.operations)),
             *(f"worker:{worker.name}" for worker in self.workers),
             *(f"limit:{limit.kind}:{limit.of}" for limit in self.limits),
             *(f"type:{declared.name}" for declared in self.types),
@@ -281,6 +296,9 @@ class Plan:
                     each
                     for at, each in enumerate(self.pauses)
                     if f"pause:{at}" not in gone and (each.kind != "type" or each.name in left)
+                ),
+                operations=tuple(
+                    each for at, each in enumerate(self.operations) if f"operation:{at}" not in gone
                 ),
                 faults=tuple(each for each in self.faults if f"fault:{each.name}" not in gone),
                 limits=tuple(
@@ -363,7 +381,16 @@ def described(plan: Plan) -> str:
         + (", sweeps" if plan.sweeps else "")
         + (", code around attempts" if plan.around else "")
     ]
-    for name in ("queues", "types", "limits", "workers", "functions", "kills", "pauses"):
+    for name in (
+        "queues",
+        "types",
+        "limits",
+        "workers",
+        "functions",
+        "kills",
+        "pauses",
+        "operations",
+    ):
         lines += [f"  {_brief(each)}" for each in getattr(plan, name)]
     for name in ("faults", "jobs"):
         lines += [f"  {_brief(each)}" for each in getattr(plan, name)]

@@ -54,6 +54,7 @@ class Watch:
             sent_at=ledger.now,
             attributes=dict(message.content.attributes),
             group=message.content.group,
+            sender=current_actor(),
         )
         life = ledger.life(job_id)
         life.kind = life.kind or str(envelope.get("type", ""))

@@ -12,6 +12,8 @@ from unittest import mock
 import pytest
 
 from headgate.jobs.core.topology import Priority
+from headgate.jobs.dead_letters import purging
+from headgate.jobs.dead_letters.replaying.sending import Dispatcher
 from headgate.jobs.execution.calling import surroundings
 from headgate.jobs.execution.calling.claims import Claim
 from headgate.jobs.execution.outcome import Failed
@@ -42,6 +44,7 @@ from tests.simulation.plan import (
     How,
     JobPlan,
     LimitPlan,
+    OperationPlan,
     PausePlan,
     Plan,
     QueuePlan,
@@ -101,6 +104,14 @@ _LEFT_BEHIND = replace(
 """A function whose time is up before its synchronous handler's, whose group has another job."""
 
 
+_OPERATED = replace(
+    _PLAN,
+    jobs=_jobs(Act(how=How.GIVE_UP), Act()),
+    operations=(OperationPlan(kind="replay", at_s=10.0),),
+)
+"""A job that dies, and completes once it is replayed."""
+
+
 def _limited(kind: Any, *, fleet: bool = False) -> Plan:
     limit = LimitPlan(kind=kind, of="app", limit=1, per_s=10.0, fleet=fleet)
     return replace(_PLAN, limits=(limit,), jobs=_jobs(Act(takes_s=1.0), count=3))
@@ -146,6 +157,15 @@ async def _believed(self: Heartbeat, holds: Sequence[Hold]) -> None:
         hold.extended_at = self._clock.monotonic()
 
 
+async def _unsent(_self: Dispatcher, remade: Sequence[Any], _mark: Any) -> list[Any]:
+    return [(each, None) for each in remade]
+
+
+async def _sent_twice(self: Dispatcher, batch: Sequence[Any]) -> Any:
+    await _send(self, batch)
+    return await _send(self, batch)
+
+
 def _claim_late(self: Poller, *given: Any, **named: Any) -> Any:
     return _claim(self, *given, **named) if _is_late() else None
 
@@ -166,6 +186,7 @@ class _NeverLeft(AsyncExitStack):
 
 
 _take, _claim, _extend = Groups.take, Poller._claim, Heartbeat._extend
+_send = Dispatcher._send_batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,6 +366,19 @@ BREAKS: dict[str, Break] = {
             pauses=(PausePlan(kind="tenant", name="org-1", at_s=5.0, lasts_s=40.0),),
         ),
         kind="started-paused",
+    ),
+    "a replay deletes what it has not sent": Break(
+        owner=Dispatcher, name="send", by=_unsent, plan=_OPERATED, kind="letter-lost"
+    ),
+    "a replay sends everything twice": Break(
+        owner=Dispatcher, name="_send_batch", by=_sent_twice, plan=_OPERATED, kind="replayed-twice"
+    ),
+    "a purge keeps no copy": Break(
+        owner=purging,
+        name="save_copy",
+        by=_nothing,
+        plan=replace(_OPERATED, operations=(OperationPlan(kind="purge", at_s=10.0),)),
+        kind="letter-lost",
     ),
     "a claim is never finished": Break(
         owner=Claim,

@@ -33,6 +33,7 @@ from tests.simulation.functions import Functions
 from tests.simulation.ledger import Ledger
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.observer import Observer
+from tests.simulation.operating import Operating
 from tests.simulation.pausing import Pausing
 from tests.simulation.plan import JobPlan, Plan, WorkerPlan
 from tests.simulation.services import Aws
@@ -77,6 +78,7 @@ class World:
         self.topology = self.app.topology
         self.aws = Aws(plan, self.topology, ledger, fire=self._fire)
         self.pausing = Pausing(self)
+        self.operating = Operating(self)
         self.observer = Observer(self)
         self.fleet = Fleet(self)
         self.functions = Functions(self)
@@ -92,6 +94,9 @@ class World:
         await self._be_busy()
         watching.cancel()
         await self._heal()
+        if self.plan.operations:
+            await self.operating.finish()
+            await self._heal()
         if self.plan.sweeps:
             await asyncio.sleep(_SWEEP_OVER_S)
             self.functions.sweep()
@@ -112,6 +117,7 @@ class World:
         pausing = on_call.begin(self.pausing.run(on_call), name="pausing")
         places = [asyncio.create_task(self.fleet.place(each)) for each in self.plan.workers]
         killing = asyncio.create_task(self.fleet.kill_by_plan())
+        operating = asyncio.create_task(self.operating.run())
         await asyncio.sleep(self.plan.busy_s)
         await killing
         async with asyncio.timeout(_SUBMITTED_WITHIN_S):
@@ -122,7 +128,7 @@ class World:
         await asyncio.wait([pausing])
         await on_call.begin(self.pausing.resume_all(on_call), name="resuming")
         self._drop_recurring()
-        await asyncio.gather(*places)
+        await asyncio.gather(*places, operating)
 
     async def _declare_schedules(self) -> None:
         """Declare the schedules of types that have one, as CDK does."""
