@@ -12,6 +12,7 @@ from tests.crash.trials.answers import submitter_meets, worker_meets
 from tests.crash.trials.app import FIXTURE
 from tests.crash.trials.catalogue import AT_ONCE, Weather
 from tests.crash.trials.cuts import Cuts
+from tests.crash.trials.letters import LetterCuts
 from tests.crash.trials.messages import feed
 from tests.crash.trials.mixed import Mixed
 from tests.support.environment import with_test_credentials
@@ -56,6 +57,16 @@ async def test_workers_cut_off_at_random_moments_lose_nothing(stage: Stage) -> N
     found = await cuts.finish()
     assert found.broken == []
     assert found.figures["begun again after kills"], "no kill hit anything: the test shows nothing"
+
+
+async def test_a_replay_and_a_purge_that_are_killed_lose_no_letter(stage: Stage) -> None:
+    async with Proxy(stage.endpoint_url) as proxy:
+        cuts = LetterCuts(stage, proxy)
+        await cuts.at_first("replay", "SendMessageBatch", "after")
+        await cuts.at_first("purge", "DeleteMessageBatch", "before")
+    found = cuts.told()
+    assert found.broken == []
+    assert found.figures["kills"] == 2
 
 
 async def test_faults_of_all_kinds_at_once_lose_nothing(stage: Stage, tmp_path: Path) -> None:

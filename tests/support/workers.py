@@ -7,8 +7,8 @@ import os
 import pty
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -104,14 +104,23 @@ class Finished:
 
 async def command(*arguments: str, env: Mapping[str, str]) -> Finished:
     """Run ``headgate`` to its end."""
-    process = await _spawn(arguments, env, stdout=asyncio.subprocess.PIPE)
-    try:
+    async with started(*arguments, env=env) as process:
         async with asyncio.timeout(GENEROUS_S):
             out, err = await asyncio.gather(_whole(process.stdout), _whole(process.stderr))
             code = await process.wait()
+    return Finished(code, out, err)
+
+
+@asynccontextmanager
+async def started(
+    *arguments: str, env: Mapping[str, str]
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Yield ``headgate`` in a process of its own, which is killed at the end if it still runs."""
+    process = await _spawn(arguments, env, stdout=asyncio.subprocess.PIPE)
+    try:
+        yield process
     finally:
         await _kill(process)
-    return Finished(code, out, err)
 
 
 def everything(_line: str) -> bool:

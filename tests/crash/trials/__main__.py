@@ -23,6 +23,7 @@ from tests.crash.trials.app import FIXTURE
 from tests.crash.trials.catalogue import ANSWERED, CATALOGUE, Weather
 from tests.crash.trials.cuts import Cuts
 from tests.crash.trials.findings import Findings
+from tests.crash.trials.letters import KINDS, LetterCuts
 from tests.crash.trials.messages import feed
 from tests.crash.trials.mixed import Mixed
 from tests.support.proxy import Proxy
@@ -80,6 +81,14 @@ async def _mixed(options: argparse.Namespace, directory: Path) -> Findings:
         return await Mixed(stage, proxy, directory, rng).run(60 * options.minutes)
 
 
+async def _letters(_options: argparse.Namespace, directory: Path) -> Findings:
+    async with _stage(directory) as stage, Proxy(stage.endpoint_url) as proxy:
+        cuts = LetterCuts(stage, proxy)
+        for kind in KINDS:
+            await cuts.everywhere(kind)
+        return cuts.told()
+
+
 async def _messages(options: argparse.Namespace, _directory: Path) -> Findings:
     return await asyncio.to_thread(feed, options.seed, options.bodies)
 
@@ -88,6 +97,7 @@ TRIALS: dict[str, Trial] = {
     "answers": _answers,
     "submissions": _submissions,
     "cuts": _cuts,
+    "letters": _letters,
     "messages": _messages,
     "mixed": _mixed,
 }

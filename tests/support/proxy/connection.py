@@ -88,6 +88,8 @@ class Connection(asyncio.Protocol):
     def answered(self, answer: bytes) -> None:
         """Handle the server's answer to the request under way."""
         self._traffic.count(self._traffic.forwarded, self._action)
+        if self._traffic.on_answer is not None:
+            self._traffic.on_answer(self._action, answer)
         self._on_answer(answer)
 
     def _next(self) -> None:

@@ -75,6 +75,13 @@ class Proxy:
         """Call this with the action of each request from now on that no injected fault hits."""
         self._traffic.injections.draw = fault_for
 
+    def listen(self, heard: Callable[[str, bytes], None]) -> None:
+        """Call this with the action of each of the server's answers, and the answer, from now on.
+
+        It is called before the answer is passed on.
+        """
+        self._traffic.on_answer = heard
+
     def heal(self) -> None:
         """Remove all faults."""
         self._traffic.injections.clear()

@@ -30,6 +30,8 @@ class Traffic:
     latency_s: float = 0.0
     on_request: Callable[[bytes], None] | None = None
     """Called with each complete request, before it is handled."""
+    on_answer: Callable[[str, bytes], None] | None = None
+    """Called with each of the server's answers, and its action, before it is passed on."""
     injections: Injections = field(default_factory=Injections)
     requests: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
