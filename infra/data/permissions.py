@@ -6,7 +6,7 @@ they were inspected; PurgeQueue would also delete those that arrive meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Token
 from aws_cdk import aws_dynamodb as dynamodb
@@ -88,7 +88,7 @@ def grant_submit(
     grantee: iam.IGrantable, queues: Sequence[sqs.IQueue], bucket: s3.IBucket
 ) -> iam.Grant:
     """Let ``grantee`` submit jobs to these queues, with payloads of any size."""
-    return _grant(grantee, SUBMIT, queues).combine(_grant_put(grantee, bucket, PAYLOADS))
+    return _grant(grantee, SUBMIT, queues).combine(_grant_create(grantee, bucket, PAYLOADS))
 
 
 def grant_enter(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
@@ -251,13 +251,30 @@ def _grant_put(grantee: iam.IGrantable, bucket: s3.IBucket, *prefixes: str) -> i
     return _grant_objects(grantee, "s3:PutObject", bucket, prefixes)
 
 
+def _grant_create(grantee: iam.IGrantable, bucket: s3.IBucket, *prefixes: str) -> iam.Grant:
+    """Let ``grantee`` put objects, and replace none.
+
+    The parts of a multipart upload have no such header, and are thus denied.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+    """
+    absent = {"Null": {"s3:if-none-match": "false"}}
+    return _grant_objects(grantee, "s3:PutObject", bucket, prefixes, conditions=absent)
+
+
 def _grant_objects(
-    grantee: iam.IGrantable, action: str, bucket: s3.IBucket, prefixes: Sequence[str]
+    grantee: iam.IGrantable,
+    action: str,
+    bucket: s3.IBucket,
+    prefixes: Sequence[str],
+    *,
+    conditions: Mapping[str, Mapping[str, str]] | None = None,
 ) -> iam.Grant:
     objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes]
     for pattern in objects:
         acknowledge_wildcard(grantee, pattern, "Objects are named after future jobs")
-    grant = iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=objects)
+    grant = iam.Grant.add_to_principal(
+        grantee=grantee, actions=[action], resource_arns=objects, conditions=conditions
+    )
     return grant_key_use(grant, grantee, bucket.encryption_key, "s3")
 
 

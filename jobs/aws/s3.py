@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Protocol, Unpack
 
+from botocore.exceptions import ClientError
+
 from headgate.jobs.aws.connections.clients import (
     AnyClients,
     AsyncClients,
@@ -26,6 +28,9 @@ from headgate.jobs.errors import PayloadLost
 
 _CONNECT_TIMEOUT_S = 2.0
 _READ_TIMEOUT_S = 10.0
+
+_KEY_TAKEN = "PreconditionFailed"
+"""S3's code if there is an object that a condition rules out."""
 
 
 class _ReadBody(Protocol):
@@ -46,10 +51,26 @@ class _Calls(OnDemand[tuple[Any, str]]):
         """Store an object (PutObject)."""
         client, bucket = await self.opened()
         with naming("s3:PutObject", bucket):
-            # Not as Content-Encoding: intermediate clients would decompress it.
-            await client.put_object(
-                Bucket=bucket, Key=key, Body=content, ContentType="application/gzip"
-            )
+            await client.put_object(**_object(bucket, key, content))
+
+    async def create(self, key: str, content: bytes) -> bool:
+        """Store an object unless its key is taken (PutObject with ``If-None-Match: *``).
+
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+
+        Returns:
+            False if there is an object under the key, as after a lost answer to the same request;
+            it is unchanged.
+        """
+        client, bucket = await self.opened()
+        with naming("s3:PutObject", bucket):
+            try:
+                await client.put_object(**_object(bucket, key, content), IfNoneMatch="*")
+            except ClientError as refusal:
+                if refusal.response.get("Error", {}).get("Code") != _KEY_TAKEN:
+                    raise
+                return False
+        return True
 
     async def get(self, key: str, *, max_bytes: int) -> bytes | None:
         """Return an object's content, or None if there is no such object (GetObject).
@@ -112,8 +133,15 @@ class S3Store:
 
     def __init__(self, bucket: Bucket, **access: Unpack[Access]) -> None:
         calls = _Calls(bucket, Clients(_connection(access)), _read)
-        self.put, self.get = driven(calls.put), driven(calls.get)
+        self.put, self.create = driven(calls.put), driven(calls.create)
+        self.get = driven(calls.get)
         self.close = driven(calls.stop)
+
+
+def _object(bucket: str, key: str, content: bytes) -> dict[str, Any]:
+    """Return PutObject's parameters."""
+    # Not as Content-Encoding: intermediate clients would decompress it.
+    return {"Bucket": bucket, "Key": key, "Body": content, "ContentType": "application/gzip"}
 
 
 def _connection(access: Access) -> Connection:

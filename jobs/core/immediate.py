@@ -127,4 +127,5 @@ class ImmediateObjectStore:
 
     def __init__(self, store: ObjectStore) -> None:
         self.put = immediate(store.put)
+        self.create = immediate(store.create)
         self.get = immediate(store.get)

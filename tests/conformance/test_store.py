@@ -51,6 +51,22 @@ async def test_the_last_object_under_a_key_counts(bucket: StoreUnderTest) -> Non
     assert await bucket.async_store.get(KEY, max_bytes=MOST) == b"second"
 
 
+async def test_the_first_object_created_under_a_key_stays(bucket: StoreUnderTest) -> None:
+    assert await bucket.async_store.create(KEY, b"first")
+    assert not await bucket.async_store.create(KEY, b"second")
+    assert not bucket.store.create(KEY, b"first")
+
+    assert await bucket.async_store.get(KEY, max_bytes=MOST) == b"first"
+    assert bucket.store.create(f"{KEY}0", b"first")
+
+
+async def test_an_object_that_was_put_is_not_created_again(bucket: StoreUnderTest) -> None:
+    await bucket.async_store.put(KEY, b"first")
+
+    assert not await bucket.async_store.create(KEY, b"second")
+    assert await bucket.async_store.get(KEY, max_bytes=MOST) == b"first"
+
+
 async def test_there_is_no_object_under_another_key(bucket: StoreUnderTest) -> None:
     await bucket.async_store.put(KEY, b"content")
 
@@ -82,7 +98,11 @@ async def test_calls_may_overlap(bucket: StoreUnderTest) -> None:
 async def test_a_bucket_that_is_missing_is_named_with_the_command_that_makes_it(
     bucket: StoreUnderTest,
 ) -> None:
-    for call in (bucket.nowhere.put(KEY, b"x"), bucket.nowhere.get(KEY, max_bytes=MOST)):
+    for call in (
+        bucket.nowhere.put(KEY, b"x"),
+        bucket.nowhere.create(KEY, b"x"),
+        bucket.nowhere.get(KEY, max_bytes=MOST),
+    ):
         with pytest.raises(BucketMissing, match=r"does not exist.*cdk deploy") as refused:
             await call
         assert isinstance(refused.value, TransportError)

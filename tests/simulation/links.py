@@ -359,6 +359,11 @@ class AsyncStoreLink:
             "store", "put", lambda: self._aws.store.put(key, content), fault=self._meet("put")
         )
 
+    async def create(self, key: str, content: bytes) -> bool:
+        return await self._link.async_call(
+            "store", "put", lambda: self._aws.store.create(key, content), fault=self._meet("put")
+        )
+
     async def get(self, key: str, *, max_bytes: int) -> bytes | None:
         return await self._link.async_call(
             "store",
@@ -380,6 +385,9 @@ class StoreLink:
 
     def put(self, key: str, content: bytes) -> None:
         self._link.call("store", "put", lambda: self._store.put(key, content))
+
+    def create(self, key: str, content: bytes) -> bool:
+        return self._link.call("store", "put", lambda: self._store.create(key, content))
 
     def get(self, key: str, *, max_bytes: int) -> bytes | None:
         return self._link.call("store", "get", lambda: self._store.get(key, max_bytes=max_bytes))

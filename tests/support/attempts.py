@@ -162,17 +162,19 @@ def _on_rows(app: App) -> list[Attempt]:
 def _on_objects(app: App) -> list[Attempt]:
     bucket = arn_of(BUCKET, app.topology.bucket.name_in(ACCOUNT, REGION))
     one = _JOBS[0]
-    tried = [
-        ("store a payload", "s3:PutObject", f"{PAYLOADS}{one}"),
-        ("read a payload", "s3:GetObject", f"{PAYLOADS}{one}"),
-        ("store a large result", "s3:PutObject", f"{RESULTS}{one}/payout"),
-        ("read a large result", "s3:GetObject", f"{RESULTS}{one}/payout"),
-        ("read the copy of a dead letter", "s3:GetObject", "dead-letters/1"),
-        ("delete an object", "s3:DeleteObject", f"{PAYLOADS}{one}"),
+    new = {"s3:if-none-match": "*"}
+    tried: list[tuple[str, str, str, Mapping[str, str]]] = [
+        ("store a payload", "s3:PutObject", f"{PAYLOADS}{one}", new),
+        ("replace a payload", "s3:PutObject", f"{PAYLOADS}{one}", {}),
+        ("read a payload", "s3:GetObject", f"{PAYLOADS}{one}", {}),
+        ("store a large result", "s3:PutObject", f"{RESULTS}{one}/payout", new),
+        ("read a large result", "s3:GetObject", f"{RESULTS}{one}/payout", {}),
+        ("read the copy of a dead letter", "s3:GetObject", "dead-letters/1", {}),
+        ("delete an object", "s3:DeleteObject", f"{PAYLOADS}{one}", {}),
     ]
     return [
-        Attempt(label=label, actions=[action], resource=f"{bucket}/{key}", context={})
-        for label, action, key in tried
+        Attempt(label=label, actions=[action], resource=f"{bucket}/{key}", context=context)
+        for label, action, key, context in tried
     ]
 
 

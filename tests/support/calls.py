@@ -24,6 +24,8 @@ class Call(NamedTuple):
     """Its ARN."""
     rows: tuple[str, ...] = ()
     """The partition keys of the table's items that it names (``dynamodb:LeadingKeys``)."""
+    if_none_match: str = ""
+    """The header of that name (``s3:if-none-match``); empty if there is none."""
 
 
 PASS_ROLE = "iam:PassRole"  # noqa: S105 - an action
@@ -31,6 +33,7 @@ PASS_ROLE = "iam:PassRole"  # noqa: S105 - an action
 _SERVICE = re.compile(
     rb"\r\nauthorization:[^\r]*Credential=[^/]+/\d+/[^/]+/([^/]+)/", re.IGNORECASE
 )
+_IF_NONE_MATCH = re.compile(rb"\r\nif-none-match: *([^\r]+)", re.IGNORECASE)
 _TARGET = re.compile(rb"\r\nx-amz-target: *\w+\.(\w+)", re.IGNORECASE)
 
 
@@ -82,7 +85,9 @@ def _rows(asked: Mapping[str, Any]) -> Iterator[str]:
 def _s3(request: bytes) -> Iterator[Call]:
     method, path, _ = _line(request)
     action = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "PUT": "s3:PutObject"}[method]
-    yield Call(action, f"arn:aws:s3:::{unquote(path).lstrip('/')}")
+    found = _IF_NONE_MATCH.search(request.partition(b"\r\n\r\n")[0])
+    condition = found[1].decode() if found else ""
+    yield Call(action, f"arn:aws:s3:::{unquote(path).lstrip('/')}", if_none_match=condition)
 
 
 def _scheduler(request: bytes) -> Iterator[Call]:

@@ -136,6 +136,7 @@ _UNAVAILABLE_CODES = frozenset(
     {"InternalError", "InternalFailure", "InternalServerError"}
     | {"ReplicatedWriteConflictException", "TransactionConflictException"}
     | {"RequestTimeout", "RequestTimeoutException", "ServiceUnavailable", "Unavailable"}
+    | {"ConditionalRequestConflict"}  # another write of the same object is under way
 )
 
 _GIVE_CREDENTIALS = (

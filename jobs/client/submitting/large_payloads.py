@@ -69,7 +69,9 @@ class Storing:
         if message.size <= self._limit:
             return message
         slim, key, content = await self._concurrency.aside(lambda: _packed(message))
-        await self._store.put(key, content)
+        # A key that is taken is the job's own: an earlier try has stored the same, or workers will
+        # find that it has not the message's SHA-256.
+        await self._store.create(key, content)
         return slim
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
 
 from headgate.jobs.core.ports import ObjectStore
 from headgate.jobs.errors import BucketMissing, PayloadLost
 
 StoreAction = Literal["put", "get"]
-"""The calls of a `jobs.core.ports.AsyncObjectStore`."""
+"""The requests of a `jobs.core.ports.AsyncObjectStore`; "put" is that of `put` and `create`."""
+
+
+class _Fault(NamedTuple):
+    action: StoreAction
+    error: Exception
+    applied: bool
 
 
 class MemoryStore:
@@ -27,16 +35,26 @@ class MemoryStore:
         self.missing = False
         self.objects: dict[str, bytes] = {}
         self.calls: list[tuple[StoreAction, str]] = []
-        self._faults: list[tuple[StoreAction, Exception]] = []
+        self._faults: list[_Fault] = []
 
-    def fail(self, action: StoreAction, error: Exception, *, times: int = 1) -> None:
-        """Raise ``error`` from the next ``times`` calls of that kind, in place of doing them."""
-        self._faults += [(action, error)] * times
+    def fail(
+        self, action: StoreAction, error: Exception, *, times: int = 1, applied: bool = False
+    ) -> None:
+        """Raise ``error`` from the next ``times`` calls of that kind.
+
+        They are not carried out, unless ``applied``: then only their answers are lost.
+        """
+        self._faults += [_Fault(action, error, applied) for _ in range(times)]
 
     async def put(self, key: str, content: bytes) -> None:
         """Store an object."""
         await asyncio.sleep(0)  # a call over a network always suspends
         self.sync.put(key, content)
+
+    async def create(self, key: str, content: bytes) -> bool:
+        """Store an object; return False if the key is taken, and leave that object unchanged."""
+        await asyncio.sleep(0)
+        return self.sync.create(key, content)
 
     async def get(self, key: str, *, max_bytes: int) -> bytes | None:
         """Return an object's content, or None if there is no such object.
@@ -52,15 +70,20 @@ class MemoryStore:
         """The same bucket for synchronous code."""
         return _ObjectStore(self)
 
-    def called(self, action: StoreAction, key: str) -> None:
-        """Note a call, and raise the fault that was planned for it, if any."""
+    @contextmanager
+    def asked(self, action: StoreAction, key: str) -> Iterator[None]:
+        """Note a call, and raise the fault that was planned for it, before or after it."""
         self.calls.append((action, key))
         if self.missing:
             raise BucketMissing(self.name)
-        for planned in self._faults:
-            if planned[0] == action:
-                self._faults.remove(planned)
-                raise planned[1]
+        planned = next((each for each in self._faults if each.action == action), None)
+        if planned is not None:
+            self._faults.remove(planned)
+            if not planned.applied:
+                raise planned.error
+        yield
+        if planned is not None:
+            raise planned.error
 
 
 class _ObjectStore:
@@ -70,12 +93,18 @@ class _ObjectStore:
         self._store = store
 
     def put(self, key: str, content: bytes) -> None:
-        self._store.called("put", key)
-        self._store.objects[key] = content
+        with self._store.asked("put", key):
+            self._store.objects[key] = content
+
+    def create(self, key: str, content: bytes) -> bool:
+        with self._store.asked("put", key):
+            taken = key in self._store.objects
+            self._store.objects.setdefault(key, content)
+        return not taken
 
     def get(self, key: str, *, max_bytes: int) -> bytes | None:
-        self._store.called("get", key)
-        content = self._store.objects.get(key)
+        with self._store.asked("get", key):
+            content = self._store.objects.get(key)
         if content is not None and len(content) > max_bytes:
             raise PayloadLost(f"the object {key!r} is another one: it has over {max_bytes:,} bytes")
         return content

@@ -47,6 +47,7 @@ ALLOWED: Mapping[str, set[str]] = {
         "take a limit's leases",
         "write another worker's life",
         "store a payload",
+        "replace a payload",
         "read a payload",
         "store a large result",
         *DELAYING,

@@ -142,6 +142,8 @@ class Watched:
 def _context_of(call: Call) -> dict[str, str | tuple[str, ...]]:
     if call.action == PASS_ROLE:
         return {"iam__PassedToService": "scheduler.amazonaws.com"}
+    if call.if_none_match:
+        return {"s3__if-none-match": call.if_none_match}
     return {"dynamodb__LeadingKeys": call.rows} if call.rows else {}
 
 

@@ -148,6 +148,7 @@ def test_an_error_of_the_network_means_that_the_service_is_unavailable(error: Ex
         ("InternalError", ServiceUnavailable),
         ("ServiceUnavailable", ServiceUnavailable),
         ("RequestTimeout", ServiceUnavailable),
+        ("ConditionalRequestConflict", ServiceUnavailable),
         ("InvalidMessageContents", TransportError),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
@@ -14,6 +15,7 @@ from headgate.jobs.errors import (
     BucketMissing,
     ConfigurationError,
     PartlySubmitted,
+    PayloadLost,
     PayloadTooLarge,
     QueueMissing,
     ServiceUnavailable,
@@ -113,6 +115,27 @@ async def test_a_payload_that_is_kept_at_the_second_try_is_submitted(bench: Benc
     await bench.submit(SMALL, LARGE)
 
     assert bench.payloads() == [SMALL.model_dump(), LARGE.model_dump()]
+
+
+async def test_a_payload_that_was_kept_without_an_answer_is_submitted(bench: Bench) -> None:
+    bench.store.fail("put", ServiceUnavailable("no answer"), applied=True)
+
+    _, job_id = await bench.submit(SMALL, LARGE)
+
+    assert bench.store.calls == [("put", f"payloads/{job_id}")] * 2
+    assert bench.payloads() == [SMALL.model_dump(), LARGE.model_dump()]
+
+
+async def test_a_payload_replaces_no_object(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = UUID("019b7ca4-7a2e-7000-8000-000000000001")
+    monkeypatch.setattr("headgate.jobs.submission.prepare.new_job_id", lambda _now: job_id)
+    bench.store.objects = {f"payloads/{job_id}": b"a stranger's"}
+
+    await bench.submit(LARGE)
+
+    assert bench.store.objects == {f"payloads/{job_id}": b"a stranger's"}
+    with pytest.raises(PayloadLost):
+        bench.payloads()
 
 
 async def test_small_jobs_are_submitted_though_the_large_ones_among_them_are_not(
