@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test mutants lint measure-code format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
+.PHONY: help install demo test mutants lint measure-code sbom audit pin-images format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,15 @@ lint: $(INSTALLED) ## ruff and mypy --strict
 
 measure-code: $(INSTALLED) ## The sizes of the code's pieces, and the circles among its imports
 	@$(BIN)/python -m tests.architecture.measure
+
+sbom: $(INSTALLED) ## Bills of materials and licences of what runs in AWS, into build/sbom
+	@$(BIN)/python -m tests.supply_chain sbom
+
+audit: $(INSTALLED) ## Known vulnerabilities of all that is locked, if an index answers
+	@$(BIN)/python -m tests.supply_chain audit
+
+pin-images: $(INSTALLED) ## The present digests of the base images, into workers/Dockerfile (docker)
+	@$(BIN)/python -m tests.supply_chain pin
 
 format: $(INSTALLED) ## Put the code into its one format
 	$(BIN)/ruff check --fix .

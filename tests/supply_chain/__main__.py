@@ -1,0 +1,35 @@
+"""``python -m tests.supply_chain sbom | audit | pin``, from the repository's root."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.supply_chain.audit import audit
+from tests.supply_chain.images import digest_by_docker, pin
+from tests.supply_chain.sbom import LOCKS, write
+
+_FOLDER = Path("build/sbom")
+
+
+def _sbom() -> int:
+    wrong = write(_FOLDER)
+    sys.stdout.write(f"{_FOLDER}: {', '.join(LOCKS)} and licences.md\n")
+    sys.stdout.writelines(f"may not be shipped: {line}\n" for line in wrong)
+    return int(bool(wrong))
+
+
+def _pin() -> int:
+    images = pin(Path("workers/Dockerfile"), digest_by_docker)
+    sys.stdout.writelines(f"{image}\n" for image in images)
+    return 0
+
+
+_COMMANDS = {
+    "sbom": _sbom,
+    "audit": lambda: audit([*LOCKS.values(), "requirements.lock"]),
+    "pin": _pin,
+}
+
+if __name__ == "__main__":
+    sys.exit(_COMMANDS[sys.argv[1]]())

@@ -1,0 +1,108 @@
+"""What is shipped is known, under permitted licences, and from images that stay the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.supply_chain.audit import UNANSWERED, verdict
+from tests.supply_chain.images import pin
+from tests.supply_chain.licences import licence_of, refused, report
+from tests.supply_chain.sbom import LOCKS, with_licences
+
+_ROOT = Path(__file__).parents[2]
+_DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+
+
+def _locked(lock: str) -> list[str]:
+    return re.findall(r"^([A-Za-z0-9._-]+)==", (_ROOT / lock).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("lock", LOCKS.values())
+def test_everything_that_is_shipped_has_a_permitted_licence(lock: str) -> None:
+    assert refused({name: licence_of(name) for name in _locked(lock)}) == []
+
+
+def test_a_licence_that_is_not_permitted_or_not_known_is_refused() -> None:
+    found = refused({"one": "MIT", "two": "GPL-3.0-only", "three": "", "four": "MIT AND SSPL-1.0"})
+    assert found == [
+        "two: GPL-3.0-only",
+        "three: no licence is known",
+        "four: MIT AND SSPL-1.0",
+    ]
+    assert licence_of("no-such-package") == ""
+
+
+def test_a_bill_names_the_licences_of_its_components() -> None:
+    components: list[dict[str, Any]] = [{"name": "boto3"}, {"name": "no-such-package"}]
+
+    assert with_licences(components) == [
+        {"name": "boto3", "licenses": [{"expression": "Apache-2.0"}]},
+        {"name": "no-such-package"},
+    ]
+
+
+def test_the_report_has_a_row_for_each_package() -> None:
+    assert report([("boto3", "1", "Apache-2.0", "worker")]).splitlines()[-1] == (
+        "| boto3 | 1 | Apache-2.0 | worker |"
+    )
+
+
+def test_base_images_are_pinned_beside_their_tags_and_again_later(tmp_path: Path) -> None:
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text(
+        "# FROM a comment\nFROM place/python:3 AS build\nRUN x\nFROM place/python:3\n"
+    )
+    asked: list[str] = []
+
+    def digest_of(image: str) -> str:
+        asked.append(image)
+        return f"sha256:{len(asked):064d}"
+
+    assert pin(dockerfile, digest_of) == [f"place/python:3@sha256:{1:064d}"]
+    assert pin(dockerfile, digest_of) == [f"place/python:3@sha256:{2:064d}"]
+    now = f"place/python:3@sha256:{2:064d}"
+    assert dockerfile.read_text() == f"# FROM a comment\nFROM {now} AS build\nRUN x\nFROM {now}\n"
+    assert asked == ["place/python:3"] * 2
+
+
+def test_every_base_image_of_the_workers_can_be_pinned(tmp_path: Path) -> None:
+    copy = tmp_path / "Dockerfile"
+    copy.write_text((_ROOT / "workers/Dockerfile").read_text())
+
+    pin(copy, lambda _image: _DIGEST)
+
+    froms = [line for line in copy.read_text().splitlines() if line.startswith("FROM ")]
+    assert len(froms) == 2
+    assert all(f"@{_DIGEST}" in line for line in froms)
+
+
+def test_an_audit_names_what_is_known_and_where_it_is_fixed() -> None:
+    vulnerable = {"name": "a", "version": "1", "vulns": [{"id": "CVE-1", "fix_versions": ["2"]}]}
+    sound = {"name": "b", "version": "1", "vulns": []}
+
+    code, told = verdict("lock", json.dumps({"dependencies": [vulnerable, sound]}), "")
+
+    assert code == 1
+    assert told == "lock: 2 packages, 1 known vulnerabilities\n  a 1: CVE-1, fixed in 2\n"
+    assert verdict("lock", json.dumps({"dependencies": [sound]}), "")[0] == 0
+
+
+def test_an_audit_without_an_answer_is_none_and_says_so() -> None:
+    code, told = verdict("lock", "", "WARNING: slow\nERROR: could not connect\n\n")
+
+    assert code == UNANSWERED
+    assert told == "lock: NOT AUDITED, no index answered: ERROR: could not connect\n"
+
+
+def test_a_package_that_the_index_does_not_know_is_no_clean_audit() -> None:
+    unknown = {"name": "a", "skip_reason": "no such package"}
+
+    code, told = verdict("lock", json.dumps({"dependencies": [unknown]}), "")
+
+    assert code == 1
+    assert "a: not audited: no such package" in told
