@@ -1,4 +1,4 @@
-"""`jobs.core.ports.Publisher` on SNS."""
+"""`lambdas.sweep.publisher.Publisher` on SNS."""
 
 from __future__ import annotations
 

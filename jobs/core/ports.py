@@ -1,9 +1,9 @@
 """Interfaces of the AWS services that Headgate uses, implemented on AWS and in memory for tests.
 
 `AsyncTransport` covers SQS, whose queues go by their physical names, `AsyncTable` DynamoDB,
-`AsyncObjectStore` S3, `AsyncScheduler` EventBridge Scheduler and `Publisher` SNS. A conformance
-suite for each holds both implementations to the service's documented behaviour. The ports for an
-event loop are named ``AsyncX``, those for synchronous code ``X``.
+`AsyncObjectStore` S3 and `AsyncScheduler` EventBridge Scheduler. A conformance suite for each holds
+both implementations to the service's documented behaviour. The ports for an event loop are named
+``AsyncX``, those for synchronous code ``X``.
 """
 
 from __future__ import annotations
@@ -162,19 +162,6 @@ class Transport(Sender, Receiver, Protocol):
     """`AsyncTransport` for synchronous code, from any thread."""
 
     def delete(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]: ...
-
-
-class Publisher(Protocol):
-    """A topic that people are subscribed to, for synchronous code."""
-
-    def publish(self, subject: str, text: str) -> None:
-        """Publish a message; the service has it on return. May raise a `TransportError`.
-
-        Args:
-            subject: 1 to 99 printable characters of ASCII.
-            text: at most 256 KiB.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import ObjectStore, Publisher, Receiver, Table
+from headgate.jobs.core.ports import ObjectStore, Receiver, Table
 from headgate.jobs.core.topology import Bucket
 from headgate.jobs.deployment.metric_lines import metric_line
 from headgate.jobs.deployment.metric_names import DEAD_LETTERS, QUEUE, REASON, TYPE
@@ -22,6 +22,7 @@ from headgate.jobs.deployment.sweep_plan import read_plan
 from headgate.jobs.errors import ConfigurationError
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.sweep.memory import SweepMemory
+from headgate.lambdas.sweep.publisher import Publisher
 from headgate.lambdas.sweep.sweeper import Kind, Sweeper
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.immediate import ImmediateObjectStore, ImmediateReceiver, drive, immediate
 from headgate.jobs.core.ports import (
     ObjectStore,
-    Publisher,
     Receiver,
 )
 from headgate.jobs.dead_letters.copies import copy_key, save_copy
@@ -43,6 +42,7 @@ from headgate.jobs.deployment.sweep_plan import BUDGET, HOLD, TIMEOUT, ParkingQu
 from headgate.jobs.errors import TransportError
 from headgate.lambdas.sweep.alerts import Alert, Found, critical_alert, summary
 from headgate.lambdas.sweep.memory import Known, SweepMemory
+from headgate.lambdas.sweep.publisher import Publisher
 
 SAVED_BEFORE = timedelta(days=2)
 """Time before its deletion by SQS at which a message is copied: allows for a weekend without

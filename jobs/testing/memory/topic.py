@@ -1,4 +1,4 @@
-"""SNS in memory, as far as `jobs.core.ports.Publisher` needs it, with faults on demand."""
+"""SNS in memory, as far as `lambdas.sweep.publisher.Publisher` needs it, with faults on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MAX_BYTES = 262_144
 
 
 class MemoryTopic:
-    """A topic in memory: a `jobs.core.ports.Publisher`.
+    """A topic in memory: a `lambdas.sweep.publisher.Publisher`.
 
     ``published`` lists the messages, as subject and text. It takes the messages that SNS takes, and
     raises a ValueError for others.
