@@ -53,11 +53,11 @@ def report(rows: Iterable[tuple[str, str, str, str]]) -> str:
 
 
 def _declared(package: Distribution) -> str:
-    metadata = package.metadata
-    if expression := metadata.get("License-Expression"):
+    metadata = package.metadata.json
+    if expression := metadata.get("license_expression"):
         return str(expression)
-    named = [metadata.get("License") or ""]
-    for classifier in metadata.get_all("Classifier", []):
+    named = [str(metadata.get("license", ""))]
+    for classifier in metadata.get("classifier", ()):
         kind, _, rest = classifier.partition(" :: ")
         if kind == "License":
             named.append(rest.rpartition(" :: ")[2])
