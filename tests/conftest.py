@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import botocore.loaders
+import botocore.session
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -48,10 +48,9 @@ def _place(item: pytest.Item) -> int:
 
 
 def pytest_configure() -> None:
-    # Each session of botocore would reread the models of its services, which is most of a client's
-    # cost, and thousands of clients are made here.
-    read = functools.cache(botocore.loaders.JSONFileLoader().load_file)
-    botocore.loaders.JSONFileLoader.load_file = staticmethod(read)  # type: ignore[method-assign]  # read once
+    # Each session of botocore would read the models of its services anew, and list the folders of
+    # all of AWS's: most of a client's cost, and thousands of clients are made here.
+    botocore.session.create_loader = functools.cache(botocore.session.create_loader)
     # looptime asks for the current loop at every test. Before the first async test there is none,
     # and Python 3.11 would create one that is never closed, unless it is told that there is none.
     asyncio.set_event_loop(None)
