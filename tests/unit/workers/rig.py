@@ -221,8 +221,16 @@ class Rig:
 
     async def happens(self, kind: type[E], times: int = 1) -> list[E]:
         """Wait until the event has happened that many times; return those events."""
+        counted = found = 0
+
+        def enough() -> bool:
+            nonlocal counted, found  # asked after each event, so it looks at each but once
+            found += sum(isinstance(event, kind) for event in self.events[counted:])
+            counted = len(self.events)
+            return found >= times
+
         async with asyncio.timeout(LIMIT_S), self._happened:
-            await self._happened.wait_for(lambda: len(self.heard(kind)) >= times)
+            await self._happened.wait_for(enough)
         return self.heard(kind)
 
     async def submit(self, job: JobType[Any, Any], *texts: str, **overrides: Any) -> list[str]:
