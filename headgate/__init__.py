@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headgate.jobs.client.client import Client as Client
     from headgate.jobs.client.handle import AsyncJobHandle as AsyncJobHandle
     from headgate.jobs.client.handle import JobHandle as JobHandle
+    from headgate.jobs.client.jobs.filters import JobFilter as JobFilter
     from headgate.jobs.client.spool.policy import Spool as Spool
     from headgate.jobs.core.event_log import log_event as log_event
     from headgate.jobs.core.events import Event as Event
@@ -76,6 +77,7 @@ __all__ = [
     "HandledJob",
     "HeadgateError",
     "JobContext",
+    "JobFilter",
     "JobHandle",
     "JobOptions",
     "JobState",
@@ -123,6 +125,7 @@ _HOMES = {
     "HandledJob": "definitions.handled_job",
     "HeadgateError": "errors",
     "JobContext": "definitions.handlers.context",
+    "JobFilter": "client.jobs.filters",
     "JobHandle": "client.handle",
     "JobOptions": "definitions.options.job_options",
     "JobState": "records.state",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
+from headgate.jobs.client.jobs.desk import AsyncJobDesk
 from headgate.jobs.client.pauses import AsyncPauses, pauses_of
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.shared_requests import SharedRequests
@@ -202,6 +203,11 @@ class AsyncClient:
         return async_dead_letters(self._ports, self._lookup)
 
     @cached_property
+    def jobs(self) -> AsyncJobDesk:
+        """The app's jobs; see `jobs.client.jobs.desk.JobDesk`."""
+        return AsyncJobDesk(self._lookup)
+
+    @cached_property
     def pauses(self) -> AsyncPauses:
         """The app's pauses; see `jobs.client.pauses.Pauses`."""
         return pauses_of(self._lookup)
@@ -316,9 +322,7 @@ class AsyncClient:
 
     def _make_fallback(self, spool: Spool | None, fallback: FallbackName | None) -> Fallback | None:
         if spool is not None:
-            from headgate.jobs.client.spool.async_drainer import (
-                task_spooler,  # imports SQLite only if it is used
-            )
+            from headgate.jobs.client.spool.async_drainer import task_spooler  # imports SQLite
 
             return task_spooler(
                 spool,

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from headgate.jobs.aws.backend import AwsBackend
     from headgate.jobs.client.dead_letters import DeadLetters
+    from headgate.jobs.client.jobs.desk import JobDesk
     from headgate.jobs.client.pauses import Pauses
     from headgate.jobs.client.schedules import Schedules
     from headgate.jobs.schedules.delayed_jobs import DelayedJobs
@@ -191,6 +192,13 @@ class Client:
         from headgate.jobs.client.dead_letters import dead_letters  # as above
 
         return dead_letters(self._ports, self._lookup)
+
+    @cached_property
+    def jobs(self) -> JobDesk:
+        """The app's jobs, as its records list them; see `jobs.client.jobs.desk.JobDesk`."""
+        from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk  # as above
+
+        return JobDesk(AsyncJobDesk(self._lookup))
 
     @cached_property
     def pauses(self) -> Pauses:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.errors import ConfigurationError
-from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.time_bounds import check_bound, check_order, moment_of
 
 _OWNER = "a DeadLetterFilter"
 _TEXTS = ("ids", "types", "reasons", "errors", "queues", "tenants")
@@ -51,16 +52,12 @@ class DeadLetterFilter:
                     f"{_OWNER}: {name} takes a tuple of texts, got {text!r}: write ({text!r},)"
                 )
         for name in ("since", "until"):
-            object.__setattr__(self, name, _checked(name, getattr(self, name)))
+            object.__setattr__(self, name, check_bound(_OWNER, name, getattr(self, name)))
         check_kinds(_OWNER, self)
         for name in _TEXTS:
             if "" in getattr(self, name):
                 raise ConfigurationError(f"{_OWNER}: {name} has an empty text, which matches none")
-        if _is_never(self.since, self.until):
-            raise ConfigurationError(
-                f"{_OWNER}: nothing is both since {self.since} and until {self.until}: "
-                "since is the earlier of the two"
-            )
+        check_order(_OWNER, self.since, self.until)
 
     def matches(self, letter: DeadLetter, *, now: datetime | None = None) -> bool:
         """Return True if a letter is selected.
@@ -85,42 +82,9 @@ class DeadLetterFilter:
         return not wanted or any(each == kind or each in message for each in wanted)
 
     def _is_of_time(self, died_at: datetime, now: datetime) -> bool:
-        since, before = _moment(self.since, now), _moment(self.until, now)
+        since, before = moment_of(self.since, now), moment_of(self.until, now)
         return (since is None or died_at >= since) and (before is None or died_at < before)
 
 
 def _is_any(wanted: tuple[str, ...], *names: str | None) -> bool:
     return not wanted or any(name in wanted for name in names)
-
-
-def _checked(name: str, value: datetime | Duration | None) -> datetime | timedelta | None:
-    if value is None:
-        return None
-    if not isinstance(value, datetime):
-        return duration(f"{_OWNER}: {name}", value, error=ConfigurationError)
-    if value.utcoffset() is None:
-        raise ConfigurationError(
-            f"{_OWNER}: {name} has no time zone, got {value.isoformat()}: write "
-            "datetime(..., tzinfo=UTC)"
-        )
-    return value
-
-
-def _is_never(since: datetime | Duration | None, until: datetime | Duration | None) -> bool:
-    """Return True if two times, or two ages, leave no time between them."""
-    match since, until:
-        case datetime(), datetime():
-            return since >= until
-        case timedelta(), timedelta():
-            return since <= until
-    return False
-
-
-def _moment(value: datetime | Duration | None, now: datetime) -> datetime | None:
-    """Return a time, or the one that was an age ago."""
-    if value is None or isinstance(value, datetime):
-        return value
-    try:
-        return now - duration("age", value)
-    except OverflowError:  # before the year 1
-        return datetime.min.replace(tzinfo=UTC)

@@ -66,8 +66,14 @@ matter to who runs the job. All others are kept, those to come included."""
 
 _USUAL_SOURCE = "sdk"
 
+REPLAY_SOURCE = "replay:"
+"""Prefix of a replayed job's source (`jobs.messages.envelope.Envelope.source`)."""
+
 _RUN = "run#"
-_REPLAYED = "replayed#"
+REPLAYED = "replayed"
+"""The start of the places of a job's replays."""
+
+_REPLAYED = f"{REPLAYED}#"
 _OF_JOB = frozenset({"submitted", "progress", "cancel"})
 """The places of items that belong to no single delivery."""
 
@@ -94,15 +100,27 @@ class Mark(StrEnum):
     CANCELLED = "cancelled"
 
 
-LISTS: Mapping[Mark, str] = {
+LISTS: Mapping[str, str] = {
     Mark.FAILED: "failed",
+    Mark.CRASHED: "failed",
     Mark.DEAD: "dead",
     Mark.QUARANTINED: "quarantined",
+    Mark.CANCELLED: "cancelled",
     Mark.COMPLETED: "recent",
+    Mark.DISCARDED: "discarded",
+    Mark.DROPPED: "dropped",
+    REPLAYED: "replayed",
 }
-"""Lists by mark; completed jobs are listed at ``full`` only, or where they are kept by count."""
+"""Lists by what happened. What ends well is listed at ``full``, after an attempt that is listed,
+and if it completed where jobs are kept by count."""
 
-_SUMMED_UP = ("attempt", "error_type", "error_message", "reason", "detail", "ran_s")
+_WELL = frozenset({Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED})
+"""Ends that most jobs have, so that listing each of them would double what records cost."""
+
+_SUMMED_UP = (
+    *("attempt", "error_type", "error_message", "reason", "detail", "ran_s"),
+    *("queue", "tenant"),
+)
 
 
 def keeps(level: RecordsLevel, least: RecordsLevel) -> bool:
@@ -197,12 +215,14 @@ class Scribe:
             data: more about it, as JSON values.
             receive: the number of an earlier delivery of the message, if the fact is about that.
         """
+        told = {**self.submission, **data}
+        whole = _signed(at, self.worker, self.job_type, self.queue, told)
         return Item(
             pk=partition(self.job_id),
             sk=f"{deliveries_of(self.message_id)}{receive or self.receive:05d}#{kind}",
-            data=_signed(at, self.worker, self.job_type, self.queue, {**self.submission, **data}),
+            data=whole,
             expires_at=at + self._lasting(kind),
-            line=self._line(kind, at, data),
+            line=line_of(kind, self.job_id, at, whole) if self._is_listed(kind, told) else None,
         )
 
     def _lasting(self, kind: Mark) -> timedelta:
@@ -217,18 +237,30 @@ class Scribe:
         failed = max(self.keep.failed, again)
         return max(self.keep.completed, failed) if done else failed
 
-    def _line(self, kind: Mark, at: datetime, data: Mapping[str, Any]) -> ListLine | None:
-        if (name := LISTS.get(kind)) is None:
-            return None
-        if kind is Mark.COMPLETED and self.level != "full" and self.keep.last is None:
-            return None
-        shard = zlib.crc32(self.job_id.encode()) % SHARDS
-        summary = {name: _brief(data[name]) for name in _SUMMED_UP if name in data}
-        return ListLine(
-            list=list_name(name, self.job_type, shard),
-            place=f"{at.isoformat()}#{self.job_id}",
-            summary=summary,
-        )
+    def _is_listed(self, kind: Mark, told: Mapping[str, Any]) -> bool:
+        if kind not in _WELL or self.level == "full":
+            return kind in LISTS
+        if kind is Mark.COMPLETED and self.keep.last is not None:
+            return True
+        is_replayed = str(told.get("source")).startswith(REPLAY_SOURCE)
+        return is_replayed or (told.get("attempt") or 1) > 1
+
+
+def line_of(what: str, job_id: str, at: datetime, data: Mapping[str, Any]) -> ListLine:
+    """Return the entry in the list of what has happened to a job.
+
+    Args:
+        what: one of `LISTS`.
+        job_id: the job's id.
+        at: when; aware.
+        data: the data of its item, with the job's type.
+    """
+    shard = zlib.crc32(job_id.encode()) % SHARDS
+    return ListLine(
+        list=list_name(LISTS[what], data["type"], shard),
+        place=f"{at.isoformat()}#{job_id}",
+        summary={name: _brief(data[name]) for name in _SUMMED_UP if name in data},
+    )
 
 
 def submission_of(envelope: Envelope) -> dict[str, Any]:
@@ -275,11 +307,13 @@ def replayed_item(
         at: when; aware.
         keep: the retention of the job's records.
     """
+    data = {"at": at.isoformat(), "type": job_type, "replay": replay_id, "replays": replays}
     return Item(
         pk=asked_partition(job_id),
         sk=f"{_REPLAYED}{replay_id}",
-        data={"at": at.isoformat(), "type": job_type, "replay": replay_id, "replays": replays},
+        data=data,
         expires_at=at + keep.failed,
+        line=line_of(REPLAYED, job_id, at, data),
     )
 
 

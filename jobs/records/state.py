@@ -48,7 +48,7 @@ from enum import StrEnum
 from typing import Any
 
 from headgate.jobs.core.ports import Item
-from headgate.jobs.records.items import Mark
+from headgate.jobs.records.items import REPLAY_SOURCE, REPLAYED, Mark
 from headgate.jobs.records.reading import checked
 from headgate.jobs.values.stored import moment
 
@@ -77,9 +77,6 @@ class JobState(StrEnum):
 SUBMITTED, PROGRESS, CANCEL = "submitted", "progress", "cancel"
 """The places of the items that belong to the job as a whole."""
 
-REPLAYED = "replayed"
-"""The start of the places of its replays, which belong to the job as a whole, too."""
-
 _FINAL: Mapping[str, JobState] = {
     Mark.COMPLETED: JobState.COMPLETED,
     Mark.DISCARDED: JobState.DISCARDED,
@@ -88,9 +85,6 @@ _FINAL: Mapping[str, JobState] = {
     Mark.QUARANTINED: JobState.QUARANTINED,
     Mark.DEAD: JobState.DEAD,
 }
-_REPLAY = "replay:"
-"""Prefix of a replayed job's source (`jobs.messages.envelope.Envelope.source`)."""
-
 _DEATHS = frozenset({Mark.DEAD, Mark.QUARANTINED})
 
 _UNBEGUN = frozenset({Mark.DEFERRED, Mark.RELEASED})
@@ -210,7 +204,7 @@ def _begins_a_life(happening: Happening) -> bool:
     A submission that is not a replay's came first, whatever its writer's clock says.
     """
     if happening.what == SUBMITTED:
-        return happening.text("source").startswith(_REPLAY)
+        return happening.text("source").startswith(REPLAY_SOURCE)
     return happening.what != CANCEL
 
 

@@ -36,8 +36,8 @@ from headgate.ops.prices import MONTH_S, READS, RECOVERABLE, STORED, WRITES
 from headgate.workers.limits.app_limits import all_limits
 from headgate.workers.limits.lease import RENEW_S
 
-SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 350, 400
-FAILED_BYTES, DEAD_BYTES = 1500, 700
+SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 450, 500
+FAILED_BYTES, DEAD_BYTES = 1600, 800
 """Sizes of the items of a failure (with a traceback of a kilobyte) and of a dead job; tests compare
 them with real ones."""
 
@@ -146,22 +146,29 @@ def _begun(level: RecordsLevel, keep: Keep, *, long: bool) -> Usage:
 
 
 def _ended(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:
+    # A job that completes at a later attempt is listed, as its failures were.
+    retried = max(0.0, min(1.0, stream.attempts - 1) - stream.dead)
     if keeps(level, "outcomes") and keep.completed:
-        return _completed(stream, level, keep, load) * (1 - stream.dead)
-    # A job that completes at its first attempt writes nothing; an end follows each later start.
-    retried = min(1.0, stream.attempts - 1)
-    return put(COMPLETED_BYTES, keep.failed) * max(0.0, retried - stream.dead)
+        completed = _completed(stream, level, keep, load) * (1 - stream.dead)
+        listed = put(INDEXED_BYTES, keep.failed) * retried
+        return completed if _is_listed(level, keep) else completed + listed
+    # One that completes at its first attempt writes nothing; an end follows each later start.
+    return put(COMPLETED_BYTES, keep.failed, indexed=True) * retried
 
 
 def _completed(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:
     size = COMPLETED_BYTES + _result_bytes(stream, load)
-    listed = keeps(level, "full") or keep.last is not None
-    item = put(size, keep.completed, indexed=listed)
+    item = put(size, keep.completed, indexed=_is_listed(level, keep))
     if keep.last is None:
         return item
     # Records beyond the limit are read, and deleted from the table and the index.
     soon = replace(item, byte_s=0.0)
     return soon + Usage(reads=math.ceil(size / _READ)) + Usage(writes=soon.writes)
+
+
+def _is_listed(level: RecordsLevel, keep: Keep) -> bool:
+    """Return True if every completed job is listed."""
+    return keeps(level, "full") or keep.last is not None
 
 
 def _result_bytes(stream: Stream, load: Load) -> int:

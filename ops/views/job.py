@@ -35,26 +35,26 @@ def exit_code(state: JobState) -> int:
             return EXIT_UNFINISHED
 
 
-def show_record(record: JobRecord, *, as_json: bool) -> int:
-    """Print all that is known of a job; returns the exit code."""
+def show_record(record: JobRecord, *, as_json: bool, tracebacks: bool = False) -> int:
+    """Print all that is known of a job, with every traceback or the last; returns the exit code."""
     if as_json:
         show_json(record)
         return exit_code(record.state)
     _show_line(f"{record.id}  {record.type or 'unknown type'}: {record.state}")
-    for name, value in _facts(record):
+    for name, value in (*_facts(record), *_places(record)):
         _show_line(f"  {name:<10} {value}")
-    show_attempts(record)
+    show_attempts(record, tracebacks=tracebacks)
     show()
     for happening in record.timeline:
         _show_line(_line(happening))
     return exit_code(record.state)
 
 
-def show_attempts(record: JobRecord) -> None:
-    """Print a job's attempts, and the traceback of the last one."""
+def show_attempts(record: JobRecord, *, tracebacks: bool = False) -> None:
+    """Print a job's attempts, and every traceback or that of the last one."""
     if record.attempts:
         _attempts(record).show()
-    for attempt in record.attempts[-1:]:
+    for attempt in record.attempts if tracebacks else record.attempts[-1:]:
         if attempt.traceback:
             show(f"\n{attempt.traceback.rstrip()}")
 
@@ -85,6 +85,8 @@ def cancel(job: JobHandle[Any], reason: str) -> int:
 
 
 def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
+    if record.explanation:
+        yield "inferred" if record.inferred else "because", record.explanation
     if record.queue:
         yield "queue", "/".join(filter(None, (record.queue, record.priority)))
     if record.tenant:
@@ -102,8 +104,22 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
         yield "progress", f"{progress.percent:g} % {progress.note}".rstrip()
     if (asked := record.cancel_requested_at) is not None:
         yield "cancel", f"requested at {_time(asked)} {record.cancel_reason}".rstrip()
-    if record.has_result:
+
+
+def _places(record: JobRecord) -> Iterator[tuple[str, str]]:
+    """Yield where the job came from, and where its payload and its result are."""
+    if record.parent:
+        yield "parent", record.parent
+    if record.source:
+        yield "source", record.source
+    if (ref := record.result_ref) is not None:
+        yield "result", f"{ref.size:,} bytes in the app's bucket: {ref.key}"
+    elif record.has_result:
         yield "result", json.dumps(record.result, ensure_ascii=False)
+    if record.result_fault:
+        yield "result", f"not kept: {record.result_fault}"
+    if record.state in (JobState.DEAD, JobState.QUARANTINED):
+        yield "payload", f"in its dead letter: headgate dead-letters show {record.id} --payload"
 
 
 def _attempts(record: JobRecord) -> TextTable:
@@ -131,7 +147,10 @@ def _line(happening: Happening) -> str:
     return " ".join((f"  {_time(happening.at)}  {happening.what:<12}", *about)).rstrip()
 
 
-_TOLD = ("attempt", "worker", "reason", "detail", "error_type", "retry_in_s", "percent", "note")
+_TOLD = (
+    *("attempt", "worker", "reason", "kind", "detail", "error_type", "retry_in_s", "percent"),
+    *("note", "replay", "replays"),
+)
 """Fields of an event that its line of the timeline shows."""
 
 

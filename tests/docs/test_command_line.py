@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from headgate.errors import Fault
+from headgate.jobs.client.jobs.desk import ListedJob
 from headgate.jobs.deployment.retry_timeline import Planned
 from headgate.jobs.records.history import AttemptRecord, JobRecord
 from headgate.ops.cli.main import cli
@@ -31,6 +32,7 @@ def row(first: str) -> str:
     [
         ("`jobs show`", JobRecord),
         ("— its `attempts`", AttemptRecord),
+        ("— its `jobs`", ListedJob),
         ("`check`", Fault),
         ("`plan`", Planned),
     ],

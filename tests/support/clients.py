@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 from headgate import App, AsyncClient, AsyncJobHandle, Client, JobHandle
 from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
+from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
 from headgate.jobs.client.pauses import AsyncPauses, Pauses
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.batcher import Pacing
@@ -30,6 +31,7 @@ _TWINS: dict[type, type] = {
     JobHandle: AsyncJobHandle,
     Schedules: AsyncSchedules,
     DeadLetters: AsyncDeadLetters,
+    JobDesk: AsyncJobDesk,
     Pauses: AsyncPauses,
 }
 

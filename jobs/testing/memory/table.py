@@ -212,17 +212,19 @@ class _Store:
             return self._standing(pk, sk)
 
     def lines(self, name: str, after: str, before: str) -> list[Item]:
+        wanted = {"S": name}
         with self._lock:
             standing = [
-                item for pk, items in self._partitions.items() for item in self._legible(pk, items)
+                item
+                for pk, items in self._partitions.items()
+                for item in self._legible(
+                    pk, [sk for sk, stored in items.items() if stored.get("list") == wanted]
+                )
             ]
-        found = [
-            (item.line.place, item) for item in standing if item.line and item.line.list == name
-        ]
         between = [
-            (place, item)
-            for place, item in found
-            if place > after and (not before or place < before)
+            (item.line.place, item)
+            for item in standing
+            if item.line and item.line.place > after and (not before or item.line.place < before)
         ]
         between.sort(key=lambda pair: (pair[0], pair[1].pk, pair[1].sk), reverse=True)
         return [replace(item, data={}, version=0) for _, item in between]

@@ -89,6 +89,11 @@ def marked(kind: Mark, **data: Any) -> Item:
         level="outcomes",
         keep=DEFAULT_KEEP,
         retention=timedelta(days=4),
+        submission={
+            "submitted_at": NOW.isoformat(),
+            "priority": "normal",
+            "tenant": {"org": "org-12345"},
+        },
     )
     return scribe.mark(kind, NOW, {"attempt": 1, **data})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,11 @@ def test_attempt_marks_are_kept_while_the_message_may_be_delivered(
         (Mark.QUARANTINED, "outcomes", "quarantined"),
         (Mark.COMPLETED, "full", "recent"),
         (Mark.COMPLETED, "outcomes", None),
+        (Mark.CRASHED, "failures", "failed"),
+        (Mark.CANCELLED, "failures", "cancelled"),
+        (Mark.DISCARDED, "full", "discarded"),
+        (Mark.DISCARDED, "outcomes", None),
+        (Mark.DROPPED, "full", "dropped"),
         (Mark.RELEASED, "full", None),
     ],
 )
@@ -82,7 +88,16 @@ def test_what_people_look_for_is_listed_and_nothing_else(
     assert line is not None
     assert line.list in [list_name(listed, "send-email", shard) for shard in range(SHARDS)]
     assert line.place == f"{NOW.isoformat()}#{JOB}"
-    assert line.summary == {"error_message": "no" * 100}
+    assert line.summary == {"error_message": "no" * 100, "queue": "mail"}
+
+
+@pytest.mark.parametrize("kind", [Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED])
+@pytest.mark.parametrize("told", [{"attempt": 2}, {"attempt": 1, "source": "replay:r-1"}])
+def test_a_job_that_was_listed_before_is_listed_when_it_ends_well(
+    kind: Mark, told: dict[str, Any]
+) -> None:
+    assert scribe(JOB, MESSAGE, 2).mark(kind, NOW, told).line is not None
+    assert scribe(JOB, MESSAGE, 2).mark(kind, NOW, {"attempt": 1}).line is None
 
 
 def test_jobs_kept_by_count_are_listed_so_that_they_can_be_counted() -> None:

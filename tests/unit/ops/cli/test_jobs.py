@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from headgate import App, Client, JobState
+from headgate.jobs.client.jobs.desk import ListedJob
 from headgate.jobs.core.ports import Table
+from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.job import (
@@ -19,9 +22,13 @@ from headgate.ops.views.job import (
     EXIT_UNKNOWN,
     exit_code,
 )
+from headgate.ops.views.job_list import EXIT_NONE
 from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
 from tests.support.story import JOB, START, Story
+
+TYPE = "send-email"
+"""A type of the app that the commands are about."""
 
 NASTY = "[bold]x[/bold] :smile: \x1b[2J\x9b5m\u202e\x00"
 SHOWN = "[bold]x[/bold] :smile: \\x1b[2J\\x9b5m\\u202e\\x00"
@@ -49,6 +56,12 @@ class Jobs:
 
     def show(self, *options: str, job: str = JOB) -> Ended:
         return self._headgate("jobs", "show", job, *options, app="cli_shop:app")
+
+    def list(self, *options: str) -> Ended:
+        return self._headgate("jobs", "list", *options, app="cli_shop:app")
+
+    def count(self, *options: str) -> Ended:
+        return self._headgate("jobs", "count", *options, app="cli_shop:app")
 
     def cancel(self, *options: str) -> Ended:
         return self._headgate("jobs", "cancel", JOB, *options, app="cli_shop:app")
@@ -140,6 +153,102 @@ def test_what_is_no_id_is_a_mistake_of_usage(jobs: Jobs) -> None:
     ended = jobs.show(job="42")
     assert (ended.code, ended.out) == (2, "")
     assert "'42' is not a job id" in ended.err
+
+
+def test_every_traceback_is_printed_when_it_is_asked_for(table: Table, jobs: Jobs) -> None:
+    story = Story().run(1, "failed", attempt=1, traceback="Traceback: first")
+    table.put(story.run(9, "failed", 2, attempt=2, traceback="Traceback: second").items)
+    assert "Traceback: first" not in jobs.show().out
+    out = jobs.show("--tracebacks").out
+    assert out.index("Traceback: first") < out.index("Traceback: second")
+
+
+def test_a_job_says_where_its_payload_and_its_result_are(table: Table, jobs: Jobs) -> None:
+    ref = {"key": f"results/{JOB}", "sha256": "0" * 64, "size": 400_000, "encoding": "gzip"}
+    table.put(Story().run(1, "completed", attempt=1, result_ref=ref).items)
+    assert f"result     400,000 bytes in the app's bucket: results/{JOB}" in jobs.show().out
+
+
+def test_a_dead_job_says_that_its_payload_is_in_its_dead_letter(table: Table, jobs: Jobs) -> None:
+    told: dict[str, Any] = {
+        "source": "schedule:nightly",
+        "parent": "0196a2b4-0000-7000-8000-000000000002",
+    }
+    table.put(Story().run(1, "dead", attempt=1, **told).items)
+    out = jobs.show().out
+    assert f"payload    in its dead letter: headgate dead-letters show {JOB} --payload" in out
+    assert "source     schedule:nightly" in out
+    assert "parent     0196a2b4-0000-7000-8000-000000000002" in out
+
+
+def test_a_state_that_is_inferred_says_so(jobs: Jobs) -> None:
+    waiting = jobs.show(job=str(new_job_id(START)))
+    assert (waiting.code, waiting.err) == (EXIT_UNFINISHED, "")
+    assert "inferred   nothing is recorded of it: it waits in its queue" in waiting.out
+    assert "because    nothing is recorded of it, and no queue has kept it since" in jobs.show().out
+
+
+# --- list and count ------------------------------------------------------------------------------
+
+
+def test_jobs_are_listed_with_their_errors_and_the_next_page(table: Table, jobs: Jobs) -> None:
+    error: dict[str, Any] = {"error_type": "ValueError", "error_message": "boom " * 30}
+    first = Story(job_type=TYPE).run(-60, "dead", attempt=1, **error)
+    second = Story("0196a2b4-0000-7000-8000-000000000002", job_type=TYPE).run(
+        -5, "cancelled", reason="a mistake"
+    )
+    table.put([*first.items, *second.items])
+
+    ended = jobs.list()
+    assert (ended.code, ended.err) == (0, "")
+    assert re.match(rf"{second.job_id}  +\d+d  {TYPE}: cancelled\n    a mistake\n", ended.out)
+    assert re.search(rf"{JOB}  +\d+d  {TYPE}: dead\n    ValueError: boom boom", ended.out)
+    assert all(len(line) <= 80 for line in ended.out.splitlines())
+    assert "2 jobs; `show ID` has all of one." in ended.out
+
+    short = jobs.list("--limit", "1")
+    _, _, cursor = short.out.strip().rpartition(" ")
+    assert f"There may be more: --after {cursor}" in short.out
+    document = json.loads(jobs.list("--after", cursor, "--json").out)
+    assert [each["id"] for each in document["jobs"]] == [JOB]
+    assert list(document["jobs"][0]) == [field.name for field in fields(ListedJob)]
+    assert document["next"] == ""
+
+
+def test_options_of_a_list_select(table: Table, jobs: Jobs) -> None:
+    story = Story(job_type=TYPE).run(-60, "dead", attempt=1, tenant={"org": "org-1"})
+    table.put(story.items)
+    chosen = ("--state", "dead", "--type", TYPE, "--queue", "mail", "--tenant", "org-1")
+    assert jobs.list(*chosen, "--since", "2m", "--until", "30s").code == 0
+    for other in (
+        ("--state", "cancelled"),
+        ("--tenant", "x"),
+        ("--since", "30s"),
+        ("--queue", "x"),
+    ):
+        ended = jobs.list(*other)
+        assert (ended.code, ended.out) == (EXIT_NONE, "No such jobs.\n")
+    assert jobs.list("--state", "waiting").code == 2
+
+
+def test_jobs_are_counted_by_type_and_state(table: Table, jobs: Jobs) -> None:
+    assert jobs.count().code == EXIT_NONE
+    table.put(Story(job_type=TYPE).run(1, "failed", attempt=1).run(1, "dead", attempt=1).items)
+    ended = jobs.count()
+    assert (ended.code, ended.err) == (0, "")
+    assert "1 job in all" in ended.out
+    document = json.loads(jobs.count("--json").out)
+    assert document["counts"] == [{"type": TYPE, "state": "dead", "count": 1}]
+    assert (document["total"], document["complete"]) == (1, True)
+
+
+def test_what_a_listed_job_says_is_no_command_to_the_terminal(table: Table, jobs: Jobs) -> None:
+    table.put(
+        Story(job_type=TYPE).run(-5, "dead", attempt=1, error_type=NASTY, error_message=NASTY).items
+    )
+    ended = jobs.list()
+    assert SHOWN in ended.out
+    assert all(each.isprintable() for each in ended.out.splitlines())
 
 
 # --- cancel --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ NOUNS = {
         *("list", "count", "show", "export", "import", "purge"),
         *("replay", "replays", "resume", "abort"),
     ),
-    "jobs": ("show", "cancel"),
+    "jobs": ("list", "count", "show", "cancel"),
     "queues": ("list", "pause", "resume"),
     "schedules": ("list", "next", "pause", "resume", "run"),
 }
@@ -80,7 +80,7 @@ def test_every_help_is_plain_text_that_ends_with_examples(
 def test_every_reading_command_has_json(headgate: CommandLine) -> None:
     reading = [
         *(("dead-letters", verb) for verb in ("list", "count", "show", "replays")),
-        ("jobs", "show"),
+        *(("jobs", verb) for verb in ("list", "count", "show")),
         ("queues", "list"),
         ("schedules", "list"),
         ("schedules", "next"),
@@ -123,7 +123,7 @@ def test_the_end_of_a_command_does_not_wait_for_a_last_garbage_collection() -> N
     [
         ("headgate ", {*VERBS, *NOUNS}),
         ("headgate sch", {"schedules"}),
-        ("headgate -A shop.app:app jobs ", {"show", "cancel"}),
+        ("headgate -A shop.app:app jobs ", {"list", "count", "show", "cancel"}),
         ("headgate schedules p", {"pause"}),
         ("headgate submit nightly --pri", {"--priority"}),
         ("headgate submit nightly --priority ", {"critical", "high", "normal", "low"}),

@@ -1,0 +1,1 @@
+"""``client.jobs``: lists jobs, counts them, cancels them, and runs them again."""

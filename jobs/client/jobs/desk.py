@@ -1,0 +1,303 @@
+"""The looks of ``client.jobs``: lists and counts of jobs.
+
+`AsyncJobDesk` is the awaited form of `JobDesk`, and its engine.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import builtins
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.core.tenant import Tenant
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.records.history import JobRecord, read_job
+from headgate.jobs.records.items import LISTS, read_partitions
+from headgate.jobs.records.lists.entries import ListEntry, lists_of, read_entry
+from headgate.jobs.records.lists.merged import MergedLists
+from headgate.jobs.records.state import JobState
+from headgate.jobs.values.stored import moment
+
+EVERY_JOB = JobFilter()
+
+MOST_LISTED = 1_000
+"""Maximum number of jobs on a page."""
+
+MOST_COUNTED = 100_000
+"""Number of entries of the lists that a count reads by default."""
+
+_LOOKED_AT = 20
+"""Entries that a page looks at for each job that it may show; beyond that it ends early."""
+
+_CHUNK, _COUNTED_CHUNK = 25, 1_000
+"""Entries that a request reads of one list, for a page and for a count."""
+
+_AT_ONCE = 16
+"""Maximum number of jobs whose records are read at the same time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedJob:
+    """One job of a list, as its records tell; `headgate.JobHandle.history` tells the rest."""
+
+    id: str
+    type: str
+    state: JobState
+    changed_at: datetime
+    """The time of what put it into the list, such as its end or its last failed attempt."""
+    queue: str | None
+    priority: str | None
+    tenant: Tenant | None
+    submitted_at: datetime | None
+    attempts: int
+    worker: str
+    """The worker that made the last attempt; empty if none is known."""
+    reason: str
+    error_type: str
+    """The class of the last error; empty if there is none."""
+    error_message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """Jobs that were listed."""
+
+    jobs: Sequence[ListedJob]
+    """The newest first."""
+    next: str
+    """The ``after`` of the next page; empty at the end. A page may have fewer jobs than were asked
+    for, or none, and not be the last: entries of other queues and tenants were in between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCount:
+    """The jobs of one type in one state."""
+
+    type: str
+    state: JobState
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """Jobs that were counted."""
+
+    total: int
+    counts: Sequence[JobCount]
+    """The largest first."""
+    oldest: datetime | None
+    """The time of the oldest entry that was read; None if there was none."""
+    complete: bool
+    """False if there were more entries than the count was to read."""
+
+
+class AsyncJobDesk:
+    """The awaited form of `JobDesk`, which also drives this class.
+
+    Args:
+        lookup: reads the records.
+    """
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    async def list(
+        self, wanted: JobFilter = EVERY_JOB, *, limit: int = 50, after: str = ""
+    ) -> JobPage:
+        """`JobDesk.list`, awaited."""
+        if not 1 <= limit <= MOST_LISTED:
+            raise ConfigurationError(f"limit must lie between 1 and {MOST_LISTED:,}, got {limit}")
+        states = [JobState(each) for each in wanted.states]
+        merged = self._merged(wanted, states, before=_place_of(after) if after else "")
+        page = _Page(self._lookup, merged, wanted, limit)
+        return await page.read()
+
+    async def count(self, wanted: JobFilter = EVERY_JOB, *, most: int = MOST_COUNTED) -> JobCounts:
+        """`JobDesk.count`, awaited."""
+        merged = self._merged(wanted, (), before="", chunk=_COUNTED_CHUNK)
+        seen: set[tuple[str, str]] = set()
+        found: Counter[tuple[str, JobState]] = Counter()
+        oldest: datetime | None = None
+        for _ in range(most):
+            if (item := await merged.next()) is None:
+                break
+            if (entry := read_entry(item)) is None:
+                continue
+            oldest, job = entry.at, (entry.job_id, entry.job_type)
+            if job not in seen and wanted.matches(entry) and wanted.has_state(entry.state):
+                found[entry.job_type, entry.state] += 1
+            seen.add(job)
+        return JobCounts(
+            total=found.total(),
+            counts=_ordered(found),
+            oldest=oldest,
+            complete=not await merged.peek(),
+        )
+
+    def _merged(
+        self, wanted: JobFilter, states: Sequence[JobState], *, before: str, chunk: int = _CHUNK
+    ) -> MergedLists:
+        since, until = wanted.bounds(self._lookup.clock.now())
+        return MergedLists(
+            self._lookup.table,
+            lists_of(wanted.types or self._lookup.app.types, states),
+            self._lookup.concurrency,
+            after=since,
+            before=before or until,
+            chunk=chunk,
+        )
+
+
+class JobDesk:
+    """An app's jobs, as far as the index of its records lists them.
+
+    Listed are jobs of which an attempt failed or crashed, that are dead, quarantined or cancelled,
+    and what became of them afterwards; with ``records="full"`` every job that has ended, and with
+    ``Keep(last=...)`` the completed ones. Jobs that wait, or run their first attempt, are in no
+    list: `headgate.Client.handle` tells of one.
+
+    Every method may raise a `TransportError`.
+    """
+
+    def __init__(self, engine: AsyncJobDesk) -> None:
+        self._desk = engine
+
+    def list(self, wanted: JobFilter = EVERY_JOB, *, limit: int = 50, after: str = "") -> JobPage:
+        """Return a page of jobs, the newest first, each once and in the state that it is in now.
+
+        It takes one query for each list (four for each type and state), and two for each job on the
+        page, however many jobs there are.
+
+        Args:
+            wanted: selects the jobs.
+            limit: the maximum number of jobs on the page, up to 1,000.
+            after: the ``next`` of the page before; empty begins with the newest.
+
+        Raises:
+            ConfigurationError: ``limit`` is out of range, or ``after`` is of no page.
+        """
+        return drive(self._desk.list(wanted, limit=limit, after=after))
+
+    def count(self, wanted: JobFilter = EVERY_JOB, *, most: int = MOST_COUNTED) -> JobCounts:
+        """Count jobs by type and state, each once, by the newest entry of it.
+
+        It reads the lists alone: a job that runs again after a failure counts as ``retrying``, and
+        with ``until`` each job has the state that it had then.
+
+        Args:
+            wanted: selects the jobs.
+            most: the number of entries to read, the newest first, a thousand to a request.
+        """
+        return drive(self._desk.count(wanted, most=most))
+
+
+class _Page:
+    """One page of jobs while it is read."""
+
+    def __init__(self, lookup: Lookup, merged: MergedLists, wanted: JobFilter, limit: int) -> None:
+        self._lookup = lookup
+        self._merged = merged
+        self._wanted = wanted
+        self._limit = limit
+        self._seen: set[tuple[str, str]] = set()
+        self._last = ""
+        """The place of the last entry that was taken."""
+
+    async def read(self) -> JobPage:
+        """Read the entries, and the records of their jobs."""
+        jobs: builtins.list[ListedJob] = []
+        left = self._limit * _LOOKED_AT
+        while len(jobs) < self._limit and left > 0:
+            entries, looked_at = await self._entries(self._limit - len(jobs), left)
+            left -= looked_at
+            if not looked_at:
+                break
+            found = await self._lookup.concurrency.each(self._job, entries, at_once=_AT_ONCE)
+            jobs.extend(each for each in found if each is not None)
+        more = self._last and await self._merged.peek()
+        return JobPage(jobs=jobs, next=_cursor(self._last) if more else "")
+
+    async def _entries(self, wanted: int, most: int) -> tuple[Sequence[ListEntry], int]:
+        """Return the next entries of jobs not seen yet, and how many entries were looked at.
+
+        All entries of one place are taken, since the next page begins after it.
+        """
+        entries: builtins.list[ListEntry] = []
+        looked_at = 0
+        while place := await self._merged.peek():
+            is_full = len(entries) >= wanted or looked_at >= most
+            if is_full and place != self._last:
+                break
+            item = await self._merged.next()
+            looked_at += 1
+            self._last = place
+            entry = read_entry(item) if item is not None else None
+            if entry is None or not self._wanted.matches(entry):
+                continue
+            if (job := (entry.job_id, entry.job_type)) not in self._seen:
+                self._seen.add(job)
+                entries.append(entry)
+        return entries, looked_at
+
+    async def _job(self, entry: ListEntry) -> ListedJob | None:
+        """Return a job, unless a newer entry stands for it, or it is in another state by now."""
+        items = await read_partitions(self._lookup.table, entry.job_id)
+        now = self._lookup.clock.now()
+        record = read_job(entry.job_id, items, entry.job_type, now=now)
+        newest = max((each.at for each in record.timeline if each.what in LISTS), default=None)
+        if newest != entry.at or not self._wanted.has_state(record.state):
+            return None
+        return _listed(record, entry)
+
+
+def _listed(record: JobRecord, entry: ListEntry) -> ListedJob:
+    last = record.attempts[-1] if record.attempts else None
+    ended = record.state.is_final
+    return ListedJob(
+        id=record.id,
+        type=entry.job_type,
+        state=record.state,
+        changed_at=entry.at,
+        queue=record.queue,
+        priority=record.priority,
+        tenant=record.tenant,
+        submitted_at=record.submitted_at,
+        attempts=len(record.attempts),
+        worker=last.worker if last else "",
+        reason=record.reason,
+        error_type=record.error_type if ended else (last.error_type if last else ""),
+        error_message=record.error_message if ended else (last.error_message if last else ""),
+    )
+
+
+def _ordered(found: Counter[tuple[str, JobState]]) -> Sequence[JobCount]:
+    counts = [JobCount(type=name, state=state, count=n) for (name, state), n in found.items()]
+    return sorted(counts, key=lambda each: (-each.count, each.type, each.state))
+
+
+def _cursor(place: str) -> str:
+    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+
+
+def _place_of(cursor: str) -> str:
+    """Return the place that a page ended at.
+
+    Raises:
+        ConfigurationError: the text is no page's ``next``.
+    """
+    try:
+        place = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except (ValueError, binascii.Error):
+        place = ""
+    if moment(place.partition("#")[0]) is None:
+        raise ConfigurationError(
+            f"{cursor[:80]!r} is the end of no page: give the next of a page that was listed"
+        )
+    return place

@@ -1,0 +1,86 @@
+"""Entries of the lists in the table's index, one for each thing that people look for.
+
+    list          what happened                                  state, if it is the latest
+    failed        an attempt failed or crashed                   retrying
+    replayed      a replay has sent a dead job anew              waiting
+    dead          it went to its dead-letter queue               dead
+    quarantined   it went to the quarantine                      quarantined
+    cancelled     it was cancelled                               cancelled
+    recent        its handler returned                           completed
+    discarded     its handler ended it                           discarded
+    dropped       a later job replaced it                        dropped
+
+Jobs that wait for the first time, or run their first attempt, are in no list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from headgate.jobs.core.ports import Item
+from headgate.jobs.records.items import SHARDS, list_name
+from headgate.jobs.records.reading import checked
+from headgate.jobs.records.state import JobState
+from headgate.jobs.values.stored import moment
+
+STATES: Mapping[str, JobState] = {
+    "failed": JobState.RETRYING,
+    "replayed": JobState.WAITING,
+    "dead": JobState.DEAD,
+    "quarantined": JobState.QUARANTINED,
+    "cancelled": JobState.CANCELLED,
+    "recent": JobState.COMPLETED,
+    "discarded": JobState.DISCARDED,
+    "dropped": JobState.DROPPED,
+}
+"""The state that each list stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListEntry:
+    """One entry of a list."""
+
+    job_id: str
+    job_type: str
+    state: JobState
+    """The state of the job, if nothing has happened to it since."""
+    at: datetime
+    place: str
+    """Its sort key: the time and the job's id."""
+    queue: str | None = None
+    tenant: str | None = None
+    """The tenant's ``org``."""
+
+
+def read_entry(item: Item) -> ListEntry | None:
+    """Return the entry that an item of the index holds; None if it is none of Headgate's."""
+    if (line := item.line) is None:
+        return None
+    kind, _, rest = line.list.partition("#")
+    job_type, _, _ = rest.rpartition("#")
+    time, _, job_id = line.place.partition("#")
+    at, state = moment(time), STATES.get(kind)
+    if at is None or state is None or not job_id:
+        return None
+    told = checked(line.summary)
+    tenant = told.get("tenant") or {}
+    return ListEntry(
+        job_id=job_id,
+        job_type=job_type,
+        state=state,
+        at=at,
+        place=line.place,
+        queue=told.get("queue"),
+        tenant=tenant.get("org"),
+    )
+
+
+def lists_of(types: Iterable[str], states: Iterable[JobState] = ()) -> Sequence[str]:
+    """Return the names of the lists of some types, of all states or of those given."""
+    wanted = frozenset(states)
+    kinds = [kind for kind, state in STATES.items() if not wanted or state in wanted]
+    return [
+        list_name(kind, each, shard) for each in types for kind in kinds for shard in range(SHARDS)
+    ]

@@ -1,0 +1,60 @@
+"""Bounds of a filter by time: an aware time, or an age."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.durations import Duration, duration
+
+
+def check_bound(
+    owner: str, name: str, value: datetime | Duration | None
+) -> datetime | timedelta | None:
+    """Return a bound, an age as a timedelta.
+
+    Raises:
+        ConfigurationError: a time has no time zone, or an age is none.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        return duration(f"{owner}: {name}", value, error=ConfigurationError)
+    if value.utcoffset() is None:
+        raise ConfigurationError(
+            f"{owner}: {name} has no time zone, got {value.isoformat()}: write "
+            "datetime(..., tzinfo=UTC)"
+        )
+    return value
+
+
+def check_order(
+    owner: str, since: datetime | Duration | None, until: datetime | Duration | None
+) -> None:
+    """Check that two times, or two ages, leave time between them.
+
+    Raises:
+        ConfigurationError: they don't.
+    """
+    match since, until:
+        case datetime(), datetime():
+            is_never = since >= until
+        case timedelta(), timedelta():
+            is_never = since <= until
+        case _:
+            is_never = False
+    if is_never:
+        raise ConfigurationError(
+            f"{owner}: nothing is both since {since} and until {until}: "
+            "since is the earlier of the two"
+        )
+
+
+def moment_of(bound: datetime | Duration | None, now: datetime) -> datetime | None:
+    """Return the time of a bound: itself, or the one that was an age ago."""
+    if bound is None or isinstance(bound, datetime):
+        return bound
+    try:
+        return now - duration("age", bound)
+    except OverflowError:  # before the year 1
+        return datetime.min.replace(tzinfo=UTC)

@@ -1,0 +1,64 @@
+"""Output of ``headgate jobs list`` and ``count``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from headgate.jobs.client.jobs.desk import JobCounts, ListedJob
+from headgate.ops.views.output import TextTable, in_line, show, show_json
+from headgate.ops.views.spans import in_short
+
+EXIT_NONE = 3
+"""There are no such jobs."""
+
+_LINE = 76
+"""Characters of an error that fit a line."""
+
+
+def show_page(jobs: Sequence[ListedJob], following: str, now: datetime, *, as_json: bool) -> int:
+    """Print jobs, and where the list goes on; returns the exit code."""
+    if as_json:
+        show_json({"jobs": [asdict(each) for each in jobs], "next": following})
+        return 0 if jobs else EXIT_NONE
+    for each in jobs:
+        _show_job(each, now)
+    if not jobs:
+        show("No such jobs." if not following else "No such jobs among those looked at.")
+    else:
+        show(f"\n{_jobs_of(len(jobs))}; `show ID` has all of one.")
+    if following:
+        show(f"There may be more: --after {following}")
+    return 0 if jobs else EXIT_NONE
+
+
+def show_counts(counts: JobCounts, *, as_json: bool) -> int:
+    """Print counts by type and state; returns the exit code."""
+    if as_json:
+        show_json(asdict(counts))
+        return 0 if counts.total else EXIT_NONE
+    if counts.total:
+        table = TextTable("count", "type", "state", right=("count",))
+        for each in counts.counts:
+            table.row(f"{each.count:,}", each.type, each.state)
+        table.show()
+        show(f"{_jobs_of(counts.total)} in all")
+    else:
+        show("No such jobs.")
+    if not counts.complete and counts.oldest is not None:
+        show(f"Only those since {counts.oldest:%Y-%m-%d %H:%M}Z were counted: --since narrows it.")
+    return 0 if counts.total else EXIT_NONE
+
+
+def _show_job(job: ListedJob, now: datetime) -> None:
+    """Print one or two lines, which fit 80 columns unless its names are long."""
+    age = in_short(now - job.changed_at)
+    show(in_line(f"{job.id}  {age:>4}  {job.type}: {job.state}"))
+    error = ": ".join(filter(None, (job.error_type, job.error_message))) or job.reason
+    if error:
+        show(in_line(f"    {error if len(error) <= _LINE else f'{error[: _LINE - 1]}…'}"))
+
+
+def _jobs_of(count: int) -> str:
+    return f"{count:,} job{'' if count == 1 else 's'}"

@@ -1,0 +1,376 @@
+"""``client.jobs``: lists and counts of jobs, true whatever happened since they were listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headgate import App, AsyncClient, JobFilter, JobState, Tenant
+from headgate.errors import ConfigurationError
+from headgate.jobs.client.jobs.desk import MOST_LISTED, JobPage
+from headgate.jobs.core.ports import Item, ListLine
+from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.records.items import SHARDS, line_of, list_name
+from headgate.jobs.records.lists.entries import STATES
+from headgate.jobs.testing import MemorySqs
+from headgate.testing import MemoryTable, VirtualClock
+from tests.support.clients import Kind, client_of
+from tests.support.story import START, Story
+
+LATER = START + timedelta(days=1)
+
+
+class CountingTable(MemoryTable):
+    """A table that counts the items that are read from it."""
+
+    read = 0
+
+    async def lines(
+        self, name: str, *, after: str = "", before: str = "", limit: int = 100
+    ) -> list[Item]:
+        found = await super().lines(name, after=after, before=before, limit=limit)
+        self.read += len(found)
+        return found
+
+    async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
+        found = await super().query(pk, prefix=prefix)
+        self.read += len(found)
+        return found
+
+
+class Office:
+    """A client of one kind, and a table to write jobs' stories into."""
+
+    def __init__(self, kind: Kind = "AsyncClient", types: Sequence[str] = ("send",)) -> None:
+        self.app = App("shop")
+        for name in types:
+            self.app.define(name, dict)
+        clock = VirtualClock(LATER)
+        sqs = MemorySqs(clock)
+        sqs.provision(self.app.topology)
+        self.table = CountingTable(clock)
+        self.client: AsyncClient = client_of(
+            kind, self.app, sqs, table=self.table, clock=clock, sleep=clock.advance
+        )
+
+    def story(self, *, at: float = 0, job_type: str = "send") -> Story:
+        start = START + timedelta(seconds=at)
+        return Story(str(new_job_id(start)), start=start, job_type=job_type)
+
+    async def write(self, *stories: Story) -> None:
+        items = [item for story in stories for item in story.items]
+        for first in range(0, len(items), 25):
+            assert await self.table.put(items[first : first + 25]) == []
+
+    async def listed(self, **wanted: Any) -> list[tuple[str, JobState]]:
+        page = await self.client.jobs.list(JobFilter(**wanted))
+        return [(each.id, each.state) for each in page.jobs]
+
+
+@pytest.fixture
+def office(kind: Kind) -> Office:
+    return Office(kind)
+
+
+# --- lists ---------------------------------------------------------------------------------------
+
+
+async def test_an_app_of_which_nothing_is_listed_has_an_empty_page(office: Office) -> None:
+    assert await office.client.jobs.list() == JobPage(jobs=[], next="")
+    counts = await office.client.jobs.count()
+    assert (counts.total, counts.oldest, counts.complete) == (0, None, True)
+
+
+async def test_jobs_are_listed_with_what_their_records_tell_the_newest_first(
+    office: Office,
+) -> None:
+    told: dict[str, Any] = {
+        "attempt": 1,
+        "priority": "high",
+        "tenant": {"org": "org-1"},
+        "submitted_at": START.isoformat(),
+        "error_type": "ValueError",
+        "error_message": "boom",
+    }
+    first = office.story().run(1, "failed", **told)
+    second = office.story(at=5).run(1, "failed", **told)
+    second.run(2, "dead", reason="attempts-exhausted", **told)
+    await office.write(first, second)
+
+    page = await office.client.jobs.list()
+
+    dead, retrying = page.jobs
+    assert (dead.id, dead.state, dead.changed_at) == (second.job_id, "dead", second.at(2))
+    assert (dead.type, dead.queue, dead.priority, dead.tenant) == (
+        *("send", "mail", "high"),
+        Tenant(org="org-1"),
+    )
+    assert (dead.submitted_at, dead.attempts, dead.worker) == (START, 1, "w-1")
+    assert (dead.reason, dead.error_type, dead.error_message) == (
+        *("attempts-exhausted", "ValueError"),
+        "boom",
+    )
+    assert (retrying.id, retrying.state, retrying.error_type) == (
+        *(first.job_id, "retrying"),
+        "ValueError",
+    )
+    assert page.next == ""
+
+
+STORIES: list[tuple[str, Story, JobState | None]] = [
+    ("failed twice", Story().run(1, "failed").run(9, "failed", 2), JobState.RETRYING),
+    ("crashed", Story().run(1, "crashed"), JobState.RETRYING),
+    ("failed, and runs again", Story().run(1, "failed").run(9, "started", 2), JobState.RUNNING),
+    ("failed and died at once", Story().run(1, "failed").run(1, "dead"), JobState.DEAD),
+    ("quarantined", Story().run(1, "crashed").run(2, "quarantined"), JobState.QUARANTINED),
+    ("dead, then replayed", Story().run(1, "dead").replayed(9), JobState.WAITING),
+    (
+        "dead, replayed, and dead again",
+        Story().run(1, "dead").replayed(9).run(10, "dead", message="m-2"),
+        JobState.DEAD,
+    ),
+    (
+        "dead, replayed, and completed",
+        Story()
+        .run(1, "dead")
+        .replayed(9)
+        .run(10, "completed", message="m-2", attempt=1, source="replay:r-1"),
+        JobState.COMPLETED,
+    ),
+    ("cancelled", Story().cancel(1).run(2, "cancelled"), JobState.CANCELLED),
+    (
+        "failed, then completed",
+        Story().run(1, "failed", attempt=1).run(9, "completed", 2, attempt=2),
+        JobState.COMPLETED,
+    ),
+    (
+        "failed, then discarded",
+        Story().run(1, "failed", attempt=1).run(9, "discarded", 2, attempt=2),
+        JobState.DISCARDED,
+    ),
+    (
+        "failed, then dropped",
+        Story().run(1, "failed", attempt=1).run(9, "dropped", 2, attempt=2),
+        JobState.DROPPED,
+    ),
+    ("completed at once", Story().run(1, "completed", attempt=1), None),
+    ("only begun", Story().run(1, "started", attempt=1), None),
+    ("only given back", Story().run(1, "released", attempt=1), None),
+]
+
+
+@pytest.mark.parametrize(
+    ("story", "state"), [pytest.param(story, state, id=name) for name, story, state in STORIES]
+)
+async def test_each_job_is_listed_once_in_the_state_that_it_is_in(
+    story: Story, state: JobState | None
+) -> None:
+    office = Office()
+    await office.write(story)
+    expected = [] if state is None else [(story.job_id, state)]
+    assert await office.listed() == expected
+    for each in (each for each in STATES.values() if each is not JobState.WAITING):
+        assert await office.listed(states=(each,)) == (expected if each is state else [])
+
+
+def _filtered(office: Office) -> tuple[Story, Story, Story]:
+    mail: dict[str, Any] = {"queue": "mail", "tenant": {"org": "org-1"}}
+    first = office.story().run(0, "dead", attempt=1, **mail)
+    second = office.story(at=60, job_type="charge").run(0, "dead", attempt=1, queue="money")
+    third = office.story(at=120).run(0, "cancelled", attempt=1, **mail)
+    return first, second, third
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, [2, 1, 0]),
+        ({"types": ("send",)}, [2, 0]),
+        ({"types": ("charge", "send")}, [2, 1, 0]),
+        ({"states": ("dead",)}, [1, 0]),
+        ({"states": ("dead", "cancelled"), "queues": ("mail",)}, [2, 0]),
+        ({"queues": ("money",)}, [1]),
+        ({"tenants": ("org-1",)}, [2, 0]),
+        ({"tenants": ("org-2",)}, []),
+        ({"since": START + timedelta(seconds=60)}, [2, 1]),
+        ({"until": START + timedelta(seconds=60)}, [0]),
+        ({"since": START, "until": START + timedelta(seconds=61)}, [1, 0]),
+        ({"since": timedelta(days=1)}, [2, 1, 0]),
+        ({"since": timedelta(days=1, seconds=-60)}, [2, 1]),
+        ({"until": timedelta(days=1, seconds=-60)}, [0]),
+    ],
+)
+async def test_jobs_are_selected_by_state_type_queue_tenant_and_time(
+    wanted: dict[str, Any], found: list[int]
+) -> None:
+    office = Office(types=("send", "charge"))
+    stories = _filtered(office)
+    await office.write(*stories)
+    assert [job_id for job_id, _ in await office.listed(**wanted)] == [
+        stories[each].job_id for each in found
+    ]
+    counts = await office.client.jobs.count(JobFilter(**wanted))
+    assert counts.total == len(found)
+
+
+async def test_jobs_of_a_type_that_the_app_has_no_more_are_listed_by_its_name(
+    office: Office,
+) -> None:
+    gone = office.story(job_type="gone").run(1, "dead", attempt=1)
+    await office.write(gone)
+    assert await office.listed() == []
+    assert await office.listed(types=("gone",)) == [(gone.job_id, JobState.DEAD)]
+
+
+async def test_completed_jobs_are_listed_where_they_are_kept_by_count_or_in_full() -> None:
+    office = Office()
+    story = office.story()
+    item = story.run(1, "completed", attempt=1).items[0]
+    assert item.line is None
+    line = line_of("completed", story.job_id, story.at(1), item.data)
+    await office.table.put([Item(pk=item.pk, sk=item.sk, data=item.data, line=line)])
+    assert await office.listed(states=("completed",)) == [(story.job_id, JobState.COMPLETED)]
+
+
+async def test_strange_entries_are_left_out(office: Office) -> None:
+    good = office.story().run(1, "dead", attempt=1)
+    await office.write(good)
+    for number, (place, summary) in enumerate(
+        [
+            ("soon#x", {}),
+            ("#", {}),
+            (f"{START.isoformat()}#", {}),
+            (START.isoformat(), {"queue": 7}),
+        ]
+    ):
+        line = ListLine(list=list_name("dead", "send", 0), place=place, summary=summary)
+        await office.table.put([Item(pk="x", sk=str(number), line=line)])
+    forged = ListLine(list=list_name("dead", "send", 1), place=f"{LATER.isoformat()}#{good.job_id}")
+    await office.table.put([Item(pk="x", sk="forged", line=forged)])
+    assert await office.listed() == []  # its newest entry is none of its own
+    forged_gone = await office.table.delete([("x", "forged")])
+    assert forged_gone == []
+    assert await office.listed() == [(good.job_id, JobState.DEAD)]
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+
+async def test_pages_follow_one_another_without_a_gap_or_a_repetition(office: Office) -> None:
+    stories = [office.story(at=at).run(0, "dead", attempt=1) for at in (*range(20), 7, 7)]
+    twice = office.story(at=30).run(0, "failed", attempt=1).run(9, "dead", attempt=1)
+    await office.write(*stories, twice)
+    found: list[str] = []
+    page = await office.client.jobs.list(limit=3)
+    while True:
+        found += [each.id for each in page.jobs]
+        if not page.next:
+            break
+        page = await office.client.jobs.list(limit=3, after=page.next)
+    assert found[0] == twice.job_id
+    assert sorted(found) == sorted({twice.job_id, *(each.job_id for each in stories)})
+
+
+async def test_what_comes_between_two_pages_shifts_neither(office: Office) -> None:
+    stories = [office.story(at=at).run(0, "dead", attempt=1) for at in range(4)]
+    await office.write(*stories)
+    page = await office.client.jobs.list(limit=2)
+    await office.write(office.story(at=9).run(0, "dead", attempt=1))
+    rest = await office.client.jobs.list(limit=2, after=page.next)
+    assert [each.id for each in (*page.jobs, *rest.jobs)] == [
+        each.job_id for each in reversed(stories)
+    ]
+
+
+async def test_a_page_that_finds_few_ends_early_and_says_where_to_go_on(office: Office) -> None:
+    wanted = office.story().run(0, "dead", attempt=1, tenant={"org": "org-1"})
+    others = [office.story(at=at + 1).run(0, "dead", attempt=1) for at in range(50)]
+    await office.write(wanted, *others)
+    chosen = JobFilter(tenants=("org-1",))
+    page = await office.client.jobs.list(chosen, limit=1)
+    assert (page.jobs, bool(page.next)) == ([], True)
+    looks = 1
+    while not page.jobs:
+        page = await office.client.jobs.list(chosen, limit=1, after=page.next)
+        looks += 1
+    assert ([each.id for each in page.jobs], looks) == ([wanted.job_id], 3)
+
+
+@pytest.mark.parametrize("jobs", [100, 2_000])
+async def test_a_page_costs_the_same_however_many_jobs_are_recorded(jobs: int) -> None:
+    office = Office()
+    await office.write(*(office.story(at=at / 8).run(0, "dead", attempt=1) for at in range(jobs)))
+    page = await office.client.jobs.list(JobFilter(states=("dead",)), limit=10)
+    office.table.calls.clear()
+    office.table.read = 0
+
+    page = await office.client.jobs.list(JobFilter(states=("dead",)), limit=10, after=page.next)
+
+    assert len(page.jobs) == 10
+    assert sorted(office.table.calls) == ["lines"] * SHARDS + ["query"] * 20
+    assert office.table.read <= SHARDS * 25 + 10
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        ({"limit": 0}, "limit must lie between 1 and 1,000, got 0"),
+        ({"limit": MOST_LISTED + 1}, "got 1001"),
+        ({"after": "nonsense"}, "'nonsense' is the end of no page"),
+        ({"after": "\u20ac"}, "is the end of no page"),
+    ],
+)
+async def test_a_page_that_can_not_be_is_refused(
+    office: Office, ask: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        await office.client.jobs.list(**ask)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"states": "dead"}, r"states takes a tuple of texts, got 'dead': write \('dead',\)"),
+        ({"states": ("waiting",)}, "jobs that are waiting are not listed: SQS tells only how many"),
+        ({"states": ("running",)}, "jobs that are running are not listed"),
+        ({"states": ("delayed",)}, "jobs that are delayed are not listed"),
+        ({"states": ("unknown",)}, "jobs that are unknown are not listed"),
+        ({"states": ("daed",)}, "there is no state 'daed': did you mean 'dead'?"),
+        ({"types": ("",)}, "types has an empty text"),
+        ({"since": datetime(2026, 1, 1)}, "since has no time zone"),  # noqa: DTZ001 - the point
+        ({"since": START, "until": START}, "nothing is both since"),
+    ],
+)
+def test_a_filter_that_selects_nothing_is_refused(wanted: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        JobFilter(**wanted)
+
+
+# --- counts --------------------------------------------------------------------------------------
+
+
+async def test_jobs_are_counted_by_type_and_state_each_once(office: Office) -> None:
+    await office.write(*(story for _, story, _ in STORIES[:1]))
+    for at in range(3):
+        await office.write(
+            office.story(at=at).run(0, "failed", attempt=1).run(1, "dead", attempt=1)
+        )
+    counts = await office.client.jobs.count()
+    assert [(each.type, each.state, each.count) for each in counts.counts] == [
+        ("send", JobState.DEAD, 3),
+        ("send", JobState.RETRYING, 1),
+    ]
+    assert (counts.total, counts.oldest, counts.complete) == (4, START, True)
+    only = await office.client.jobs.count(JobFilter(states=("dead",)))
+    assert only.total == 3
+
+
+async def test_a_count_is_bounded_and_says_how_far_back_it_got(office: Office) -> None:
+    stories = [office.story(at=at).run(0, "dead", attempt=1) for at in range(6)]
+    await office.write(*stories)
+    counts = await office.client.jobs.count(most=4)
+    assert (counts.total, counts.oldest, counts.complete) == (4, stories[2].at(0), False)
+    assert (await office.client.jobs.count(most=6)).complete
