@@ -24,6 +24,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: $(INSTALLED) ## The whole system on this machine, bounded and self-checking
 	@$(BIN)/headgate demo
 
+# Where it is set, each of the hundreds of processes would compile anew what it imports.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
