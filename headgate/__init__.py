@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headgate.jobs.core.event_log import log_event as log_event
     from headgate.jobs.core.events import Event as Event
     from headgate.jobs.core.events import Events as Events
+    from headgate.jobs.core.keys.encryption import Encryption as Encryption
     from headgate.jobs.core.limits import Breaker as Breaker
     from headgate.jobs.core.limits import Concurrency as Concurrency
     from headgate.jobs.core.limits import RateLimit as RateLimit
@@ -72,6 +73,7 @@ __all__ = [
     "DeadLetterFilter",
     "Discard",
     "DoNotRetry",
+    "Encryption",
     "Event",
     "Events",
     "HandledJob",
@@ -120,6 +122,7 @@ _HOMES = {
     "DeadLetterFilter": "dead_letters.filters",
     "Discard": "retry.signals",
     "DoNotRetry": "retry.signals",
+    "Encryption": "core.keys.encryption",
     "Event": "core.events",
     "Events": "core.events",
     "HandledJob": "definitions.handled_job",

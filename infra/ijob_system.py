@@ -108,6 +108,7 @@ class IJobSystem(Construct):
         self._check_grantee(grantee)
         queues = list(self._resources.queues.values())
         grant = permissions.grant_submit(grantee, queues, self.bucket)
+        grant = grant.combine(self._resources.payload_keys.grant_seal(grantee, "payload"))
         if records_submissions(self.app):
             grant = grant.combine(permissions.grant_enter(grantee, self.table))
         if unique:
@@ -118,6 +119,7 @@ class IJobSystem(Construct):
         """Let ``grantee`` read the outcomes of any of the app's jobs, and cancel them."""
         self._check_grantee(grantee)
         grant = permissions.grant_follow(grantee, self.table, self.bucket)
+        grant = grant.combine(self._resources.payload_keys.grant_open(grantee, "result"))
         delays = self._delays
         return grant.combine(delays.grant_undelay(grantee)) if delays is not None else grant
 
@@ -140,13 +142,16 @@ class IJobSystem(Construct):
             self.table,
             self.bucket,
         )
+        grant = grant.combine(self._resources.payload_keys.grant_work(grantee))
         return self._with_delays(grant, grantee)
 
-    def grant_operate(self, grantee: iam.IGrantable) -> iam.Grant:
+    def grant_operate(self, grantee: iam.IGrantable, *, opens: bool = False) -> iam.Grant:
         """Let ``grantee`` operate the app.
 
         It may inspect queues, jobs and dead letters, cancel jobs, replay and delete dead letters,
-        and do everything that `grant_manage_schedules` allows.
+        and do everything that `grant_manage_schedules` allows; with ``opens`` also open what the
+        app's ``encryption=`` seals: payloads, to show them or to change them by a replay, and
+        results.
         """
         self._check_grantee(grantee)
         grant = permissions.grant_operate(
@@ -156,6 +161,7 @@ class IJobSystem(Construct):
             self.table,
             self.bucket,
         )
+        grant = grant.combine(self._resources.payload_keys.grant_operate(grantee, opens=opens))
         schedules = self._resources.schedules
         if schedules is None:
             return grant
@@ -174,7 +180,8 @@ class IJobSystem(Construct):
             raise ConfigurationError(
                 f"the app {self.app.name!r} has no schedules: declare it with long_delays=True"
             )
-        return self._resources.schedules.grant_changes(grantee)
+        sealing = self._resources.payload_keys.grant_seal(grantee, "payload")
+        return self._resources.schedules.grant_changes(grantee).combine(sealing)
 
     # --- metrics ---------------------------------------------------------------------------------
 

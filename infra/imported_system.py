@@ -12,6 +12,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from headgate.infra.data.payload_keys import PayloadKeys
 from headgate.infra.data.schedule_access import ScheduleAccess
 from headgate.infra.data.system_resources import SystemResources
 from headgate.infra.ijob_system import IJobSystem
@@ -107,6 +108,9 @@ class _Importer:
             table=self._table(topology, key),
             bucket=self._bucket(topology, key),
             schedules=self._schedules(app) if has_schedules(app) else None,
+            payload_keys=PayloadKeys(
+                app=app, account=self._account, region=self._region, scope=self._scope
+            ),
         )
 
     def _queue(self, queue: QueueDescription, key: kms.IKey | None) -> sqs.IQueue:

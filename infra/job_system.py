@@ -20,6 +20,7 @@ from headgate.infra.checks import app_check
 from headgate.infra.data.alert_topic import Alerts
 from headgate.infra.data.bucket import Objects
 from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.infra.data.payload_keys import PayloadKey, PayloadKeys, has_own_key
 from headgate.infra.data.queues import Queues
 from headgate.infra.data.system_resources import SystemResources
 from headgate.infra.data.table import Records
@@ -108,6 +109,8 @@ class JobSystem(IJobSystem):
         )
         self._records = Records(self, "Records", topology=app.topology, key=encryption_key)
         self._objects = Objects(self, "Objects", topology=app.topology, key=encryption_key)
+        if has_own_key(app):
+            PayloadKey(self, "PayloadKey", app=app)
         self._alerts = Alerts(
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
@@ -203,7 +206,12 @@ class JobSystem(IJobSystem):
         deployment, topology = self.deployment, self.app.topology
         image = image or worker_image(self, dockerfile=deployment.dockerfile)
         network = Network(
-            self, "Network", deployment=deployment, vpc=vpc, long_delays=self.app.long_delays
+            self,
+            "Network",
+            deployment=deployment,
+            vpc=vpc,
+            long_delays=self.app.long_delays,
+            seals=self.app.encryption is not None,
         )
         workers = Workers(self, "Workers", network=network, image=image)
         for group in deployment.workers:
@@ -319,6 +327,9 @@ class JobSystem(IJobSystem):
             table=self._records.table,
             bucket=self._objects.bucket,
             schedules=schedules.access if schedules is not None else None,
+            payload_keys=PayloadKeys(
+                app=self.app, account=stack.account, region=stack.region, scope=self
+            ),
         )
 
 

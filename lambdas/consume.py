@@ -32,12 +32,14 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.backend import AsyncBackend, check_alone
+from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import AsyncTransport
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records, load_handlers
+from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.deployment.groups import FUNCTION_CONCURRENCY
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
@@ -47,6 +49,7 @@ from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.lambdas.batches import InvocationBatch
@@ -236,16 +239,18 @@ class Consumer:
             resources = await stack.enter_async_context(self._app.resources.opened())
             self._kept = stack.pop_all()
         ports, keeps = self._ports, keeps_records(self._app)
+        seals = seals_of(self._app, ports.keys, Tasks())
         means = Means(
             app=self._app,
             clock=ports.clock,
             events=self._events,
             send=AsyncClient(self._app, events=self._events, backend=self._backend).send,
             store=ports.store,
+            seals=seals,
             call_blocking=self._threads,
             resources=resources,
             heeds_ctrl_c=False,  # there is no keyboard
-            claims=self._claims(),
+            claims=self._claims(seals),
         )
         executor = Executor(
             means,
@@ -260,15 +265,15 @@ class Consumer:
         cancelling = Cancelling(
             ports.table, paused, clock=ports.clock, events=self._events, rng=ports.rng
         )
-        return _Open(executor, paused, self._recorder(), cancelling)
+        return _Open(executor, paused, self._recorder(seals), cancelling)
 
-    def _claims(self) -> Claims | None:
+    def _claims(self, seals: Seals | None) -> Claims | None:
         """Return the claims, if the app has a table."""
         if not (keeps_records(self._app) or needs_claims(self._app)):
             return None
-        return Claims(self._ports.table, owner=_owner(), clock=self._clock)
+        return Claims(self._ports.table, owner=_owner(), clock=self._clock, seals=seals)
 
-    def _recorder(self) -> Recorder:
+    def _recorder(self, seals: Seals | None) -> Recorder:
         recorder = Recorder(
             self._app,
             self._ports.table,
@@ -279,6 +284,7 @@ class Consumer:
             store=self._ports.store,
             silence_counts=False,  # not every message that Lambda receives reaches the function
             until=lambda: self._ends_at,
+            seals=seals,
         )
         self._events.subscribe(recorder)
         return recorder

@@ -15,6 +15,7 @@ from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
 from headgate.jobs.definitions.policies import keeps_records, records_of
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.recording.recorder import Recorder
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.lives import Lives
 from headgate.jobs.records.pausing.paused import Paused
@@ -33,6 +34,7 @@ class Bookkeeping:
         groups: the queue groups that it works on.
         paused: keeps the pauses that are read; without records none is.
         on_requests: called when jobs have been cancelled that may run here, or something paused.
+        seals: seals results and progress; None records them as they are.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Bookkeeping:
         groups: set[str],
         paused: Paused,
         on_requests: Callable[[], None],
+        seals: Seals | None = None,
     ) -> None:
         self._app = services.app
         clock, events, rng = services.clock, services.events, services.rng
@@ -65,6 +68,7 @@ class Bookkeeping:
                 rng=rng,
                 store=store,
                 lives=lives,
+                seals=seals,
             )
             events.subscribe(self.recorder)
             self._lifeline = Lifeline(

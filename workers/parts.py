@@ -13,12 +13,14 @@ from typing import Any
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
+from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.ports import AsyncTable, AsyncTransport, OutgoingMessage
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.policies import keeps_records
+from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.execution.calling.call import Means, OpenSpan
 from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
@@ -90,6 +92,7 @@ class Parts:
         self.threads = ThreadPool(settings.concurrency)
         self.paused = Paused(clock=clock, events=events)
         self._admit(services, table, queues)
+        seals = seals_of(app, ports.keys, Tasks())
         self.books = Bookkeeping(
             services,
             table,
@@ -97,6 +100,7 @@ class Parts:
             groups={queue.group for queue in queues},
             paused=self.paused,
             on_requests=self._heed_requests,
+            seals=seals,
         )
         self._settle(services, backend)
         self.hooks = HookRunner(app, clock=clock, events=events)
@@ -107,10 +111,15 @@ class Parts:
             events=events,
             send=self.client.send,
             store=ports.store,
+            seals=seals,
             call_blocking=self.threads,
             call_isolated=self.children.call if self.children is not None else None,
             open_span=open_span,
-            claims=Claims(table, owner=services.name, clock=clock) if table is not None else None,
+            claims=(
+                Claims(table, owner=services.name, clock=clock, seals=seals)
+                if table is not None
+                else None
+            ),
         )
         self._run_and_receive(services, ports.transport, queues)
 

@@ -9,6 +9,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
+from headgate.infra.data.payload_keys import PayloadKeys
 from headgate.infra.data.schedule_access import ScheduleAccess
 from headgate.jobs.core.topology import QueueSpec
 
@@ -32,6 +33,7 @@ class SystemResources:
     bucket: s3.IBucket
     schedules: ScheduleAccess | None
     """None: the app has no group of schedules."""
+    payload_keys: PayloadKeys
 
     @property
     def set_aside(self) -> Sequence[sqs.IQueue]:

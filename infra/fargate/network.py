@@ -25,6 +25,7 @@ class Network(Construct):
         vpc: an existing VPC, left unchanged; the workers go into its private subnets, else its
             public ones, else its isolated ones, whose endpoints its owner provides.
         long_delays: whether the workers call EventBridge Scheduler.
+        seals: whether they call KMS.
 
     Raises:
         ConfigurationError: the VPC has no subnets.
@@ -38,6 +39,7 @@ class Network(Construct):
         deployment: Deployment,
         vpc: ec2.IVpc | None,
         long_delays: bool,
+        seals: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self.vpc = vpc or self._own(deployment)
@@ -51,7 +53,8 @@ class Network(Construct):
         )
         if vpc is None:
             self._add_endpoints(
-                deployment.interface_endpoints(long_delays=long_delays), deployment.endpoint_zones
+                deployment.interface_endpoints(long_delays=long_delays, seals=seals),
+                deployment.endpoint_zones,
             )
 
     @property

@@ -13,12 +13,15 @@ from typing import Self, Unpack
 
 from headgate.jobs.aws.connections.connection import Access
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
+from headgate.jobs.aws.kms import AsyncKmsKeys, KmsKeys
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler, EventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, Observer, SqsTransport
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock
+from headgate.jobs.core.keys.key_ring import KeyRing
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.errors import ConfigurationError
 
@@ -47,12 +50,15 @@ class AwsBackend:
         self._table = DynamoTable(topology.table_name, **access)
         self._scheduler = EventBridgeScheduler(**access)
         self._store = S3Store(topology.bucket, **access)
+        self._keys = KmsKeys(**access)
+        clock = SystemClock()
         self.ports = Ports(
             transport=self._sqs,
             table=self._table,
             scheduler=self._scheduler,
             store=self._store,
-            clock=SystemClock(),
+            keys=KeyRing(ImmediateKeys(self._keys), lock=ImmediateLock, clock=clock),
+            clock=clock,
             sleep=time.sleep,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
         )
@@ -65,7 +71,7 @@ class AwsBackend:
 
     def close(self) -> None:
         """Close all connections. Idempotent; a later call opens them again."""
-        for each in (self._sqs, self._table, self._scheduler, self._store):
+        for each in (self._sqs, self._table, self._scheduler, self._store, self._keys):
             each.close()
 
 
@@ -102,12 +108,15 @@ class AsyncAwsBackend:
         self._table = AsyncDynamoTable(topology.table_name, **access)
         self._scheduler = AsyncEventBridgeScheduler(account=account, **access)
         self._store = AsyncS3Store(topology.bucket, **access)
+        self._keys = AsyncKmsKeys(**access)
+        clock = SystemClock()
         self.async_ports = AsyncPorts(
             transport=self._sqs,
             table=self._table,
             scheduler=self._scheduler,
             store=self._store,
-            clock=SystemClock(),
+            keys=KeyRing(self._keys, lock=asyncio.Lock, clock=clock),
+            clock=clock,
             sleep=asyncio.sleep,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
             pacing=Pacing(),
@@ -128,12 +137,12 @@ class AsyncAwsBackend:
             TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
                 not a URL.
         """
-        for each in (self._sqs, self._table, self._scheduler, self._store):
+        for each in (self._sqs, self._table, self._scheduler, self._store, self._keys):
             await each.start()
 
     async def close(self) -> None:
         """Close all connections. Idempotent, and safe before `start`."""
-        for each in (self._sqs, self._table, self._scheduler, self._store):
+        for each in (self._sqs, self._table, self._scheduler, self._store, self._keys):
             await each.stop()
 
 

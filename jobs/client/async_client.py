@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
@@ -33,6 +32,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.calling.handler_host import Send
 from headgate.jobs.messages.outgoing import lane_of
@@ -101,6 +101,7 @@ class AsyncClient:
             backend = self._own_backend
         self._ports = ports = backend.async_ports
         self._clock = ports.clock
+        self._seals = seals_of(app, ports.keys, self._concurrency)
         self._is_open = self._own_backend is None
         # With a fallback, submitters need not wait for an outage to end.
         insist = ports.pacing.insist and not (kept_in or fallback or self._paused)
@@ -127,6 +128,7 @@ class AsyncClient:
             sleep=ports.sleep,
             delayed=lambda: self._delayed if app.long_delays else None,
             store=ports.store,
+            seals=self._seals,
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._preparing = Preparing(app)
@@ -141,6 +143,7 @@ class AsyncClient:
             clock=ports.clock,
             events=self._events,
             paused=self._paused,
+            seals=self._seals,
         )
         self._engine.fallback = self._fallback = self._make_fallback(kept_in, fallback)
 
@@ -156,12 +159,7 @@ class AsyncClient:
         self._is_open = True
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -193,6 +191,7 @@ class AsyncClient:
             concurrency=self._concurrency,
             sleep=self._ports.sleep,
             rng=self._ports.rng,
+            seals=self._seals,
         )
 
     @cached_property

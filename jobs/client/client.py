@@ -35,6 +35,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.submission.mixed import listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
@@ -104,6 +105,7 @@ class Client:
         self._clock = ports.clock
         store, table = ImmediateObjectStore(ports.store), ImmediateTable(ports.table)
         sleep = immediate(ports.sleep)
+        self._seals = seals_of(app, ports.keys, self._concurrency)
         self._storing = Storing(
             ImmediateSender(ports.transport),
             store,
@@ -123,6 +125,7 @@ class Client:
             sleep=sleep,
             delayed=lambda: self._delayed if app.long_delays else None,
             store=store,
+            seals=self._seals,
         )
         self._engine = SubmissionEngine(
             send=immediate(self._send_in_order),
@@ -134,6 +137,7 @@ class Client:
             clock=ports.clock,
             events=self._events,
             paused=self._paused,
+            seals=self._seals,
         )
         self._engine.fallback = self._fallback = self._make_fallback(kept_in, fallback)
 
@@ -183,6 +187,7 @@ class Client:
                 concurrency=self._concurrency,
                 sleep=immediate(self._ports.sleep),
                 rng=self._ports.rng,
+                seals=self._seals,
             )
         )
 

@@ -51,6 +51,7 @@ def async_dead_letters(ports: AsyncPorts, lookup: Lookup) -> AsyncDeadLetters:
             sleep=ports.sleep,
             rng=ports.rng,
             concurrency=lookup.concurrency,
+            seals=lookup.seals,
             look_wait_s=ports.look_wait_s,
         ),
         lookup,
@@ -68,6 +69,7 @@ def dead_letters(ports: Ports, lookup: Lookup) -> DeadLetters:
         sleep=immediate(ports.sleep),
         rng=ports.rng,
         concurrency=lookup.concurrency,
+        seals=lookup.seals,
         look_wait_s=ports.look_wait_s,
     )
     return DeadLetters(AsyncDeadLetters(services, lookup))

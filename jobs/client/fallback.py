@@ -21,6 +21,11 @@ FallbackName: TypeAlias = Literal["inline"]
 class Fallback(Protocol):
     """A fallback of a client. That of a `headgate.Client` is thread-safe, and never suspends."""
 
+    @property
+    def stores(self) -> bool:
+        """True if it stores what it takes, which has to be sealed then if the app seals."""
+        ...
+
     async def open(self) -> None:
         """Get ready. Idempotent."""
         ...

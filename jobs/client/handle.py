@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headgate.jobs.client.inference import inferred
@@ -30,8 +30,10 @@ from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.errors import Throttled
+from headgate.jobs.errors import PayloadUnopenable, Throttled, TransportError
+from headgate.jobs.messages.envelope import Sealed
 from headgate.jobs.messages.large_payloads import max_packed
+from headgate.jobs.messages.sealing import About, Kind, Seals
 from headgate.jobs.records.cancellation import cancellation, never_sent
 from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
 from headgate.jobs.records.items import read_partitions
@@ -59,9 +61,15 @@ class Lookup:
     """Returns the jobs that wait in one-time schedules; None if the app uses none."""
     store: AsyncObjectStore
     """Holds large results."""
+    seals: Seals | None
+    """Opens results and progress; None: the app seals nothing."""
+
+    async def opened(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
+        """`JobHandle.history`."""
+        return await _opened_record(self.seals, await self.history(job_id, declared))
 
     async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
-        """`JobHandle.history`."""
+        """Return a job's record, in which sealed values stay sealed."""
         record = await self.recorded(job_id, declared)
         if record.state is not JobState.UNKNOWN:
             return record
@@ -96,13 +104,18 @@ class Lookup:
         """`JobHandle.result`."""
         record = await self.finished(job_id, declared, within)
         if (ref := record.result_ref) is None:
-            return self._result_of(declared, record)
+            return self._result_of(declared, await self._open(record))
         check_result_ref(record, ref)
         with reading_result(record):
             content = await self.store.get(ref.key, max_bytes=max_packed(ref))
-        return await self.concurrency.aside(
-            lambda: self._result_of(declared, with_result(record, ref, content))
+        whole = await self._open(
+            await self.concurrency.aside(lambda: with_result(record, ref, content))
         )
+        return await self.concurrency.aside(lambda: self._result_of(declared, whole))
+
+    async def _open(self, record: JobRecord) -> JobRecord:
+        with reading_result(record):
+            return await _with_opened_result(self.seals, record)
 
     async def cancel(self, job_id: str, declared: JobType[Any, Any] | None, reason: str) -> None:
         """`JobHandle.cancel`."""
@@ -187,15 +200,19 @@ class JobHandle(_Handle[R]):
 
         `history` tells if it is inferred, and from what.
         """
-        return self.history().state
+        return drive(self._lookup.history(self.id, self._declared)).state
 
     def progress(self) -> ProgressRecord | None:
         """Return the latest progress that the handler reported; None if it has reported none."""
         return self.history().progress
 
     def history(self) -> JobRecord:
-        """Return the job's record: its attempts, errors, progress and times."""
-        return drive(self._lookup.history(self.id, self._declared))
+        """Return the job's record: its attempts, errors, progress and times.
+
+        A sealed result or progress that can't be opened here is left out, with the reason in
+        `result_fault` of the record or `sealed_fault` of its progress.
+        """
+        return drive(self._lookup.opened(self.id, self._declared))
 
     def wait(self, timeout: Duration | None = None) -> JobState:
         """Wait until the job is in a final state, and return that state.
@@ -255,7 +272,7 @@ class AsyncJobHandle(_Handle[R]):
 
     async def state(self) -> JobState:
         """`JobHandle.state`, awaited."""
-        return (await self.history()).state
+        return (await self._lookup.history(self.id, self._declared)).state
 
     async def progress(self) -> ProgressRecord | None:
         """`JobHandle.progress`, awaited."""
@@ -263,7 +280,7 @@ class AsyncJobHandle(_Handle[R]):
 
     async def history(self) -> JobRecord:
         """`JobHandle.history`, awaited."""
-        return await self._lookup.history(self.id, self._declared)
+        return await self._lookup.opened(self.id, self._declared)
 
     async def wait(self, timeout: Duration | None = None) -> JobState:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.wait`, awaited."""
@@ -276,3 +293,59 @@ class AsyncJobHandle(_Handle[R]):
     async def cancel(self, reason: str = "") -> None:
         """`JobHandle.cancel`, awaited."""
         await self._lookup.cancel(self.id, self._declared, reason)
+
+
+# --- opening what records hold sealed -------------------------------------------------------------
+
+
+async def _with_opened_result(seals: Seals | None, record: JobRecord) -> JobRecord:
+    """Return a record with its result opened; one that is large has been read into ``result``.
+
+    Raises:
+        PayloadUnopenable: nothing here will ever open it.
+        TransportError: KMS can't be asked for the data key, or refuses.
+    """
+    if (sealed := record.result_sealed) is None:
+        return record
+    if sealed.text is None:
+        if not isinstance(record.result, str):
+            raise PayloadUnopenable("the object with the sealed result holds something else")
+        sealed = sealed.model_copy(update={"text": record.result})
+    value = await _opening(seals).open(_about("result", record), sealed)
+    return replace(record, result=value, result_sealed=None)
+
+
+async def _opened_record(seals: Seals | None, record: JobRecord) -> JobRecord:
+    """Return a record with everything opened that it holds itself, or the reasons why not."""
+    if (progress := record.progress) is not None and progress.sealed is not None:
+        opened = await _opened_progress(seals, record, progress, progress.sealed)
+        record = replace(record, progress=opened)
+    if record.result_sealed is None or record.result_ref is not None:
+        return record
+    try:
+        return await _with_opened_result(seals, record)
+    except (PayloadUnopenable, TransportError) as error:
+        return replace(record, result_fault=str(error))
+
+
+async def _opened_progress(
+    seals: Seals | None, record: JobRecord, progress: ProgressRecord, sealed: Sealed
+) -> ProgressRecord:
+    try:
+        words = await _opening(seals).open(_about("progress", record), sealed)
+        note, data = str(words["note"]), dict(words["data"])
+    except (PayloadUnopenable, TransportError) as error:
+        return replace(progress, sealed_fault=str(error))
+    except (KeyError, TypeError, ValueError):
+        return replace(progress, sealed_fault="the sealed progress holds something else")
+    return replace(progress, note=note, data=data, sealed=None)
+
+
+def _opening(seals: Seals | None) -> Seals:
+    if seals is None:
+        raise PayloadUnopenable("it is sealed, and this app has no encryption=")
+    return seals
+
+
+def _about(kind: Kind, record: JobRecord) -> About:
+    return About(kind=kind, type=record.type or "", of=record.id)

@@ -104,6 +104,8 @@ class AsyncInline:
         events: receives an event for each step.
     """
 
+    stores = False
+
     def __init__(
         self,
         app: App,
@@ -147,7 +149,8 @@ class AsyncInline:
                     _failed(submission, 0, error, text_of(error)) if fits else result
                     for submission, result, fits in zip(submissions, results, fitting, strict=True)
                 ]
-            executor = Executor(self._means(resources, stack.enter_context(self._sending())))
+            means = self._means(resources, stack.enter_context(self._sending()))
+            executor = Executor(means, received=False)
             here = _course.set(course)
             try:
                 return [
@@ -264,6 +267,8 @@ class Inline:
         clock: tells the time.
         events: receives an event for each step.
     """
+
+    stores = False
 
     def __init__(
         self,

@@ -28,12 +28,12 @@ from headgate.jobs.dead_letters.walk import Look
 from headgate.jobs.errors import (
     ConfigurationError,
     MessageError,
-    PayloadLost,
     RecordsOff,
     TransportError,
 )
-from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
+from headgate.jobs.messages.sealing import opened_payload
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.values.durations import Duration
 
@@ -240,14 +240,20 @@ class AsyncLetterDesk:
             envelope = parse(content.body)
         except MessageError:
             return content.body, ""
-        if (ref := envelope.payload_ref) is None:
-            return envelope.payload, ""
         try:
+            return await self._opened(envelope), ""
+        except (MessageError, TransportError) as error:
+            return None, str(error)
+
+    async def _opened(self, envelope: Envelope) -> Any:
+        value = envelope.payload
+        if (ref := envelope.payload_ref) is not None:
             check_reference(ref, envelope.id)
             packed = await self._lookup.store.get(ref.key, max_bytes=max_packed(ref))
-            return await self._lookup.concurrency.aside(lambda: unpacked(ref, packed)), ""
-        except (PayloadLost, TransportError) as error:
-            return None, str(error)
+            value = await self._lookup.concurrency.aside(lambda: unpacked(ref, packed))
+        if envelope.sealed is not None:
+            return await opened_payload(self._lookup.seals, envelope, value)
+        return value
 
 
 class LetterDesk:
@@ -295,7 +301,8 @@ class LetterDesk:
 
         Args:
             id: the id of its job, or SQS's of its message.
-            payload: include the payload, read from the bucket if it is there.
+            payload: include the payload, read from the bucket if it is there, and opened if it is
+                sealed, for which KMS has to permit it.
         """
         return drive(self._desk.show(id, payload=payload))
 
@@ -304,8 +311,8 @@ class LetterDesk:
     ) -> LettersExported:
         """Write letters to a file, one JSON object a line, as `import_` reads them.
 
-        They have the whole body, and so the payload. Of a payload in the bucket they have the
-        address.
+        They have the whole body, and so the payload, sealed if it is. Of a payload in the bucket
+        they have the address.
 
         Args:
             wanted: selects the letters.

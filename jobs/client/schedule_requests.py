@@ -27,39 +27,36 @@ _MOST_TIMES = 100_000
 """Highest limit of a schedule, since its times are counted one by one."""
 
 
-def new_schedule(
-    app: App,
-    now: datetime,
-    name: str,
-    new: NewJob[Any],
-    when: Schedule,
-    limit: int | None,
-) -> ScheduleSpec:
-    """Return a schedule that submits a job at each of its times.
-
-    See `jobs.client.schedules.Schedules.create`.
+def job_of(app: App, now: datetime, name: str, new: NewJob[Any]) -> Submission:
+    """Return a job as the new schedule of that name is to submit it.
 
     Raises:
         SubmissionError: the name, the payload or an option is not valid.
         ScheduleExists: a job type declares one of that name.
-        SettingsInvalid: it never fires, or the limit doesn't go with it.
     """
     given: Mapping[str, object] = new.overrides
     for option in ("delay", "at", "unique"):
         if given.get(option) is not None:
             raise OptionInvalid(f"a schedule takes no {option}: each of its times is one job")
     check_new_name(app, name)
-    submission = prepare(app, app.topology, new, None, {}, now=now, job_id=new_job_id(now))
-    return timed(_of_jobs_like(app, name, submission), when, limit, now)
+    return prepare(app, app.topology, new, None, {}, now=now, job_id=new_job_id(now))
 
 
-def _of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
+def of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
+    """Return a schedule that submits such jobs, without its times.
+
+    See `jobs.client.schedules.Schedules.create`.
+
+    Raises:
+        PayloadTooLarge: EventBridge Scheduler can't hold the job.
+    """
     envelope, topology = submission.envelope, app.topology
     scheduled = ScheduledJob(
         schedule=name,
         type=envelope.type,
         schema=envelope.schema_,
         payload=envelope.payload,
+        sealed=envelope.sealed,
         queue=envelope.queue,
         priority=envelope.priority,
         queue_name=submission.queue.name,

@@ -24,11 +24,14 @@ from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable, Throttled
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.schedules import registry
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
+from headgate.jobs.schedules.firing import source_of
 from headgate.jobs.schedules.reading import AT_ONCE, Answer, Reading
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.jobs.submission.prepare import Submission, new_job_of
+from headgate.jobs.submission.sealing import sealed_for
 
 P = TypeVar("P")
 H = TypeVar("H", bound=JobHandle[Any] | AsyncJobHandle[Any])
@@ -47,6 +50,7 @@ class AsyncSchedules(Generic[H]):
         concurrency: makes several requests at once.
         sleep: pauses when AWS throttles.
         rng: spreads the pauses.
+        seals: seals the payloads; None leaves them as they are.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class AsyncSchedules(Generic[H]):
         concurrency: Parallelism,
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
+        seals: Seals | None,
     ) -> None:
         self._app = app
         self._scheduler = scheduler
@@ -71,6 +76,7 @@ class AsyncSchedules(Generic[H]):
         self._concurrency = concurrency
         self._sleep = sleep
         self._rng = rng
+        self._seals = seals
 
     @overload
     async def create(
@@ -109,9 +115,11 @@ class AsyncSchedules(Generic[H]):
     ) -> ScheduleInfo:
         """`Schedules.create`, awaited."""
         new = new_job_of(job, payload, overrides)
-        spec = schedule_requests.new_schedule(
-            self._app, self._clock.now(), name, new, schedule, limit
-        )
+        now = self._clock.now()
+        like = schedule_requests.job_of(self._app, now, name, new)
+        like = await sealed_for(self._seals, like, source_of(name))
+        spec = schedule_requests.of_jobs_like(self._app, name, like)
+        spec = schedule_requests.timed(spec, schedule, limit, now)
         if not await self._scheduler.create(spec, token=schedule_requests.new_token()):
             raise registry.taken(self._app, name)
         return registry.read_schedule(self._app, spec)

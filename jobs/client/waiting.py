@@ -22,6 +22,7 @@ from headgate.jobs.errors import (
     JobDropped,
     JobTypeWrong,
     PayloadLost,
+    PayloadUnopenable,
     RecordsOff,
     ResultInvalid,
     ResultTimeout,
@@ -180,14 +181,14 @@ def with_result(record: JobRecord, ref: PayloadRef, content: bytes | None) -> Jo
 
 @contextmanager
 def reading_result(record: JobRecord) -> Iterator[None]:
-    """Translate the loss of a large result.
+    """Translate the loss of a large or sealed result.
 
     Raises:
-        ResultInvalid: in place of a `PayloadLost`.
+        ResultInvalid: in place of a `PayloadLost` or a `PayloadUnopenable`.
     """
     try:
         yield
-    except PayloadLost as error:
+    except (PayloadLost, PayloadUnopenable) as error:
         raise ResultInvalid(
             record.id, f"the job {record.id} has completed; its result can't be read: {error}"
         ) from error

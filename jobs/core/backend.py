@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.keys.key_ring import KeyRing
 from headgate.jobs.core.ports import (
     AsyncObjectStore,
     AsyncScheduler,
@@ -35,6 +36,8 @@ class Ports:
     table: Table
     scheduler: Scheduler
     store: ObjectStore
+    keys: KeyRing
+    """Data keys; over a key service that never suspends."""
     clock: Clock
     sleep: Callable[[float], None]
     rng: random.Random
@@ -53,6 +56,8 @@ class AsyncPorts:
     table: AsyncTable
     scheduler: AsyncScheduler
     store: AsyncObjectStore
+    keys: KeyRing
+    """Data keys."""
     clock: Clock
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random

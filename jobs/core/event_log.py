@@ -136,6 +136,9 @@ fields has up to `jobs.values.texts.LONGEST`."""
 
 _LEFT_OUT = {"at", "data", "tenant", "traceback"}
 
+_WORDS = (JobProgress, "note")
+"""Words of a handler, as ``data`` is, which may quote the payload; a retry's note is Headgate's."""
+
 
 def log_event(event: Event) -> None:
     """Log one event, with its fields as extra fields of the record."""
@@ -145,7 +148,7 @@ def log_event(event: Event) -> None:
     details = {
         field.name: _bounded(getattr(event, field.name))
         for field in fields(event)
-        if field.name not in _LEFT_OUT
+        if field.name not in _LEFT_OUT and (type(event), field.name) != _WORDS
     }
     if tenant := getattr(event, "tenant", None):
         details["tenant"] = tenant.org

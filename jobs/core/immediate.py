@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from headgate.jobs.core.keys.key_ring import Keys
 from headgate.jobs.core.ports import (
     ObjectStore,
     Receiver,
@@ -129,3 +130,11 @@ class ImmediateObjectStore:
         self.put = immediate(store.put)
         self.create = immediate(store.create)
         self.get = immediate(store.get)
+
+
+class ImmediateKeys:
+    """A `jobs.core.keys.key_ring.AsyncKeys` that never suspends."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.generate = immediate(keys.generate)
+        self.unwrap = immediate(keys.unwrap)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Unpack
 
+from headgate.jobs.core.keys.encryption import Encryption
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
 from headgate.jobs.core.retention import DEFAULT_KEEP, Keep, RecordsLevel, check_keep, check_level
 from headgate.jobs.core.settings import Settings
@@ -88,6 +89,9 @@ class App(Declares, Provides, Hooks):
             of a handler's error, or in the reason that it gives for its job's end, is replaced by
             ``[redacted]`` before it is logged, recorded or sent anywhere; so are the values of
             `SecretStr` and `SecretBytes` in the payload, without any pattern.
+        encryption: ``Encryption()`` seals payloads, results and progress with keys of KMS, so that
+            no queue, table, bucket or schedule holds them open; see
+            `jobs.core.keys.encryption.Encryption`.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.core.limits`.
 
@@ -110,6 +114,7 @@ class App(Declares, Provides, Hooks):
         long_delays: bool = True,
         max_message_bytes: int = DEFAULT_PAYLOAD_LIMIT,
         redact: Iterable[str | re.Pattern[str]] = (),
+        encryption: Encryption | None = None,
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
@@ -130,6 +135,7 @@ class App(Declares, Provides, Hooks):
             ("crash_limit", crash_limit, CrashLimit),
             ("long_delays", long_delays, bool),
             ("max_message_bytes", max_message_bytes, int),
+            ("encryption", encryption, Encryption | None),
         ):
             check_kind(f"App({option}=...)", given, kind)
         self.timeout = check_timeout(f"the app {name!r}", timeout)
@@ -140,6 +146,7 @@ class App(Declares, Provides, Hooks):
         self.long_delays = long_delays
         self.max_message_bytes = _checked_limit(max_message_bytes)
         self.redaction = Redaction(redact)
+        self.encryption = encryption
         self._bucket_name = Settings.from_env().bucket
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}

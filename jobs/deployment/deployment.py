@@ -28,6 +28,9 @@ INTERFACE_ENDPOINTS = ("ecr.api", "ecr.dkr", "logs", "sqs")
 the image, the log and the queues. For a task on Fargate, ECS itself needs none.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html"""
 
+KEY_ENDPOINT = "kms"
+"""Needed in addition if the app seals its payloads."""
+
 DELAY_ENDPOINT = "scheduler"
 """One more paid endpoint, for an app with `long_delays`."""
 
@@ -98,12 +101,15 @@ class Deployment:
         if malformed := [address for address in self.alerts_to if "@" not in address]:
             raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
 
-    def interface_endpoints(self, *, long_delays: bool) -> tuple[str, ...]:
+    def interface_endpoints(self, *, long_delays: bool, seals: bool) -> tuple[str, ...]:
         """Return the services with paid endpoints in the workers' own network.
+
+        Long delays need EventBridge Scheduler, and encryption KMS.
 
         Each has one in each of `endpoint_zones`. Empty if the network is public, or there are no
         workers.
         """
         if not self.workers or self.network == "public":
             return ()
-        return (*INTERFACE_ENDPOINTS, DELAY_ENDPOINT) if long_delays else INTERFACE_ENDPOINTS
+        delays = (DELAY_ENDPOINT,) if long_delays else ()
+        return (*INTERFACE_ENDPOINTS, *delays, *((KEY_ENDPOINT,) if seals else ()))

@@ -28,7 +28,9 @@ HeadgateError
 │   ├── MessageTypeUnknown
 │   ├── MessageQueueWrong           its type doesn't run from the queue it is in
 │   ├── MessageSchemaNewer
-│   └── PayloadLost             the object that holds its payload is gone or damaged
+│   ├── PayloadLost             the object that holds its payload is gone or damaged
+│   ├── PayloadUnopenable       it is sealed: damaged, another job's, or of an unknown key
+│   └── PayloadNotSealed        Encryption(required=True) demands it
 ├── TransportError                  AWS could not be reached, or refused
 │   ├── CredentialsMissing
 │   │   └── CredentialsNotConfigured    no source of credentials is configured
@@ -82,6 +84,8 @@ from headgate.jobs.errors.messages import (
     MessageTypeUnknown,
     MessageUnreadable,
     PayloadLost,
+    PayloadNotSealed,
+    PayloadUnopenable,
 )
 from headgate.jobs.errors.replays import ReplayError, ReplayMissing, ReplayOver, ReplayRunning
 from headgate.jobs.errors.results import (
@@ -168,7 +172,9 @@ __all__ = [
     "PartlySubmitted",
     "PayloadInvalid",
     "PayloadLost",
+    "PayloadNotSealed",
     "PayloadTooLarge",
+    "PayloadUnopenable",
     "QueueMissing",
     "QueuesMissing",
     "RecordsOff",

@@ -25,5 +25,13 @@ class MessageSchemaNewer(MessageError):
     """The message was written by a newer version, in a format that this one can't read."""
 
 
+class PayloadUnopenable(MessageError):
+    """The payload is sealed, and can't be opened: damaged, another job's, or of an unknown key."""
+
+
+class PayloadNotSealed(MessageError):
+    """The payload is not sealed, which ``Encryption(required=True)`` demands."""
+
+
 class PayloadLost(MessageError):
     """The payload is not in the message, and the object that holds it is gone or damaged."""

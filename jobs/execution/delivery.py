@@ -19,6 +19,7 @@ from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
 from headgate.jobs.definitions.policies import timeout_of, types_from
+from headgate.jobs.definitions.sealing import takes_unsealed
 from headgate.jobs.errors import (
     MessageQueueWrong,
     MessageSchemaNewer,
@@ -26,6 +27,8 @@ from headgate.jobs.errors import (
     MessageUnreadable,
     PayloadInvalid,
     PayloadLost,
+    PayloadNotSealed,
+    PayloadUnopenable,
 )
 from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, parse
@@ -38,6 +41,8 @@ UNRUNNABLE: dict[type[Exception], Reason] = {
     MessageSchemaNewer: Reason.NEWER_SCHEMA,
     PayloadInvalid: Reason.PAYLOAD_INVALID,
     PayloadLost: Reason.PAYLOAD_LOST,
+    PayloadUnopenable: Reason.PAYLOAD_UNOPENABLE,
+    PayloadNotSealed: Reason.PAYLOAD_NOT_SEALED,
 }
 """The dead-letter reason for each error with which `load` refuses a message."""
 
@@ -108,26 +113,32 @@ class Job:
     attempt: Attempt
     timeout_s: float
     lacks_payload: bool = False
-    """The payload has not been read yet: it is in the object store, or so large that it is read off
-    the event loop."""
+    """The payload has not been read yet: it is in the object store, sealed, or so large that it is
+    read off the event loop."""
     rewritten: bool = False
     """True if the envelope differs from the message's body."""
 
 
-def load(app: App, delivery: Delivery) -> Job:
+def load(app: App, delivery: Delivery, *, received: bool = True) -> Job:
     """Read a delivery.
 
-    A payload that is large, or in the object store, is left unread: `validated` and `with_payload`
-    read it.
+    A payload that is large, sealed, or in the object store, is left unread: `validated` and
+    `with_payload` read it.
+
+    Args:
+        app: the app.
+        delivery: the delivery.
+        received: whether it comes from a queue; a message that this process has made is not sealed.
 
     Raises:
         MessageUnreadable, MessageSchemaNewer: the body can't be read here.
         MessageTypeUnknown: this process has no handler for its type.
         MessageQueueWrong: its type doesn't run from the queue that it was received from.
         PayloadInvalid: the payload doesn't fit the type's model.
+        PayloadNotSealed: it should be sealed, and is not.
     """
     try:
-        return _loaded(app, delivery)
+        job = _loaded(app, delivery)
     except tuple(UNRUNNABLE):
         raise
     except Exception as error:
@@ -135,6 +146,9 @@ def load(app: App, delivery: Delivery) -> Job:
         raise MessageUnreadable(
             f"reading the message raised {type(error).__name__}"  # its text may show the payload
         ) from error
+    if received:
+        _check_sealed(app, job)
+    return job
 
 
 def _loaded(app: App, delivery: Delivery) -> Job:
@@ -147,7 +161,7 @@ def _loaded(app: App, delivery: Delivery) -> Job:
         )
     options = envelope.options
     timeout_s = (options and options.timeout_s) or timeout_of(app, declared).total_seconds()
-    lacks_payload = envelope.payload_ref is not None or len(delivery.message.body) > LARGE
+    lacks_payload = envelope.is_elsewhere or len(delivery.message.body) > LARGE
     return Job(
         envelope=envelope,
         type=declared,
@@ -199,6 +213,23 @@ def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
     return max(declared.retry.max_attempts, app.parking.max_attempts) + BACKSTOP_MARGIN
 
 
+def _check_sealed(app: App, job: Job) -> None:
+    """Refuse a job whose payload should be sealed.
+
+    A foreign message is as its sender left it, and an empty payload, as that of a declared
+    schedule, holds nothing.
+
+    Raises:
+        PayloadNotSealed: it is not, and ``Encryption(required=True)`` demands it.
+    """
+    is_open = job.envelope.sealed is None and job.envelope.payload != {}
+    if is_open and not job.rewritten and not takes_unsealed(app, job.type):
+        raise PayloadNotSealed(
+            f"the payload of {job.type.name!r} is not sealed, which Encryption(required=True) "
+            "demands: submit the job with a client of this version of the app"
+        )
+
+
 def validated(job: Job) -> Job:
     """Return the job with its message's payload, which `load` had left unread for its size.
 
@@ -209,12 +240,14 @@ def validated(job: Job) -> Job:
 
 
 def with_payload(job: Job, value: Any) -> Job:
-    """Return the job with its payload, as read from the object store.
+    """Return the job with its payload, as read from the object store, or opened.
 
     Raises:
         PayloadInvalid: it doesn't fit the type's model.
     """
-    envelope = job.envelope.model_copy(update={"payload": value, "payload_ref": None})
+    envelope = job.envelope.model_copy(
+        update={"payload": value, "payload_ref": None, "sealed": None}
+    )
     payload = _payload(job.type, envelope)
     return replace(job, envelope=envelope, payload=payload, lacks_payload=False, rewritten=True)
 

@@ -19,6 +19,8 @@ class Reason(StrEnum):
     DO_NOT_RETRY = "do-not-retry"
     PAYLOAD_INVALID = "payload-invalid"
     PAYLOAD_LOST = "payload-lost"
+    PAYLOAD_UNOPENABLE = "payload-unopenable"
+    PAYLOAD_NOT_SEALED = "payload-not-sealed"
     UNREADABLE = "unreadable"
     UNKNOWN_TYPE = "unknown-type"
     WRONG_QUEUE = "wrong-queue"

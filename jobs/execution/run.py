@@ -73,6 +73,8 @@ class Executor:
         backstop: whether a job without records that is delivered much too often is taken for one
             that kills its worker; false where a delivery may never have reached a worker.
         scheduled: whether the host has a scheduler, so that one-time schedules can hold jobs.
+        received: whether its messages come from queues; one that was made in this process has not
+            been sealed.
     """
 
     def __init__(
@@ -83,12 +85,14 @@ class Executor:
         records: bool = False,
         backstop: bool = True,
         scheduled: bool = False,
+        received: bool = True,
     ) -> None:
         self.means = means
         self.backlog = backlog
         self.records = records
         self.backstop = backstop
         self.scheduled = scheduled
+        self.received = received
 
     def begin(self, delivery: Delivery) -> Run:
         """Read a delivery, and return its run; `Run.verdict` calls the handler."""
@@ -122,7 +126,8 @@ class Run:
         self.beats: Mapping[str, int] = {}
         """Beats of the silent workers that began the job, as seen after its receipt."""
         try:
-            self._take(self._counted(load(executor.means.app, delivery)))
+            job = load(executor.means.app, delivery, received=executor.received)
+            self._take(self._counted(job))
         except tuple(UNRUNNABLE) as error:
             self._refuse(error)
 
@@ -173,7 +178,7 @@ class Run:
             return
         means = self._executor.means
         try:
-            whole = await fetched(job, means.store, means.call_blocking)
+            whole = await fetched(job, means.store, means.call_blocking, means.seals)
         except TransportError as error:
             self._hindrance = deferred(job, error)
         except tuple(UNRUNNABLE) as error:

@@ -31,6 +31,9 @@ MOST_ATTEMPTS_USED = 10_000
 PUT_BACK_MS = 60_000
 """Milliseconds that a process's clock may be set back without its ids losing their order."""
 
+_INSTEAD = ("payload_ref", "sealed")
+"""Fields that stand in place of the payload."""
+
 _COUNTER_BITS, _RANDOM_BITS = 26, 48
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
@@ -91,6 +94,28 @@ class PayloadRef(BaseModel):
     encoding: Literal["gzip"] = Field(description="How the object holds that text.")
 
 
+class Sealed(BaseModel):
+    """A payload that only holders of a KMS key can read (AES-256-GCM)."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    key: Annotated[str, Field(min_length=1, max_length=2048)] = Field(
+        description="The KMS key that wraps the data key: an alias or an ARN."
+    )
+    data_key: Annotated[str, Field(min_length=1, max_length=8192)] = Field(
+        description="The data key as KMS has wrapped it, in base64."
+    )
+    of: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+        None, description="What it is bound to in place of the job's id: schedule:NAME."
+    )
+    encoding: Literal["gzip"] | None = Field(None, description="How its JSON is compressed.")
+    text: str | None = Field(
+        None,
+        description="Nonce, ciphertext and tag, in base64. Absent: the object that payload_ref "
+        "refers to holds it, as a JSON string.",
+    )
+
+
 class Envelope(BaseModel):
     """One job as it travels: the body of an SQS message.
 
@@ -109,6 +134,9 @@ class Envelope(BaseModel):
     schema_: int = Field(1, ge=1, alias="schema", description="The version of the payload.")
     payload: Any = Field(description="JSON that the type's model reads.")
     payload_ref: PayloadRef | None = Field(
+        None, description="Stands in place of payload, which is then left out."
+    )
+    sealed: Sealed | None = Field(
         None, description="Stands in place of payload, which is then left out."
     )
     queue: Name = Field(description="The queue group's logical name.")
@@ -133,11 +161,16 @@ class Envelope(BaseModel):
     )
     options: Options | None = Field(None, description="Absent: everything is the type's.")
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """True if something stands in place of the payload."""
+        return self.payload_ref is not None or self.sealed is not None
+
     def to_body(self) -> str:
         """Return the message body: compact JSON without absent or default values."""
-        # Beside a reference the payload is left out, so that a reader without support for
-        # references refuses the message. A null might pass for a payload.
-        absent = {"payload"} if self.payload_ref is not None else None
+        # Beside what replaces it the payload is left out, so that a reader without support for
+        # that refuses the message. A null might pass for a payload.
+        absent = {"payload"} if self.is_elsewhere else None
         return self.model_dump_json(by_alias=True, exclude_defaults=True, exclude=absent)
 
 
@@ -151,12 +184,15 @@ def json_schema() -> dict[str, Any]:
 
     schema = Envelope.model_json_schema(by_alias=True, schema_generator=Generator)
     schema["required"].remove("payload")
-    referred = {"required": ["payload_ref"], "properties": {"payload_ref": {"type": "object"}}}
+    instead = [
+        {"required": [name], "properties": {name: {"type": "object"}}}
+        for name in ("payload_ref", "sealed")
+    ]
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         "$id": f"urn:headgate:envelope:v{VERSION}",
         **schema,
-        "anyOf": [{"required": ["payload"]}, referred],
+        "anyOf": [{"required": ["payload"]}, *instead],
     }
 
 
@@ -177,7 +213,7 @@ def parse(body: str) -> Envelope:
         raise MessageSchemaNewer(
             f"the message is of format version {version}; this worker reads up to {VERSION}"
         )
-    if isinstance(value, dict) and value.get("payload_ref") is not None:
+    if isinstance(value, dict) and any(value.get(each) is not None for each in _INSTEAD):
         value["payload"] = None
     try:
         return Envelope.model_validate(value)

@@ -125,8 +125,12 @@ def parted(message: OutgoingMessage) -> tuple[OutgoingMessage, Parcel]:
     envelope = parse(message.body)
     if envelope.payload_ref is not None:
         raise MessageUnreadable(f"the job {envelope.id} is too large even without its payload")
-    kept = parcel(payload_key(envelope.id), envelope.payload)
-    slim = envelope.model_copy(update={"payload": None, "payload_ref": kept.ref})
+    if (sealed := envelope.sealed) is None:
+        kept, less = parcel(payload_key(envelope.id), envelope.payload), None
+    else:
+        kept = parcel(payload_key(envelope.id), sealed.text)
+        less = sealed.model_copy(update={"text": None})
+    slim = envelope.model_copy(update={"payload": None, "payload_ref": kept.ref, "sealed": less})
     return replace(message, body=message_of(slim).body), kept
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from headgate.jobs.core.ports import Item
 from headgate.jobs.core.tenant import Tenant
-from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.envelope import PayloadRef, Sealed
 from headgate.jobs.records.items import Mark
-from headgate.jobs.records.reading import result_ref
+from headgate.jobs.records.reading import result_ref, sealed_value
 from headgate.jobs.records.state import (
     CANCEL,
     PROGRESS,
@@ -38,7 +38,7 @@ _ATTEMPTED: Mapping[str, Mark] = {
 }
 """An attempt's outcome by the marks of its delivery; the first mark present decides."""
 
-_RESULTS = {"result", "result_ref"}
+_RESULTS = {"result", "result_ref", "result_sealed"}
 """Fields of a completion that hold the handler's result."""
 
 
@@ -76,6 +76,10 @@ class ProgressRecord:
     data: Mapping[str, Any]
     """JSON values added by the handler."""
     attempt: int | None
+    sealed: Sealed | None = field(default=None, repr=False)
+    """Stands in place of ``note`` and ``data``, as long as it has not been opened."""
+    sealed_fault: str = ""
+    """Reason why these are missing: they could not be sealed, or not be opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +114,8 @@ class JobRecord:
     """True if the handler's return value was kept."""
     result_ref: PayloadRef | None = None
     """Address of the result, if it is too large for a record."""
+    result_sealed: Sealed | None = field(default=None, repr=False)
+    """Stands in place of ``result``, as long as it has not been opened."""
     result_fault: str = ""
     """Reason why the result was not kept, although it should have been."""
     result: Any = None
@@ -199,6 +205,8 @@ def _progress(progress: Happening | None) -> ProgressRecord | None:
         note=progress.text("note"),
         data=progress.data.get("data") or {},
         attempt=progress.data.get("attempt"),
+        sealed=sealed_value(progress.data.get("sealed")),
+        sealed_fault=progress.text("sealed_fault"),
     )
 
 
@@ -211,6 +219,7 @@ def _ending(last: Happening) -> dict[str, Any]:
         "error_message": last.text("error_message"),
         "has_result": bool(last.data.keys() & _RESULTS),
         "result_ref": result_ref(ref) if (ref := last.data.get("result_ref")) else None,
+        "result_sealed": sealed_value(last.data.get("result_sealed")),
         "result_fault": last.text("result_fault") or last.text(REFUSAL),
         "result": last.data.get("result"),
     }

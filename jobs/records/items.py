@@ -58,8 +58,8 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-ke
 _SUMMARY_CHARS = 200
 
 _NOT_OF_ITEM = {
-    *("v", "id", "schema_", "payload", "payload_ref", "submitted_at", "trace", "attempts_used"),
-    "options",
+    *("v", "id", "schema_", "payload", "payload_ref", "sealed", "submitted_at", "trace"),
+    *("attempts_used", "options"),
 }
 """Fields of an envelope that its item leaves out: they stand elsewhere in it, are large, or only
 matter to who runs the job. All others are kept, those to come included."""
@@ -317,14 +317,21 @@ def replayed_item(
     )
 
 
-def progress_item(event: JobProgress, *, worker: str, keep: Keep) -> Item:
-    """Return the item of a job's progress; each replaces the one before."""
-    told = {
-        "attempt": event.attempt,
-        "percent": event.percent,
-        "note": event.note,
-        "data": to_jsonable_python(event.data, fallback=str),
-    }
+def progress_words(event: JobProgress) -> dict[str, Any]:
+    """Return what the handler has said of its job's progress, besides its percentage."""
+    return {"note": event.note, "data": to_jsonable_python(event.data, fallback=str)}
+
+
+def progress_item(event: JobProgress, words: Mapping[str, Any], *, worker: str, keep: Keep) -> Item:
+    """Return the item of a job's progress; each replaces the one before.
+
+    Args:
+        event: the progress.
+        words: its `progress_words`, or what stands for them.
+        worker: the worker's name.
+        keep: the retention of the job's records.
+    """
+    told = {"attempt": event.attempt, "percent": event.percent, **words}
     return Item(
         pk=partition(event.job_id),
         sk="progress",

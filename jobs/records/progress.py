@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headgate.jobs.core.events import JobProgress
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of, records_of
-from headgate.jobs.records.items import keeps, progress_item
+from headgate.jobs.errors import PayloadTooLarge, TransportError
+from headgate.jobs.messages.sealing import About, Seals
+from headgate.jobs.records.items import keeps, progress_item, progress_words
 from headgate.jobs.records.journal import Journal
+from headgate.jobs.values.texts import text_of
 
 EVERY_S = 1.0
 """Minimum seconds between two writes of one job's progress."""
+
+_LAST_S = 1.5
+"""Seconds left to reports that are being sealed when their worker ends."""
 
 
 @dataclass(slots=True)
@@ -29,13 +37,17 @@ class Progress:
         app: decides which jobs' progress is recorded.
         worker: this worker's name.
         journal: writes the items.
+        seals: seals what handlers say; None writes it as it is.
     """
 
-    def __init__(self, app: App, worker: str, journal: Journal) -> None:
+    def __init__(self, app: App, worker: str, journal: Journal, seals: Seals | None) -> None:
         self._app = app
         self._worker = worker
         self._journal = journal
+        self._seals = seals
         self._told: dict[str, _Told] = {}
+        self._under_way: set[asyncio.Task[None]] = set()
+        """Reports that are being sealed."""
 
     def told(self, event: JobProgress) -> None:
         """Take a job's report of its progress."""
@@ -65,6 +77,37 @@ class Progress:
         if told.latest is not None:
             self._write(told.latest)
 
+    async def flush(self) -> None:
+        """Return when nothing is being sealed; if cancelled, that goes on."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def close(self) -> None:
+        """Wait for what is being sealed for a bounded time; what is left then is not written."""
+        try:
+            if self._under_way:
+                await asyncio.wait(self._under_way, timeout=_LAST_S)
+        finally:
+            for sealing in self._under_way:
+                sealing.cancel()
+
     def _put(self, event: JobProgress) -> None:
+        if self._seals is None:
+            self._write_down(event, progress_words(event))
+            return
+        sealing = asyncio.create_task(self._sealed(self._seals, event), name="headgate-progress")
+        self._under_way.add(sealing)
+        sealing.add_done_callback(self._under_way.discard)
+
+    async def _sealed(self, seals: Seals, event: JobProgress) -> None:
+        about = About(kind="progress", type=event.job_type, of=event.job_id)
+        try:
+            sealed = await seals.seal(about, progress_words(event))
+            words: dict[str, Any] = {"sealed": sealed.model_dump(exclude_none=True)}
+        except (PayloadTooLarge, TransportError) as error:  # the percentage is no secret
+            words = {"sealed_fault": f"it could not be sealed: {text_of(error)}"}
+        self._write_down(event, words)
+
+    def _write_down(self, event: JobProgress, words: Mapping[str, Any]) -> None:
         keep = keep_of(self._app, self._app.types[event.job_type])
-        self._journal.put(progress_item(event, worker=self._worker, keep=keep))
+        self._journal.put(progress_item(event, words, worker=self._worker, keep=keep))

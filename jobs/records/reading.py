@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from headgate.jobs.core.tenant import Tenant
-from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.envelope import PayloadRef, Sealed
 from headgate.jobs.values.stored import mapping, moment, number, text, whole
 
 _ITEM_CHARS = 409_600
@@ -39,9 +39,18 @@ def result_ref(value: object) -> PayloadRef | None:
         return None
 
 
+def sealed_value(value: object) -> Sealed | None:
+    """Return a sealed value; None if it is none."""
+    try:
+        return Sealed.model_validate(value)
+    except ValidationError:
+        return None
+
+
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("worker", "type", "queue", "priority", "source", "parent", "kind"), _text),
-    **dict.fromkeys(("reason", "detail", "note", "result_fault", "refused", "final"), _text),
+    **dict.fromkeys(("reason", "detail", "note", "result_fault", "refused"), _text),
+    **dict.fromkeys(("final", "sealed_fault"), _text),
     **dict.fromkeys(("error_type", "error_message", "traceback", "replay"), _text),
     **dict.fromkeys(("ran_s", "retry_in_s"), _seconds),
     **dict.fromkeys(("attempt", "replays"), partial(whole, most=_MOST_ATTEMPTS)),
@@ -49,6 +58,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("not_before", "submitted_at"), moment),
     "tenant": _tenant,
     "result_ref": result_ref,
+    **dict.fromkeys(("result_sealed", "sealed"), sealed_value),
     "data": mapping,
 }
 """Checks by field, which return None for what can't be one; other fields are kept as they are."""

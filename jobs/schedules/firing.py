@@ -8,11 +8,12 @@ of the app.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.tenant import Tenant
@@ -27,6 +28,7 @@ from headgate.jobs.messages.envelope import (
     Moment,
     Name,
     Options,
+    Sealed,
     derived_job_id,
 )
 from headgate.jobs.messages.outgoing import is_group_id, message_of
@@ -49,6 +51,11 @@ today's date is that of the run, not of the deployment."""
 _Text = Annotated[str, Field(min_length=1)]
 
 
+def source_of(schedule: str) -> str:
+    """Return the ``source`` of the jobs that a schedule submits, by its name."""
+    return f"schedule:{schedule}"
+
+
 class ScheduledJob(BaseModel):
     """The job that a schedule submits, as far as it is known when the schedule is made."""
 
@@ -61,6 +68,8 @@ class ScheduledJob(BaseModel):
     """The version of the payload."""
     payload: Any
     """JSON that the type's model reads."""
+    sealed: Sealed | None = None
+    """Stands in place of ``payload``, which is then left out."""
     queue: Name
     """The queue group's logical name."""
     priority: Priority
@@ -74,10 +83,18 @@ class ScheduledJob(BaseModel):
     start: Start | None = None
     """The start of a declared schedule, if it has one."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_payload(cls, value: Any) -> Any:
+        """Read an input whose payload is sealed, and stands elsewhere."""
+        if isinstance(value, Mapping) and value.get("sealed") is not None:
+            return {**value, "payload": None}
+        return value
+
     @property
     def source(self) -> str:
         """The source in the job's envelope."""
-        return f"schedule:{self.schedule}"
+        return source_of(self.schedule)
 
     def envelope(self, job_id: UUID, now: datetime) -> Envelope:
         """Return the envelope of one such job, submitted at ``now``."""
@@ -87,6 +104,7 @@ class ScheduledJob(BaseModel):
             type=self.type,
             schema=self.schema_,
             payload=self.payload,
+            sealed=self.sealed,
             queue=self.queue,
             priority=self.priority,
             submitted_at=now,
@@ -154,7 +172,10 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
 
 def input_of(scheduled: ScheduledJob) -> str:
     """Return the input of a schedule made at run time, as JSON; a `Firing` when it fires."""
-    fixed = literally(scheduled.model_dump_json(by_alias=True, exclude_defaults=True))
+    absent = {"payload"} if scheduled.sealed is not None else None
+    fixed = literally(
+        scheduled.model_dump_json(by_alias=True, exclude_defaults=True, exclude=absent)
+    )
     return fixed.removesuffix("}") + "," + json.dumps(_CONTEXT).removeprefix("{")
 
 

@@ -6,6 +6,7 @@ from headgate.jobs.testing.clock import LoopClock, VirtualClock
 from headgate.jobs.testing.harness import DrainUnfinished, Harness
 from headgate.jobs.testing.inspection import Call, StoredMessage, Submitted
 from headgate.jobs.testing.memory.faults import Faults
+from headgate.jobs.testing.memory.keys import MemoryKeys
 from headgate.jobs.testing.memory.ordering import MessageState
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
 from headgate.jobs.testing.memory.sqs import MemorySqs
@@ -24,6 +25,7 @@ __all__ = [
     "Harness",
     "LoopClock",
     "MemoryBackend",
+    "MemoryKeys",
     "MemoryScheduler",
     "MemorySqs",
     "MemoryStore",

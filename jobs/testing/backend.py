@@ -13,11 +13,14 @@ from typing_extensions import TypeVar  # with a default
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock
+from headgate.jobs.core.keys.key_ring import KeyRing
 from headgate.jobs.definitions.app import App
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing.clock import VirtualClock
+from headgate.jobs.testing.memory.keys import MemoryKeys
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
@@ -58,6 +61,10 @@ class MemoryBackend(Generic[C]):
         """The app's table."""
         self.store = MemoryStore()
         """The app's bucket."""
+        self.keys = MemoryKeys()
+        """The key service of an app with ``encryption=``."""
+        self._ring = KeyRing(ImmediateKeys(self.keys.sync), lock=ImmediateLock, clock=self.clock)
+        self._async_ring = KeyRing(self.keys, lock=asyncio.Lock, clock=self.clock)
         self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
         """Schedules and long delays; what is due is submitted as the clock moves on."""
         self.rng = random.Random(0)  # noqa: S311 - spreads pauses
@@ -71,6 +78,7 @@ class MemoryBackend(Generic[C]):
             table=self.table.sync,
             scheduler=self.scheduler.sync,
             store=self.store.sync,
+            keys=self._ring,
             clock=self.clock,
             sleep=self._pass,
             rng=self.rng,
@@ -85,6 +93,7 @@ class MemoryBackend(Generic[C]):
             table=self.table,
             scheduler=self.scheduler,
             store=self.store,
+            keys=self._async_ring,
             clock=self.clock,
             sleep=self._async_pass,
             rng=self.rng,

@@ -9,7 +9,9 @@ from typing import Any, TypeVar, Unpack, overload
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
+from headgate.jobs.core.concurrency import Tasks, Threads
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
+from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
@@ -18,6 +20,7 @@ from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import hooks_of, load_handlers
+from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import HeadgateError, MessageError
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.calling.claims import Claims
@@ -27,11 +30,13 @@ from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.delayed_retry import HandOver
 from headgate.jobs.messages.envelope import Envelope, new_job_id
 from headgate.jobs.messages.large_payloads import unpacked
+from headgate.jobs.messages.sealing import Seals, opened_payload
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.inspection import StoredMessage, Submitted, submitted
+from headgate.jobs.testing.memory.store import MemoryStore
 from headgate.jobs.testing.next_message import NextMessage
 from headgate.jobs.testing.remembering import Remembering
 from headgate.jobs.testing.settling import settled
@@ -71,6 +76,10 @@ class Harness:
         self._resources = resources
         self.clock = VirtualClock()
         backend = MemoryBackend(app, clock=self.clock)
+        self.keys = backend.keys
+        """The key service, if the app has ``encryption=``."""
+        self._seals = seals_of(app, backend.async_ports.keys, Tasks())
+        self._look_seals = seals_of(app, backend.ports.keys, Threads())
         self.sqs = backend.sqs
         self.scheduler = backend.scheduler
         """Holds long delays and the schedules of `client.schedules`; fires as the clock moves."""
@@ -249,7 +258,9 @@ class Harness:
         submission = prepare(self.app, topology, job, payload, overrides, now=now, job_id=job_id)
         load_handlers(self.app)
         async with self._opened() as resources:
-            outcome = await attempted(self._executor(resources), submission, number)
+            executor = self._executor(resources)
+            executor.received = False
+            outcome = await attempted(executor, submission, number)
             await self._call_hooks()
         return outcome
 
@@ -264,15 +275,21 @@ class Harness:
             events=self._hub,
             send=self.async_client.send,
             store=self.store,
+            seals=self._seals,
             resources=resources,
-            claims=Claims(self.table, owner="harness", clock=self.clock),
+            claims=Claims(self.table, owner="harness", clock=self.clock, seals=self._seals),
         )
         return Executor(means, backlog=self._backlog, scheduled=self.app.long_delays)
 
     async def _drain(self, resources: OpenResources, max_runs: int) -> None:
         executor = self._executor(resources)
         remembering = Remembering(
-            self.app, self.table, self.store, clock=self.clock, events=self._hub
+            self.app,
+            self.table,
+            self.store,
+            clock=self.clock,
+            events=self._hub,
+            seals=self._seals,
         )
         for _ in range(max_runs):
             if (taken := await self._next.take()) is None:
@@ -306,12 +323,9 @@ class Harness:
         """Return a message's job, with its payload wherever that is; None if it isn't a job."""
         try:
             envelope, _ = envelope_of(self.app, message, spec)
-            if (ref := envelope.payload_ref) is None:
-                return envelope
-            payload = unpacked(ref, self.store.objects.get(ref.key))
+            return drive(_whole(envelope, self.store, self._look_seals))
         except MessageError:
             return None
-        return envelope.model_copy(update={"payload": payload, "payload_ref": None})
 
     async def _backlog(self, queue: str) -> int:
         return (await self.sqs.depth(queue)).visible
@@ -330,6 +344,16 @@ class Harness:
             if isinstance(event, kind) and event.job_type == job.name
         ]
         return [submitted(job, *self._received[each]) for each in ids]
+
+
+async def _whole(envelope: Envelope, store: MemoryStore, seals: Seals | None) -> Envelope:
+    """Return an envelope with its payload in it, opened by ``seals``, which never suspend."""
+    payload = envelope.payload
+    if (ref := envelope.payload_ref) is not None:
+        payload = unpacked(ref, store.objects.get(ref.key))
+    if envelope.sealed is not None:
+        payload = await opened_payload(seals, envelope, payload)
+    return envelope.model_copy(update={"payload": payload, "payload_ref": None, "sealed": None})
 
 
 def _as_received(message: StoredMessage) -> ReceivedMessage:

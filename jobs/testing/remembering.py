@@ -16,6 +16,7 @@ from headgate.jobs.execution.pausing import pause_of, without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused
 
@@ -32,10 +33,18 @@ class Remembering:
         store: the store for results that are too large for the table.
         clock: tells the time.
         events: receives events of reads and writes that failed.
+        seals: seals results and progress; None records them as they are.
     """
 
     def __init__(
-        self, app: App, table: AsyncTable, store: AsyncObjectStore, *, clock: Clock, events: Events
+        self,
+        app: App,
+        table: AsyncTable,
+        store: AsyncObjectStore,
+        *,
+        clock: Clock,
+        events: Events,
+        seals: Seals | None,
     ) -> None:
         rng = random.Random(0)  # noqa: S311 - spreads pauses, guards no secret
         self._app = app
@@ -51,6 +60,7 @@ class Remembering:
                 events=events,
                 rng=rng,
                 store=store,
+                seals=seals,
             )
             if keeps_records(app)
             else None
@@ -77,6 +87,7 @@ class Remembering:
             self._recorder(event)
         await self._recorder.explain(run, verdict)
         self._recorder.parked(run, verdict)
+        await self._recorder.sealed()
         with suppress(TimeoutError):  # a table with a fault from the test
             async with asyncio.timeout(_DRAIN_S):
                 await self._recorder.drain()

@@ -29,6 +29,7 @@ from headgate import (
     CrashLimit,
     DeadLetter,
     DeadLetterFilter,
+    Encryption,
     JobFilter,
     JobType,
     Keep,
@@ -186,6 +187,7 @@ EDGES: dict[str, Edge] = {
         give=lambda it: Schedule.rate(60, flexible_window=it), **_MINUTES
     ),
     "Spool.lease": Edge(give=lambda it: Spool("jobs.spool", lease=it)),
+    "Encryption.max_age": Edge(give=lambda it: Encryption(max_age=it)),
     "VirtualClock.advance.by": Edge(give=advanced),
     "MemorySqs.create_queue.visibility": Edge(give=lambda it: created(visibility=it), **_SECONDS),
     "MemorySqs.create_queue.delay": Edge(give=lambda it: created(delay=it), **_SECONDS),

@@ -7,23 +7,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from headgate import App, Priority, Tenant
+from headgate import App, Encryption, Priority, Tenant
+from headgate.jobs.core.concurrency import Threads
+from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock, drive
+from headgate.jobs.core.keys.key_ring import DataKey, KeyRing
+from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.messages.envelope import (
     VERSION,
     Envelope,
     Options,
     PayloadRef,
+    Sealed,
     UniqueBy,
     parse,
 )
 from headgate.jobs.messages.large_payloads import unpacked
+from headgate.jobs.messages.sealing import opened_payload
 from headgate.jobs.submission.prepare import prepare
+from headgate.jobs.testing import VirtualClock
 
 GOLDEN = Path(__file__).parent / "v1"
 SUBMITTED = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
@@ -32,6 +40,8 @@ SUBMITTED = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 def job_id(number: int) -> UUID:
     return UUID(f"019b7ca4-7a2e-7000-8000-{number:012}")
 
+
+SEALED_TEXT = "AAECAwQFBgcICQoLPCCidOff4HrpINfuyYgVHe+zqVefFn0BjL5byMYuXrAHV2WrCuS7Tg=="
 
 EXPECTED = {
     "minimal": Envelope(
@@ -176,6 +186,20 @@ EXPECTED = {
         priority=Priority.NORMAL,
         submitted_at=SUBMITTED,
     ),
+    "sealed": Envelope(
+        v=VERSION,
+        id=job_id(13),
+        type="send-email",
+        payload=None,
+        sealed=Sealed(
+            key="alias/shop-prod-payloads",
+            data_key="YSB3cmFwcGVkIGRhdGEga2V5",
+            text=SEALED_TEXT,
+        ),
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+    ),
 }
 
 
@@ -192,6 +216,31 @@ def test_a_message_of_version_1_stays_readable_for_ever(name: str) -> None:
 def test_today_s_writer_still_writes_the_same_fields(name: str) -> None:
     written = json.loads(EXPECTED[name].to_body())
     assert written == json.loads((GOLDEN / f"{name}.json").read_text())
+
+
+class _Keys:
+    """A key service that has unwrapped the golden message's data key."""
+
+    def generate(self, key: str, context: Mapping[str, str]) -> DataKey:
+        raise NotImplementedError
+
+    def unwrap(self, key: str, wrapped: bytes, context: Mapping[str, str]) -> bytes:
+        assert (key, wrapped) == ("alias/shop-prod-payloads", b"a wrapped data key")
+        assert context == {
+            "app": "shop",
+            "stage": "prod",
+            "type": "send-email",
+            "use": "payload",
+        }
+        return bytes(range(32))
+
+
+def test_a_sealed_message_of_version_1_can_be_opened_for_ever() -> None:
+    app = App("shop", stage="prod", encryption=Encryption())
+    ring = KeyRing(ImmediateKeys(_Keys()), lock=ImmediateLock, clock=VirtualClock())
+    seals = seals_of(app, ring, Threads())
+    envelope = parse((GOLDEN / "sealed.json").read_text())
+    assert drive(opened_payload(seals, envelope)) == {"to": "ada@example.com"}
 
 
 def test_a_minimal_submission_still_has_the_minimal_body_to_the_byte() -> None:

@@ -12,6 +12,8 @@ from typing import cast
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock
+from headgate.jobs.core.keys.key_ring import AsyncKeys, KeyRing, Keys
 from headgate.jobs.core.ports import (
     AsyncObjectStore,
     AsyncScheduler,
@@ -23,6 +25,7 @@ from headgate.jobs.core.ports import (
     Table,
     Transport,
 )
+from headgate.jobs.testing.memory.keys import MemoryKeys
 from headgate.testing import MemoryScheduler, MemoryStore, MemoryTable, VirtualClock
 
 
@@ -46,6 +49,7 @@ def over(
     table: Table | None = None,
     scheduler: Scheduler | None = None,
     store: ObjectStore | None = None,
+    keys: Keys | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Given:
@@ -57,6 +61,7 @@ def over(
             table=table or MemoryTable(clock).sync,
             scheduler=scheduler or MemoryScheduler(clock).sync,
             store=store or MemoryStore().sync,
+            keys=KeyRing(ImmediateKeys(keys or MemoryKeys().sync), lock=ImmediateLock, clock=clock),
             clock=clock,
             sleep=sleep,
             rng=random.Random(0),  # noqa: S311 - spreads pauses
@@ -71,6 +76,7 @@ def async_over(
     table: AsyncTable | None = None,
     scheduler: AsyncScheduler | None = None,
     store: AsyncObjectStore | None = None,
+    keys: AsyncKeys | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     pacing: Pacing = Pacing(),  # noqa: B008 - frozen
@@ -84,6 +90,7 @@ def async_over(
             table=table or MemoryTable(clock),
             scheduler=scheduler or MemoryScheduler(clock),
             store=store or MemoryStore(),
+            keys=KeyRing(keys or MemoryKeys(), lock=asyncio.Lock, clock=clock),
             clock=clock,
             sleep=sleep,
             rng=rng or random.Random(0),  # noqa: S311 - spreads pauses

@@ -17,6 +17,7 @@ from headgate.jobs.dead_letters.replaying.options import (
 from headgate.jobs.dead_letters.replaying.replays import Replays
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.definitions.sealing import seals_of
 from headgate.testing import Harness, MemoryBackend
 
 EVERYTHING = DeadLetterFilter()
@@ -102,6 +103,7 @@ class ReplayBench:
             sleep=ports.sleep,
             rng=random.Random(0),  # noqa: S311 - spreads pauses
             concurrency=Tasks(),
+            seals=seals_of(self.app, ports.keys, Tasks()),
             look_wait_s=ports.look_wait_s,
         )
 

@@ -81,6 +81,8 @@ class Spooler:
         self._cause: BaseException | None = None
         """The latest error for which this process spooled jobs, if any."""
 
+    stores = True
+
     async def open(self) -> None:
         """Open the file, and start to send the jobs left by earlier processes. Idempotent.
 

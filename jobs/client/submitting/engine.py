@@ -17,9 +17,11 @@ from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports import AsyncTable
 from headgate.jobs.errors import HeadgateError, TransportError
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.submission.mixed import deliver_mixed
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.submission.refused import raise_refused
+from headgate.jobs.submission.sealing import sealed
 
 Send = Callable[[Sequence[Submission]], Awaitable[Sequence[TransportError | None]]]
 """Hands over submissions of one call; returns each one's error, or None."""
@@ -38,6 +40,7 @@ class SubmissionEngine:
         clock: tells the time.
         events: receives an event for each submission.
         paused: if true, sends nothing, as if SQS could not be reached.
+        seals: seals the payloads; None sends them as they are.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class SubmissionEngine:
         clock: Clock,
         events: Events,
         paused: bool,
+        seals: Seals | None,
     ) -> None:
         self.fallback: Fallback | None = None
         """The fallback while SQS can't be reached; it may submit through this object itself."""
@@ -61,6 +65,7 @@ class SubmissionEngine:
         self._clock = clock
         self._events = events
         self._paused = paused
+        self._seals = seals
         self._unique = UniqueSubmitter(
             table=table,
             send=self.send,
@@ -90,17 +95,37 @@ class SubmissionEngine:
         return await deliver_mixed(submissions, self.deliver)
 
     async def send(self, submissions: Sequence[Submission]) -> None:
-        """Send jobs as they are, or have a schedule or the fallback take them; as `deliver`."""
+        """Send jobs, or have a schedule or the fallback take them; raises as `deliver`."""
         if not submissions:
             return
-        if submissions[0].due is not None:
+        try:
+            closed = await sealed(self._seals, submissions)
+        except TransportError as error:
+            if self.fallback is None or self.fallback.stores or submissions[0].due is not None:
+                raise  # nothing is stored that could not be sealed
+            await self._fall_back(submissions, [error] * len(submissions))
+        else:
+            await self._send_closed(submissions, closed)
+
+    async def _send_closed(
+        self, submissions: Sequence[Submission], closed: Sequence[Submission]
+    ) -> None:
+        """Send jobs that are sealed, if the app seals any."""
+        if closed[0].due is not None:
             refuse_if(self._paused)
-            raise_refused(submissions, self._told(submissions, await self._hold(submissions)))
+            raise_refused(closed, self._told(closed, await self._hold(closed)))
             return
-        check_sizes(each.message for each in submissions)
-        if self.fallback is not None and await self.fallback.takes(submissions):
+        check_sizes(each.message for each in closed)
+        if self.fallback is not None and await self.fallback.takes(closed):
             return
-        results = self._told(submissions, await self._send(submissions))
+        results = self._told(closed, await self._send(closed))
+        stores = self.fallback is not None and self.fallback.stores
+        await self._fall_back(closed if stores else submissions, results)
+
+    async def _fall_back(
+        self, submissions: Sequence[Submission], results: Sequence[TransportError | None]
+    ) -> None:
+        """Have the fallback take what SQS could not be asked to; raise what remains."""
         outcomes: Sequence[HeadgateError | None] = results
         if self.fallback is not None:
             outcomes = await self.fallback.instead(submissions, results)

@@ -14,6 +14,7 @@ from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.topology import Priority, PriorityName
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.errors import ConfigurationError, HeadgateError, SettingsInvalid, did_you_mean
+from headgate.jobs.messages.envelope import Sealed
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.stored import mapping, moment, number, text, whole
 
@@ -66,6 +67,8 @@ class ReplayOptions:
     stop_above: float | None = 0.5
     priority: Priority | None = None
     set: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    sealed_set: Sealed | None = field(default=None, repr=False, compare=False)
+    """What stands in place of ``set`` in the table."""
 
 
 def check_options(settings: ReplaySettings) -> ReplayOptions:
@@ -99,6 +102,7 @@ def check_options(settings: ReplaySettings) -> ReplayOptions:
 
 def stored_options(options: ReplayOptions) -> dict[str, Any]:
     """Return the options as the table keeps them."""
+    sealed = options.sealed_set
     told: dict[str, Any] = {
         "limit": options.limit,
         "rate": options.rate,
@@ -108,7 +112,8 @@ def stored_options(options: ReplayOptions) -> dict[str, Any]:
         "stop_above": options.stop_above,
         "priority": str(options.priority) if options.priority else None,
         # As a text, since the table has no room for every number that JSON has.
-        "set": to_json(options.set).decode() if options.set else None,
+        "set": to_json(options.set).decode() if options.set and not sealed else None,
+        "set_sealed": sealed.model_dump(exclude_none=True) if sealed else None,
     }
     return {name: value for name, value in told.items() if value is not None}
 
@@ -130,7 +135,8 @@ def read_options(value: object) -> ReplayOptions | None:
     try:
         if "set" in told:
             known["set"] = from_json(text(told["set"], MAX_STORED) or "")
-        return check_options(known)
+        sealed = Sealed.model_validate(found) if (found := told.get("set_sealed")) else None
+        return replace(check_options(known), sealed_set=sealed)
     except (HeadgateError, ValueError, TypeError):
         return None
 

@@ -28,6 +28,7 @@ from headgate.jobs.messages.envelope import Envelope, derived_job_id, parse
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
 from headgate.jobs.messages.outgoing import sendable
 from headgate.jobs.messages.schema_upgrades import upgraded
+from headgate.jobs.messages.sealing import About, Seals, opened_payload
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.values.texts import legible
@@ -67,11 +68,18 @@ class Remaker:
         replay_id: the replay.
         options: what to change.
         store: holds large payloads.
+        seals: seals and opens payloads; None leaves them as they are.
     """
 
     def __init__(
-        self, app: App, replay_id: str, options: ReplayOptions, store: AsyncObjectStore
+        self,
+        app: App,
+        replay_id: str,
+        options: ReplayOptions,
+        store: AsyncObjectStore,
+        seals: Seals | None,
     ) -> None:
+        self._seals = seals
         self._app = app
         self._topology = app.topology
         self._routes = Routes.of(app)
@@ -189,13 +197,14 @@ class Remaker:
         for name in ("attempts_used", "not_before"):
             value.pop(name, None)
         value |= {"source": self._source, "queue": queue.group, "priority": str(queue.priority)}
-        value |= await self._payload(envelope)
-        if "payload" in value and envelope.payload_ref is not None:
-            value.pop("payload_ref", None)
+        if changed := await self._payload(envelope):
+            for name in ("payload", "payload_ref", "sealed"):
+                value.pop(name, None)
+            value |= changed
         return sendable(to_json(value).decode())
 
     async def _payload(self, envelope: Envelope) -> dict[str, Any]:
-        """Return the fields of the body that hold a payload to be changed, checked."""
+        """Return the fields of the body that hold a payload to be changed or sealed, checked."""
         declared = self._app.types.get(envelope.type)
         if declared is None or envelope.schema_ > declared.schema:
             if self._options.set:
@@ -205,21 +214,32 @@ class Remaker:
                 )
             return {}
         outdated = bool(declared.upgrades) and envelope.schema_ < declared.schema
-        if envelope.payload_ref is not None and not self._options.set and not outdated:
-            return {}  # as large as it is, it is read once, by its worker
+        changes = bool(self._options.set) or outdated
+        if envelope.is_elsewhere and not changes and not self._must_be_sealed(envelope):
+            return {}  # large or sealed as it is, it is read once, by its worker
         try:
             changed = self._changed(declared, envelope, await self._loaded(envelope))
         except (PayloadInvalid, MessageError) as error:
             raise Unfit(str(error)) from error
-        if not self._options.set and not outdated:
-            return {}
-        return {"payload": changed, "schema": declared.schema}
+        if self._seals is not None:
+            about = About(kind="payload", type=envelope.type, of=str(envelope.id))
+            sealed = (await self._seals.seal(about, changed)).model_dump(exclude_none=True)
+            return {"sealed": sealed, "schema": declared.schema}
+        return {"payload": changed, "schema": declared.schema} if changes else {}
+
+    def _must_be_sealed(self, envelope: Envelope) -> bool:
+        """Return True for a payload that workers would refuse as it is."""
+        required = self._app.encryption is not None and self._app.encryption.required
+        return required and envelope.sealed is None
 
     async def _loaded(self, envelope: Envelope) -> Any:
-        if (ref := envelope.payload_ref) is None:
-            return envelope.payload
-        check_reference(ref, envelope.id)
-        return unpacked(ref, await self._store.get(ref.key, max_bytes=max_packed(ref)))
+        value = envelope.payload
+        if (ref := envelope.payload_ref) is not None:
+            check_reference(ref, envelope.id)
+            value = unpacked(ref, await self._store.get(ref.key, max_bytes=max_packed(ref)))
+        if envelope.sealed is not None:
+            return await opened_payload(self._seals, envelope, value)
+        return value
 
     def _changed(self, declared: JobType[Any, Any], envelope: Envelope, payload: Any) -> Any:
         """Return a payload of the type's schema, with the fields that were set.

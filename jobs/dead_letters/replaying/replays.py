@@ -22,6 +22,7 @@ from headgate.jobs.dead_letters.replaying.report import (
     left_letter,
 )
 from headgate.jobs.dead_letters.replaying.runner import Replaying
+from headgate.jobs.dead_letters.replaying.sealed_set import opened_options, sealed_options
 from headgate.jobs.dead_letters.replaying.services import ReplayServices, new_walk
 from headgate.jobs.dead_letters.walk import HeldLetter
 
@@ -57,7 +58,7 @@ class Replays:
         if options.spread is not None:
             counted = await self.rehearse(chosen, options)
             report = replace(report, total=counted.sent)
-        lease = await self._book.begin(report)
+        lease = await self._book.begin(report := await self._sealed(report))
         tell(report)
         marks = await self._marks(report.id)
         return await Replaying(self._services, report, lease, marks, tell).run()
@@ -69,9 +70,13 @@ class Replays:
             ReplayMissing: there is none of that id.
             ReplayRunning: another process carries it out.
             ReplayOver: it is done, or was aborted.
+            PayloadUnopenable: the fields that it sets are sealed with a key that is not known.
             TransportError: AWS could not be asked; the replay has stopped.
         """
+        standing = await self._book.get(replay_id)
+        wanted = await opened_options(self._services.seals, standing.id, standing.options)
         report, lease = await self._book.take_over(replay_id)
+        report = replace(report, options=wanted)
         tell(report)
         marks = await self._marks(replay_id)
         report = replace(report, sent=marks.own, refused=0)
@@ -122,6 +127,10 @@ class Replays:
             options=options,
         )
 
+    async def _sealed(self, report: ReplayReport) -> ReplayReport:
+        options = await sealed_options(self._services.seals, report.id, report.options)
+        return replace(report, options=options)
+
     async def _marks(self, replay_id: str) -> Marks:
         services = self._services
         marks = Marks(
@@ -138,7 +147,9 @@ class _Rehearsal:
     def __init__(self, services: ReplayServices, report: ReplayReport) -> None:
         self._services = services
         self._report = report
-        self._remaker = Remaker(services.app, report.id, report.options, services.store)
+        self._remaker = Remaker(
+            services.app, report.id, report.options, services.store, services.seals
+        )
         self._by_queue = Counter[str]()
         self._left: list[LeftLetter] = []
         self._refused = 0

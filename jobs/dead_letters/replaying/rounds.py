@@ -52,7 +52,9 @@ class Rounds:
         self._pace = pace
         self._wait = wait
         self._began_at = services.clock.now()
-        self._remaker = Remaker(services.app, report.id, report.options, services.store)
+        self._remaker = Remaker(
+            services.app, report.id, report.options, services.store, services.seals
+        )
         self._dispatcher = Dispatcher(
             services.transport,
             concurrency=services.concurrency,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
 from headgate.jobs.dead_letters.surroundings import LetterServices
 from headgate.jobs.dead_letters.walk import AT_ONCE, Walk
+from headgate.jobs.messages.sealing import Seals
 
 WITHIN = timedelta(minutes=2)
 """Time for which one pass receives."""
@@ -23,6 +24,8 @@ class ReplayServices(LetterServices):
 
     table: AsyncTable
     store: AsyncObjectStore
+    seals: Seals | None
+    """Seals and opens payloads; None: the app seals nothing."""
     is_stopping: Callable[[], bool] = lambda: False
     """Returns True once the process wants to end."""
 

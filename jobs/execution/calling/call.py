@@ -34,6 +34,7 @@ from headgate.jobs.execution.outcome import (
     Interrupted,
     Outcome,
 )
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.redaction import secrets_of
 from headgate.jobs.values.texts import text_of
@@ -74,6 +75,8 @@ class Means:
     """Sends the jobs that handlers submit; if None, handlers can't submit any."""
     store: AsyncObjectStore | None = None
     """Holds the payloads that are too large for messages; if None, their jobs are deferred."""
+    seals: Seals | None = None
+    """Opens sealed payloads; None if the app seals nothing."""
     resources: OpenResources = field(default_factory=OpenResources)
     """The app's open resources, and what it opens around attempts."""
     heeds_ctrl_c: bool = True

@@ -14,10 +14,13 @@ from pydantic_core import from_json, to_json
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.ports import AsyncTable, Item
 from headgate.jobs.core.topology import MAX_VISIBILITY
-from headgate.jobs.errors import ResultNotKept
+from headgate.jobs.errors import PayloadUnopenable, ResultNotKept, TransportError
 from headgate.jobs.execution.outcome import Discarded, Done
+from headgate.jobs.messages.envelope import Sealed
+from headgate.jobs.messages.sealing import About, Seals
 from headgate.jobs.records.items import partition
-from headgate.jobs.records.results import MAX_RESULT_BYTES, dump_result
+from headgate.jobs.records.reading import sealed_value
+from headgate.jobs.records.results import MAX_RESULT_BYTES, dump_result, dumped
 from headgate.jobs.values.stored import epoch_s, text
 
 CLAIM = "claim"
@@ -42,6 +45,8 @@ class Ended:
     """The job has ended and must not run again."""
 
     outcome: Done | Discarded
+    sealed: Sealed | None = None
+    """Stands in place of the outcome's result, as long as it has not been opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,9 @@ def _end_of(data: Mapping[str, Any]) -> Ended | Unreadable:
     if "discarded" in data:
         reason = text(data["discarded"], MAX_RESULT_BYTES)
         return Unreadable() if reason is None else Ended(outcome=Discarded(reason=reason))
+    if "result_sealed" in data:
+        sealed = sealed_value(data["result_sealed"])
+        return Unreadable() if sealed is None else Ended(outcome=Done(), sealed=sealed)
     if "result" not in data:
         return Ended(outcome=Done())
     try:
@@ -128,6 +136,37 @@ def ended(outcome: Done | Discarded) -> dict[str, Any]:
         case Done(result=result):
             text = _json_text(result)
             return {"state": "done"} if text is None else {"state": "done", "result": text}
+
+
+async def ended_sealed(
+    outcome: Done | Discarded, seals: Seals, job_id: str, job_type: str
+) -> dict[str, Any]:
+    """Return the same as `ended`, with the result sealed; without it if KMS can't be asked."""
+    if isinstance(outcome, Discarded) or outcome.result is None:
+        return ended(outcome)
+    try:
+        value, size = await dumped(outcome.result)
+        if size > MAX_RESULT_BYTES:
+            return ended(Done())
+        sealed = await seals.seal(About(kind="result", type=job_type, of=job_id), value)
+    except (ResultNotKept, TransportError):
+        return ended(Done())  # its job is done all the same
+    return {"state": "done", "result_sealed": sealed.model_dump(exclude_none=True)}
+
+
+async def opened(ended: Ended, seals: Seals | None, job_id: str, job_type: str) -> Ended:
+    """Return the end of a job with its result; without it if that can never be opened.
+
+    Raises:
+        TransportError: KMS can't be asked.
+    """
+    if ended.sealed is None or seals is None:
+        return ended
+    about = About(kind="result", type=job_type, of=job_id)
+    try:
+        return Ended(outcome=Done(result=await seals.open(about, ended.sealed)))
+    except PayloadUnopenable:
+        return Ended(outcome=Done())
 
 
 def _json_text(result: Any) -> str | None:

@@ -6,6 +6,7 @@
           {"state": "lapsed", "since": S, "until": S, ...}   the lease has expired
           {"state": "free", ...}                             an attempt has ended
           {"state": "done", "result": JSON_TEXT, ...}        the job has completed
+          {"state": "done", "result_sealed": SEALED, ...}    likewise, in an app that seals
           {"state": "done", "discarded": REASON, ...}        its handler discarded it
     each with "runner": RUNNER, "type": TYPE, "queue": GROUP
 
@@ -53,9 +54,12 @@ from headgate.jobs.execution.calling.claim_items import (
     Held,
     Unreadable,
     ended,
+    ended_sealed,
+    opened,
     standing_of,
 )
 from headgate.jobs.execution.outcome import Discarded, Done
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.items import partition
 from headgate.jobs.records.results import is_large
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
@@ -108,6 +112,7 @@ class Claim:
         keep: how long the claim of a finished job is kept.
         outstanding: how long after an unfinished attempt the job may come again.
         clock: tells the time.
+        seals: seals and opens results; None keeps them as they are.
     """
 
     def __init__(
@@ -121,7 +126,10 @@ class Claim:
         keep: timedelta,
         outstanding: timedelta,
         clock: Clock,
+        seals: Seals | None = None,
     ) -> None:
+        self._seals = seals
+        self._job_id = job_id
         self.lease_s = lease_s
         self._table = table
         self._runner = runner
@@ -162,6 +170,8 @@ class Claim:
                 continue
             self._not_before = self._known.expires_at
             standing = standing_of(self._known, self._clock.now().timestamp())
+            if isinstance(standing, Ended):
+                return await self._opened(standing)
             if standing is not None:
                 return standing
             if self._known.data.get("state") == "running":
@@ -190,7 +200,9 @@ class Claim:
 
         If the table can't hold the result, the end is recorded without it.
         """
-        if isinstance(outcome, Done) and is_large(outcome.result):
+        if self._seals is not None:
+            said = await self._sealed(outcome, self._seals)
+        elif isinstance(outcome, Done) and is_large(outcome.result):
             said = await asyncio.to_thread(ended, outcome)
         else:
             said = ended(outcome)
@@ -198,6 +210,16 @@ class Claim:
             return await self._write(said, self._keep) is None
         except ItemRefused:
             return await self._write(ended(Done()), self._keep) is None
+
+    async def _sealed(self, outcome: Done | Discarded, seals: Seals) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await ended_sealed(outcome, seals, self._job_id, self._subject.job_type)
+        except TimeoutError:
+            return ended(Done())  # as if KMS had said that it can't be asked
+
+    async def _opened(self, standing: Ended) -> Ended:
+        return await answered(opened(standing, self._seals, self._job_id, self._subject.job_type))
 
     async def _lease(self) -> Item | None:
         started, now_s = self._clock.monotonic(), self._clock.now().timestamp()
@@ -269,10 +291,14 @@ class Claims:
         table: holds the claims.
         owner: this process's name, shown in the items.
         clock: tells the time.
+        seals: seals and opens results; None keeps them as they are.
     """
 
-    def __init__(self, table: AsyncTable, *, owner: str, clock: Clock) -> None:
+    def __init__(
+        self, table: AsyncTable, *, owner: str, clock: Clock, seals: Seals | None = None
+    ) -> None:
         self.table = table
+        self._seals = seals
         self._owner = owner
         self._clock = clock
 
@@ -294,4 +320,5 @@ class Claims:
             keep=max(keep, queue.retention),
             outstanding=timedelta(seconds=LONGEST_WAIT_S) + queue.retention,
             clock=self._clock,
+            seals=self._seals,
         )

@@ -35,6 +35,7 @@ from headgate.jobs.execution.recording.writer import RecordWriter
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.settlement import Ack, DeadLetter, Quarantine
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.items import Mark, Scribe, keeps, submission_of
 from headgate.jobs.records.large_results import LargeResults
 from headgate.jobs.records.late_starts import LateStarts
@@ -60,6 +61,7 @@ class Recorder:
             `jobs.execution.earlier_deliveries.Past.history`.
         lives: tells whether the workers that began jobs have died; None: no worker counts as dead.
         until: returns the time at which this process ends in any case, as a Lambda function does.
+        seals: seals results and progress; None records them as they are.
     """
 
     def __init__(
@@ -75,9 +77,11 @@ class Recorder:
         silence_counts: bool = True,
         lives: Lives | None = None,
         until: Callable[[], datetime | None] | None = None,
+        seals: Seals | None = None,
     ) -> None:
         self._until = until
-        self._results = LargeResults(store)
+        self._results = LargeResults(store, seals)
+        self._seals = seals
         self._app = app
         self._worker = worker
         self._clock = clock
@@ -91,7 +95,7 @@ class Recorder:
             lives=lives,
         )
         self._journal = self._writer.journal
-        self._progress = Progress(app, worker, self._journal)
+        self._progress = Progress(app, worker, self._journal, seals)
         self._late = LateStarts(self._put_start)
 
     def __call__(self, event: Event) -> None:
@@ -187,12 +191,17 @@ class Recorder:
     async def flush(self) -> None:
         """Write the waiting items; when cancelled, the rest is kept for another time."""
         await self._writer.drain()
-        await self._results.flush()
+        await self.sealed()
         await self._journal.flush()
+
+    async def sealed(self) -> None:
+        """Return when no result or progress is being sealed or stored; its record still waits."""
+        await self._results.flush()
+        await self._progress.flush()
 
     async def drain(self) -> None:
         """Write the waiting items for the last time; the rest is dropped."""
-        await asyncio.gather(self._writer.drain(), self._results.close())
+        await asyncio.gather(self._writer.drain(), self._results.close(), self._progress.close())
         await self._journal.drain()
 
     def _scribe(self, run: Run) -> Scribe | None:
@@ -243,7 +252,7 @@ class Recorder:
         except ResultNotKept as error:
             self._journal.put(scribe.mark(Mark.COMPLETED, at, own | _not_kept(scribe, error)))
             return
-        if size <= MAX_RESULT_BYTES:
+        if size <= MAX_RESULT_BYTES and self._seals is None:
             told = own | {"result": value}
             self._journal.put(scribe.mark(Mark.COMPLETED, at, told), size=size)
             return
@@ -257,9 +266,10 @@ class Recorder:
         own: dict[str, Any],
         found: dict[str, Any] | ResultNotKept,
     ) -> None:
-        """Record a large result once its object is written: the address, or the reason for none."""
+        """Record a result once it is sealed, and its object written; or the reason for none."""
         told = _not_kept(scribe, found) if isinstance(found, ResultNotKept) else found
-        self._journal.put(scribe.mark(Mark.COMPLETED, at, own | told))
+        size = len(told.get("result_sealed", {}).get("text", ""))
+        self._journal.put(scribe.mark(Mark.COMPLETED, at, own | told), size=size)
 
 
 def _tells_ends(level: RecordsLevel, keep: Keep, receive: int) -> bool:

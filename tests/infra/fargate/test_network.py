@@ -21,9 +21,13 @@ KINDS = {
 }
 
 
-def made(deployment: Deployment, *, long_delays: bool = True) -> tuple[Network, Mapping[str, Any]]:
+def made(
+    deployment: Deployment, *, long_delays: bool = True, seals: bool = False
+) -> tuple[Network, Mapping[str, Any]]:
     stack = cdk.Stack()
-    network = Network(stack, "Network", deployment=deployment, vpc=None, long_delays=long_delays)
+    network = Network(
+        stack, "Network", deployment=deployment, vpc=None, long_delays=long_delays, seals=seals
+    )
     return network, template_of(stack)
 
 
@@ -73,7 +77,9 @@ def test_every_service_that_workers_call_has_its_endpoint_in_so_many_zones(
     deployment = Deployment(endpoint_zones=zones)
     _, template = made(deployment, long_delays=long_delays)
     interfaces = endpoints(template, "Interface")
-    assert set(interfaces) == set(deployment.interface_endpoints(long_delays=long_delays))
+    assert set(interfaces) == set(
+        deployment.interface_endpoints(long_delays=long_delays, seals=False)
+    )
     assert (DELAY_ENDPOINT in interfaces) is long_delays
     assert {len(each["SubnetIds"]) for each in interfaces.values()} == {zones}
     assert all(each["PrivateDnsEnabled"] for each in interfaces.values())
@@ -121,7 +127,9 @@ def given(*kinds: str) -> tuple[Network, Mapping[str, Any]]:
     stack = cdk.Stack()
     subnets = [ec2.SubnetConfiguration(name=kind, subnet_type=KINDS[kind]) for kind in kinds]
     vpc = ec2.Vpc(stack, "Theirs", subnet_configuration=subnets, max_azs=1)
-    network = Network(stack, "Network", deployment=Deployment(), vpc=vpc, long_delays=True)
+    network = Network(
+        stack, "Network", deployment=Deployment(), vpc=vpc, long_delays=True, seals=False
+    )
     return network, template_of(stack)
 
 
@@ -155,4 +163,4 @@ def test_a_given_network_without_subnets_is_refused() -> None:
         stack, "Theirs", vpc_id="vpc-1", availability_zones=["eu-central-1a"]
     )
     with pytest.raises(ConfigurationError, match="no subnets"):
-        Network(stack, "Network", deployment=Deployment(), vpc=vpc, long_delays=True)
+        Network(stack, "Network", deployment=Deployment(), vpc=vpc, long_delays=True, seals=False)

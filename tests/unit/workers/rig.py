@@ -198,6 +198,7 @@ class Rig:
                 table=self.table,
                 scheduler=self.scheduler,
                 store=self.store,
+                keys=self.backend.keys,
                 clock=self.clock,
                 rng=random.Random(0),  # noqa: S311 - spreads pauses
             ),
@@ -236,7 +237,7 @@ class Rig:
     async def submit(self, job: JobType[Any, Any], *texts: str, **overrides: Any) -> list[str]:
         """Submit one job per text; return their ids."""
         # By a table of its own, so that `table` has the worker's items alone.
-        backend = async_over(self.sqs, store=self.store, clock=self.clock)
+        backend = async_over(self.sqs, store=self.store, keys=self.backend.keys, clock=self.clock)
         async with AsyncClient(self.app, backend=backend) as client:
             notes = [Note(text=text) for text in texts or ("",)]
             return [handle.id for handle in await client.submit_many(job, notes, **overrides)]

@@ -129,13 +129,14 @@ def test_a_group_drains_for_its_stop_timeout_but_what_settling_takes() -> None:
 
 def test_an_isolated_network_has_an_endpoint_for_each_service_workers_call() -> None:
     deployment = Deployment()
-    assert deployment.interface_endpoints(long_delays=False) == INTERFACE_ENDPOINTS
-    assert deployment.interface_endpoints(long_delays=True) == (*INTERFACE_ENDPOINTS, "scheduler")
+    assert deployment.interface_endpoints(long_delays=False, seals=False) == INTERFACE_ENDPOINTS
+    every = deployment.interface_endpoints(long_delays=True, seals=True)
+    assert every == (*INTERFACE_ENDPOINTS, "scheduler", "kms")
 
 
 @pytest.mark.parametrize("deployment", [Deployment(workers=()), Deployment(network="public")])
 def test_a_network_that_is_public_or_not_there_has_none(deployment: Deployment) -> None:
-    assert deployment.interface_endpoints(long_delays=True) == ()
+    assert deployment.interface_endpoints(long_delays=True, seals=True) == ()
 
 
 @pytest.mark.parametrize(

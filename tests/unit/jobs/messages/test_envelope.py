@@ -19,6 +19,7 @@ from headgate.jobs.messages.envelope import (
     Envelope,
     JobIds,
     Options,
+    Sealed,
     derived_job_id,
     new_job_id,
     parse,
@@ -69,8 +70,15 @@ def test_every_field_survives_the_trip() -> None:
     )
     assert set(json.loads(sent.to_body())) == {
         field.alias or name for name, field in Envelope.model_fields.items()
-    } - {"payload_ref"}
+    } - {"payload_ref", "sealed"}
     assert parse(sent.to_body()) == sent
+
+
+def test_a_sealed_payload_stands_in_place_of_an_open_one() -> None:
+    sealed = Sealed(key="alias/a", data_key="AAAA", of="schedule:daily", encoding="gzip", text="BB")
+    sent = envelope(payload={"to": "open"}, sealed=sealed)
+    assert "open" not in sent.to_body()
+    assert parse(sent.to_body()) == sent.model_copy(update={"payload": None})
 
 
 def test_the_body_omits_absent_and_default_fields_but_keeps_null_payloads() -> None:

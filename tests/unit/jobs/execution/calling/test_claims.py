@@ -52,6 +52,7 @@ def _claim(table: Any, runner: str, clock: Clock) -> Claim:
         keep=timedelta(days=7),
         outstanding=timedelta(days=400),
         clock=clock,
+        seals=None,
     )
 
 
