@@ -142,7 +142,8 @@ def _dead(spec: QueueSpec, most: int, *, critical: bool) -> Rule:
         f"{what}",
         causes="attempts that are used up, a payload that a handler refuses, or a type that no "
         "worker knows.",
-        first="run the saved query 'dead letters by reason', and fix the cause before replaying.",
+        first="type 'headgate dead-letters count --by reason', and fix the cause before you "
+        "replay.",
         metrics={"dead": metrics.visible(spec.dlq_name)},
         threshold=most,
         at=critical,
