@@ -17,6 +17,7 @@ from tests.support.stub_children import StubChildren
 from tests.unit.workers.rig import Note, Rig
 
 _ONCE = Retry(max_attempts=1)
+_LONGER_S = 4_800.0  # than each of the timeouts
 
 
 @pytest.mark.looptime
@@ -26,9 +27,9 @@ _ONCE = Retry(max_attempts=1)
         ({}, {}, 15 * 60),
         ({"timeout": timedelta(minutes=2)}, {}, 120),
         ({"timeout": timedelta(minutes=2)}, {"timeout": timedelta(minutes=40)}, 2400),
-        ({"timeout": timedelta(hours=3)}, {}, 3 * 3600),
-        ({}, {"timeout": None}, 4 * 3600),
-        ({"timeout": None}, {}, 4 * 3600),
+        ({"timeout": timedelta(hours=1)}, {}, 3600),
+        ({}, {"timeout": None}, _LONGER_S),
+        ({"timeout": None}, {}, _LONGER_S),
     ],
 )
 async def test_an_attempt_in_a_worker_ends_at_its_types_timeout_or_at_the_apps(
@@ -41,7 +42,7 @@ async def test_an_attempt_in_a_worker_ends_at_its_types_timeout_or_at_the_apps(
     async def hang(_note: Note, ctx: JobContext) -> None:
         began, bound = rig.clock.monotonic(), ctx.deadline - rig.clock.now()
         try:
-            await asyncio.sleep(4 * 3600)
+            await asyncio.sleep(_LONGER_S)
         finally:
             ran.append(rig.clock.monotonic() - began)
             assert bound.total_seconds() >= ran[0] - 1
@@ -49,7 +50,7 @@ async def test_an_attempt_in_a_worker_ends_at_its_types_timeout_or_at_the_apps(
     rig = Rig(shop)
     await rig.submit(hang)
     async with rig.working():
-        if ends_s < 4 * 3600:
+        if ends_s < _LONGER_S:
             [failed] = await rig.happens(JobFailed)
             assert failed.error_type == "JobTimeout"
         else:
