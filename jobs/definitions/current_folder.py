@@ -19,14 +19,16 @@ OURS = frozenset(
         # what Headgate depends on, with all extras, and what that depends on
         *("aiobotocore", "aiohappyeyeballs", "aiohttp", "aioitertools", "aiosignal"),
         *("annotated_doc", "annotated_types", "attr", "attrs", "aws_cdk", "aws_lambda_powertools"),
-        *("boto3", "botocore", "cattr", "cattrs", "cdk_nag", "click", "constructs", "dateutil"),
+        *("boto3", "botocore", "cattr", "cattrs", "cdk_nag", "click", "constructs"),
+        *("cryptography", "dateutil"),
         *("frozenlist", "idna", "jmespath", "jsii", "markdown_it", "mdurl", "multidict"),
         *("opentelemetry", "packaging", "prometheus_client", "propcache", "psutil", "publication"),
         *("pydantic", "pydantic_core", "pygments", "pythonjsonlogger", "rich", "s3transfer"),
         *("shellingham", "six", "typeguard", "typer", "typing_extensions", "typing_inspection"),
         *("urllib3", "wrapt", "yarl"),
         # the modules of Python's own library that Headgate imports
-        *("__future__", "abc", "asyncio", "atexit", "builtins", "calendar", "collections"),
+        *("__future__", "abc", "asyncio", "atexit", "base64", "binascii", "builtins", "calendar"),
+        "collections",
         *("concurrent", "contextlib", "contextvars", "copy", "dataclasses", "datetime", "decimal"),
         *("difflib", "email", "enum", "errno", "faulthandler", "fcntl", "functools", "gc"),
         *("getpass", "gzip", "hashlib", "heapq", "hmac", "http", "importlib", "inspect", "io"),
