@@ -15,6 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from uuid import UUID
 
 from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT
@@ -27,23 +28,24 @@ UNKNOWN = "unknown"
 
 _MOST_KINDS = 20
 _MOST_IDS = 3
+_MOST_NAMED = 5
+"""Most types that a command in an alert selects by name."""
 _MOST_SUBJECT = 99  # https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
 _ERROR = re.compile(r"((Extension|Function|Runtime|Sandbox)\.)?[A-Za-z_][A-Za-z0-9_]{0,127}")
 """The name of a class, or of an error of Lambda's own, such as ``Sandbox.Timedout``."""
 
 _ADVICE: Mapping[Kind, str] = {
     "dead-letters": (
-        "Mend the cause first, then send them back as docs/dead-letters.md says, or have an "
-        'administrator use "Start DLQ redrive" in the SQS console, with what is named "from" as '
-        "its custom destination."
+        "Mend the cause first. Then `{replay} --dry-run` counts what would be sent back to its "
+        "queue, and without --dry-run sends it."
     ),
     "quarantine": (
-        "What is in quarantine killed the processes that ran it. Find out why before anything is "
-        "sent back: it would kill them again."
+        "What is in quarantine killed the processes that ran it, and would kill them again. Find "
+        "out why before `{replay}` sends anything back."
     ),
     "unsubmitted": (
         "A schedule or an event did not become a job. The log of the bridge function says why; "
-        "each message holds the input, with which the function can be invoked again."
+        "once that is mended, `{replay}` sends it to its queue."
     ),
 }
 
@@ -168,14 +170,28 @@ def _places(queue: ParkingQueue) -> Iterator[str]:
         yield f"  from   {queue.home}"
 
 
+def _command(verb: str, found: Iterable[Found]) -> str:
+    """Return the command about some letters: those of their queues, and of their types if known."""
+    found = [*found]
+    queues = sorted({each.queue.name for each in found})
+    types = sorted({each.job_type for each in found})
+    options = [f"--queue {quote(name)}" for name in queues]
+    if len(types) <= _MOST_NAMED and UNKNOWN not in types:
+        options += [f"--type {quote(name)}" for name in types]
+    return " ".join(("headgate dead-letters", verb, *options))
+
+
 def _advice(found: Iterable[Found]) -> Iterator[str]:
+    found = [*found]
     queues = {each.queue.name: each.queue for each in found}.values()
     yield (
-        "`headgate jobs show JOB_ID` shows a job's attempts and errors; HEADGATE_APP names the app "
-        "as module:attribute, and HEADGATE_STAGE the stage."
+        f"`{_command('list', found)}` lists them, and `headgate dead-letters show JOB_ID` shows "
+        "one with its attempts and errors; HEADGATE_APP names the app as module:attribute, and "
+        "HEADGATE_STAGE the stage."
     )
     for kind in dict.fromkeys(queue.kind for queue in queues):
-        yield _ADVICE[kind]
+        those = [each for each in found if each.queue.kind == kind]
+        yield _ADVICE[kind].format(replay=_command("replay", those))
     days = min(queue.retention.days for queue in queues)
     yield (
         f"SQS deletes them {days} days after they were sent. Before that each is copied to the "

@@ -107,6 +107,26 @@ def test_a_firing_that_became_no_job_is_told(bench: SweepBench) -> None:
     assert "send-email: not-submitted, QueueMissing" in bench.texts()
 
 
+def test_an_alert_names_the_commands_for_what_it_is_about(bench: SweepBench) -> None:
+    bench.die("capture")
+    bench.crash("send-email")
+    bench.swept()
+    of_both = f"{bench.parking('capture').name} --queue {bench.app.topology.quarantine_name}"
+    text = bench.texts()
+    assert (
+        f"`headgate dead-letters list --queue {of_both} --type capture --type send-email`" in text
+    )
+    assert f"replay --queue {bench.parking('capture').name} --type capture --dry-run`" in text
+    assert f"replay --queue {bench.app.topology.quarantine_name} --type send-email`" in text
+
+
+def test_a_command_selects_no_type_where_one_is_unknown(bench: SweepBench) -> None:
+    name = bench.parking("send-email").name
+    bench.send(name, OutgoingMessage(body="{}", attributes={"JobType": "$(reboot)"}))
+    bench.swept()
+    assert f"`headgate dead-letters list --queue {name}` lists them" in bench.texts()
+
+
 def test_no_alert_and_no_log_has_a_payload_or_an_errors_message(
     bench: SweepBench, caplog: pytest.LogCaptureFixture
 ) -> None:
