@@ -97,7 +97,7 @@ simulate-faults: $(INSTALLED) ## SEEDS lives with random features and faults: no
 MINUTES ?= 3
 SEED ?= 1
 trials: $(INSTALLED) ## Real processes under odd answers, kills and random messages; MINUTES of all of it mixed
-	$(BIN)/python -m tests.crash.trials answers submissions cuts messages mixed --minutes $(MINUTES) --seed $(SEED)
+	$(BIN)/python -m tests.crash.trials answers submissions cuts letters messages mixed --minutes $(MINUTES) --seed $(SEED)
 
 clean: ## Remove what was built
 	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist
