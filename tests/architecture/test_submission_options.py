@@ -68,6 +68,7 @@ NOT_RECORDED = {
     "schema": "it matters to who reads the payload",
     "payload": "it is large, and nobody else's business",
     "payload_ref": "likewise",
+    "sealed": "likewise",
     "submitted_at": "it is the item's own time",
     "trace": "it matters to spans",
     "attempts_used": "the marks of attempts tell it",
