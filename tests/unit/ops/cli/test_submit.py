@@ -206,7 +206,7 @@ def test_who_waits_for_a_job_that_fails_hears_why(
 def test_who_waits_in_vain_is_told_the_state(waiting: Callable[..., Ended]) -> None:
     ended = waiting("--timeout", "2m")
     assert ended.code == EXIT_UNFINISHED
-    assert "within 120 s; its state is unknown" in ended.err
+    assert "within 120 s; its state is waiting" in ended.err
 
 
 def test_what_can_never_be_awaited_is_not_even_submitted(waiting: Callable[..., Ended]) -> None:
