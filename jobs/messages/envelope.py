@@ -213,8 +213,10 @@ def parse(body: str) -> Envelope:
         raise MessageSchemaNewer(
             f"the message is of format version {version}; this worker reads up to {VERSION}"
         )
-    if isinstance(value, dict) and any(value.get(each) is not None for each in _INSTEAD):
-        value["payload"] = None
+    if isinstance(value, dict):
+        for each in _INSTEAD:
+            if value.get(each) is not None:
+                value["payload"] = None
     try:
         return Envelope.model_validate(value)
     except ValidationError as error:

@@ -97,12 +97,18 @@ class _Account:
         """What its credit depends on besides the starts."""
         return self.is_able, self.is_dry
 
-    def credit_after(self, starts: int) -> float:
-        """Return its credit after a total number of starts."""
+    def credit_after(self, starts: int, *, was_able: bool | None = None) -> float:
+        """Return its credit after a total number of starts.
+
+        Args:
+            starts: the number of starts, of all queues.
+            was_able: what `is_able` was during them; None if it still is.
+        """
         if self.is_dry:
             return 0.0
         credit = self.credit + self.share * (starts - self.at)
-        return credit if self.is_able else max(self.credit, min(1.0, credit))
+        was_able = self.is_able if was_able is None else was_able
+        return credit if was_able else max(self.credit, min(1.0, credit))
 
     def ended_per_start(self, starts: int) -> float:
         """Return the number of its jobs that have ended per start of any, lately."""
@@ -163,14 +169,14 @@ class Shares:
         """Note that a job of that queue has freed its slot."""
         if (own := self._account_of.get(name)) is None:
             return
-        credit, before = own.credit_after(self._starts), own.standing
+        was_able = own.is_able
         own.busy[name] -= 1
         own.busy_in_all -= 1
         own.ended = own.ended_per_start(self._starts) + 1 / _MEMORY
         own.ended_at = self._starts
         own.weigh(name)
-        if own.standing != before:
-            self._set(own, credit)
+        if own.is_able != was_able:  # a job's end leaves no queue dry
+            self._set(own, own.credit_after(self._starts, was_able=was_able))
 
     def owed(self) -> list[Peers]:
         """Return the peers with work that are owed a start, highest credit first."""
