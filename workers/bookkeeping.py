@@ -2,12 +2,14 @@
 
 records         the history of jobs, written and read (`jobs.execution.recording`)
 lifeline        this worker's sign of life, by which others judge its deliveries
+status          what it polls and runs now, for people to look at
 cancellations   the jobs that are cancelled, and what is paused
 trimming        the completed jobs of types that are kept by count
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -17,9 +19,11 @@ from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
+from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.lives import Lives
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.workers.observability.lifeline import Lifeline
+from headgate.workers.observability.presence import Presence
 from headgate.workers.running.trimmer import Trimmer
 from headgate.workers.services import Services
 
@@ -33,6 +37,7 @@ class Bookkeeping:
         store: the store for results that are too large for a record.
         groups: the queue groups that it works on.
         paused: keeps the pauses that are read; without records none is.
+        describe: returns the worker's status now.
         on_requests: called when jobs have been cancelled that may run here, or something paused.
         seals: seals results and progress; None records them as they are.
     """
@@ -45,6 +50,7 @@ class Bookkeeping:
         *,
         groups: set[str],
         paused: Paused,
+        describe: Callable[[], WorkerStatus],
         on_requests: Callable[[], None],
         seals: Seals | None = None,
     ) -> None:
@@ -53,6 +59,7 @@ class Bookkeeping:
         self.recorder: Recorder | None = None
         """None if attempts are counted by deliveries."""
         self._lifeline: Lifeline | None = None
+        self._presence: Presence | None = None
         self._cancelling: Cancelling | None = None
         self._trimmer: Trimmer | None = None
         if table is None:
@@ -79,6 +86,9 @@ class Bookkeeping:
                 clock=clock,
                 events=events,
                 rng=rng,
+            )
+            self._presence = Presence(
+                table, describe, name=services.name, clock=clock, events=events, rng=rng
             )
         self._trimmer = Trimmer(services.app, table, clock=clock, events=events, rng=rng)
         events.subscribe(self._trimmer)
@@ -110,13 +120,17 @@ class Bookkeeping:
             yield "records", self.recorder.run()
         if self._lifeline is not None:
             yield "life", self._lifeline.run()
+        if self._presence is not None:
+            yield "status", self._presence.run()
         if self._trimmer is not None and self._trimmer.is_needed:
             yield "trim", self._trimmer.run()
         if self._cancelling is not None:
             yield "cancellations", self._cancelling.run()
 
     def hurry(self) -> None:
-        """Shorten waits from now on: the worker is stopping."""
+        """Shorten waits from now on, and show it: the worker is stopping."""
+        if self._presence is not None:
+            self._presence.update()
         if self.recorder is not None:
             self.recorder.hurry()
 
@@ -127,5 +141,8 @@ class Bookkeeping:
 
     async def close(self) -> None:
         """Record that this worker has ended in order."""
-        if self._lifeline is not None:
-            await self._lifeline.close()
+        async with asyncio.TaskGroup() as endings:
+            if self._presence is not None:
+                endings.create_task(self._presence.close(), name="headgate-end-status")
+            if self._lifeline is not None:
+                endings.create_task(self._lifeline.close(), name="headgate-end-life")

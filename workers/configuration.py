@@ -52,6 +52,8 @@ class WorkerSettings:
     idle worker ends no sooner than its polls do; see `short_wait`."""
     queue_grace: timedelta = timedelta(minutes=2)
     """Time that a worker waits while none of its queues exists, before it ends."""
+    app_version: str = ""
+    """The version of the app's code, which the worker's status shows."""
 
     def __post_init__(self) -> None:
         check_kinds("the worker", self, SettingsInvalid)

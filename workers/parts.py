@@ -27,6 +27,7 @@ from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.submission.prepare import Submission
 from headgate.workers.bookkeeping import Bookkeeping
@@ -41,6 +42,7 @@ from headgate.workers.held import Holdings
 from headgate.workers.isolation.child_pool import ChildPool
 from headgate.workers.limits.app_limits import needs_table
 from headgate.workers.limits.gate import Gate
+from headgate.workers.observability.status_report import StatusReport
 from headgate.workers.receiving.demand import Demand
 from headgate.workers.receiving.heartbeat import Heartbeat
 from headgate.workers.receiving.lineup import Lineup
@@ -99,6 +101,7 @@ class Parts:
             ports.store,
             groups={queue.group for queue in queues},
             paused=self.paused,
+            describe=self._describe,
             on_requests=self._heed_requests,
             seals=seals,
         )
@@ -122,6 +125,16 @@ class Parts:
             ),
         )
         self._run_and_receive(services, ports.transport, queues)
+        self._report = StatusReport(
+            services,
+            app_version=settings.app_version,
+            queues=queues,
+            slots=settings.concurrency,
+            demand=self.demand,
+            waiting=self.waiting,
+            paused=self.paused,
+            running=lambda: self.running.unfinished,
+        )
 
     def _admit(
         self, services: Services, table: AsyncTable | None, queues: Sequence[QueueSpec]
@@ -253,6 +266,7 @@ class Parts:
         """Stop receiving and starting messages."""
         for poller in self.pollers:
             poller.stop()
+        self._report.is_draining = True
         self.books.hurry()
         self.running.close()
 
@@ -297,6 +311,9 @@ class Parts:
         envelope = parse(outgoing.body)
         queue = self._app.topology.queue(envelope.queue, envelope.priority)
         await self.client.send(Submission(queue=queue, message=outgoing, envelope=envelope))
+
+    def _describe(self) -> WorkerStatus:
+        return self._report()
 
     def _heed_requests(self) -> None:
         """End what has been cancelled, and give back what has been paused."""

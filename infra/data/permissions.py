@@ -153,7 +153,8 @@ def grant_operate(
     write = _grant_rows(grantee, CHANGE_ROWS, table, table_rows.OPERATED)
     payloads = _grant_read(grantee, bucket, PAYLOADS, RESULTS)
     objects = payloads.combine(_grant_put(grantee, bucket, DEAD_LETTERS))
-    return depths.combine(dead).combine(read).combine(write).combine(objects)
+    granted = depths.combine(dead).combine(read).combine(write).combine(objects)
+    return granted.combine(_grant_metrics(grantee))
 
 
 def grant_schedules(
@@ -244,6 +245,17 @@ def _grant_lines(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant
         grantee=grantee,
         actions=["dynamodb:Query"],
         resource_arns=[f"{table.table_arn}/index/{LINES}"],
+    )
+
+
+def _grant_metrics(grantee: iam.IGrantable) -> iam.Grant:
+    """Let ``grantee`` read metrics. The permission covers all of the account: it can't be narrowed.
+
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoncloudwatch.html
+    """
+    acknowledge_wildcard(grantee, "*", "cloudwatch:GetMetricData takes no narrower resource")
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=["cloudwatch:GetMetricData"], resource_arns=["*"]
     )
 
 

@@ -7,6 +7,7 @@
     unique#KEY            claims of uniqueness keys                          submitters, workers
     limit#NAME            leases and counts of the fleet's limits            workers
     workers               the lives of workers                               workers
+    worker-status         what workers show of themselves                    workers
     replays, replay#ID    replays of dead letters, and their marks           operators
     sent#ID               marks of what the bridge has sent                  the bridge
     dead-letters#QUEUE    messages that the sweep knows                      the sweep
@@ -31,6 +32,7 @@ from headgate.jobs.core.topology import ASKED, JOB, LIMIT, SWEEP, SWEPT, UNIQUE
 from headgate.jobs.dead_letters.replaying.marks import partition_of
 from headgate.jobs.dead_letters.replaying.report import REPLAYS
 from headgate.jobs.records.cancellation import CANCELLATIONS
+from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES
 from headgate.jobs.records.lives import LIVES
 from headgate.jobs.schedules.bridging import SENT
 
@@ -46,7 +48,7 @@ REQUESTS = (f"{ASKED}*", CANCELLATIONS)
 CLAIMED_KEYS = (f"{UNIQUE}*",)
 """Claims of uniqueness keys."""
 
-WORKED = (*HISTORY, f"{LIMIT}*", LIVES)
+WORKED = (*HISTORY, f"{LIMIT}*", LIVES, WORKER_STATUSES)
 """The rows that workers read and write: claims are among a job's own."""
 
 WATCHED = (CANCELLATIONS, f"{UNIQUE}*")

@@ -11,6 +11,7 @@ import random
 import time
 from typing import Self, Unpack
 
+from headgate.jobs.aws.cloudwatch import AsyncCloudWatchMetrics, CloudWatchMetrics
 from headgate.jobs.aws.connections.connection import Access
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.kms import AsyncKmsKeys, KmsKeys
@@ -51,6 +52,7 @@ class AwsBackend:
         self._scheduler = EventBridgeScheduler(**access)
         self._store = S3Store(topology.bucket, **access)
         self._keys = KmsKeys(**access)
+        self._metrics = CloudWatchMetrics(**access)
         clock = SystemClock()
         self.ports = Ports(
             transport=self._sqs,
@@ -58,6 +60,7 @@ class AwsBackend:
             scheduler=self._scheduler,
             store=self._store,
             keys=KeyRing(ImmediateKeys(self._keys), lock=ImmediateLock, clock=clock),
+            metrics=self._metrics,
             clock=clock,
             sleep=time.sleep,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
@@ -71,7 +74,14 @@ class AwsBackend:
 
     def close(self) -> None:
         """Close all connections. Idempotent; a later call opens them again."""
-        for each in (self._sqs, self._table, self._scheduler, self._store, self._keys):
+        for each in (
+            self._sqs,
+            self._table,
+            self._scheduler,
+            self._store,
+            self._keys,
+            self._metrics,
+        ):
             each.close()
 
 
@@ -109,6 +119,7 @@ class AsyncAwsBackend:
         self._scheduler = AsyncEventBridgeScheduler(account=account, **access)
         self._store = AsyncS3Store(topology.bucket, **access)
         self._keys = AsyncKmsKeys(**access)
+        self._metrics = AsyncCloudWatchMetrics(**access)
         clock = SystemClock()
         self.async_ports = AsyncPorts(
             transport=self._sqs,
@@ -116,6 +127,7 @@ class AsyncAwsBackend:
             scheduler=self._scheduler,
             store=self._store,
             keys=KeyRing(self._keys, lock=asyncio.Lock, clock=clock),
+            metrics=self._metrics,
             clock=clock,
             sleep=asyncio.sleep,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
@@ -137,12 +149,26 @@ class AsyncAwsBackend:
             TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
                 not a URL.
         """
-        for each in (self._sqs, self._table, self._scheduler, self._store, self._keys):
+        for each in (
+            self._sqs,
+            self._table,
+            self._scheduler,
+            self._store,
+            self._keys,
+            self._metrics,
+        ):
             await each.start()
 
     async def close(self) -> None:
         """Close all connections. Idempotent, and safe before `start`."""
-        for each in (self._sqs, self._table, self._scheduler, self._store, self._keys):
+        for each in (
+            self._sqs,
+            self._table,
+            self._scheduler,
+            self._store,
+            self._keys,
+            self._metrics,
+        ):
             await each.stop()
 
 

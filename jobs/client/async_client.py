@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
-from headgate.jobs.client.jobs.desk import AsyncJobDesk
-from headgate.jobs.client.pauses import AsyncPauses, pauses_of
+from headgate.jobs.client.overview.desks import AsyncDesks
 from headgate.jobs.client.schedules import AsyncSchedules
 from headgate.jobs.client.shared_requests import SharedRequests
 from headgate.jobs.client.spool.policy import Spool, StrPath
@@ -45,13 +44,12 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from headgate.jobs.aws.backend import AsyncAwsBackend
-    from headgate.jobs.client.dead_letters import AsyncDeadLetters
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
-class AsyncClient:
+class AsyncClient(AsyncDesks):
     """Submits jobs of one app through SQS, from one event loop; use it with ``async with``.
 
     Concurrent submits share requests: an idle client sends at once, and jobs submitted while a
@@ -193,23 +191,6 @@ class AsyncClient:
             rng=self._ports.rng,
             seals=self._seals,
         )
-
-    @cached_property
-    def dead_letters(self) -> AsyncDeadLetters:
-        """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
-        from headgate.jobs.client.dead_letters import async_dead_letters
-
-        return async_dead_letters(self._ports, self._lookup)
-
-    @cached_property
-    def jobs(self) -> AsyncJobDesk:
-        """The app's jobs; see `jobs.client.jobs.desk.JobDesk`."""
-        return AsyncJobDesk(self._lookup)
-
-    @cached_property
-    def pauses(self) -> AsyncPauses:
-        """The app's pauses; see `jobs.client.pauses.Pauses`."""
-        return pauses_of(self._lookup)
 
     @overload
     async def submit(self, job: NewJob[R]) -> AsyncJobHandle[R]: ...

@@ -13,6 +13,7 @@ from headgate.jobs.client.fallback import (
     check_choice,
 )
 from headgate.jobs.client.handle import JobHandle, Lookup
+from headgate.jobs.client.overview.desks import Desks
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submitting.engine import SubmissionEngine
 from headgate.jobs.client.submitting.large_payloads import Storing, check_sizes
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from headgate.jobs.aws.backend import AwsBackend
-    from headgate.jobs.client.dead_letters import DeadLetters
-    from headgate.jobs.client.jobs.desk import JobDesk
-    from headgate.jobs.client.pauses import Pauses
     from headgate.jobs.client.schedules import Schedules
     from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
@@ -55,7 +53,7 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
-class Client:
+class Client(Desks):
     """Submits jobs of one app through SQS. Thread-safe; close it, or use it with ``with``.
 
     Args:
@@ -190,27 +188,6 @@ class Client:
                 seals=self._seals,
             )
         )
-
-    @cached_property
-    def dead_letters(self) -> DeadLetters:
-        """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
-        from headgate.jobs.client.dead_letters import dead_letters  # as above
-
-        return dead_letters(self._ports, self._lookup)
-
-    @cached_property
-    def jobs(self) -> JobDesk:
-        """The app's jobs, as its records list them; see `jobs.client.jobs.desk.JobDesk`."""
-        from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk  # as above
-
-        return JobDesk(AsyncJobDesk(self._lookup))
-
-    @cached_property
-    def pauses(self) -> Pauses:
-        """The app's pauses; see `jobs.client.pauses.Pauses`."""
-        from headgate.jobs.client.pauses import Pauses, pauses_of  # as above
-
-        return Pauses(pauses_of(self._lookup))
 
     @overload
     def submit(self, job: NewJob[R]) -> JobHandle[R]: ...

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.keys.key_ring import KeyRing
@@ -29,6 +30,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricQuery:
+    """A question for one of SQS's metrics of a queue, minute by minute."""
+
+    queue: str
+    """The physical name of the queue."""
+    name: str
+    """The metric's name, as in ``NumberOfMessagesSent``."""
+    statistic: Literal["Sum", "Maximum"]
+
+
+class AsyncMetricReader(Protocol):
+    """The part of CloudWatch that is read. Its method may raise a `TransportError`."""
+
+    async def read(
+        self, queries: Sequence[MetricQuery], *, since: datetime, until: datetime
+    ) -> Mapping[MetricQuery, Sequence[float]]:
+        """Return the values of each metric that has any, from the earliest minute on."""
+        ...
+
+
+class MetricReader(Protocol):
+    """`AsyncMetricReader`, for synchronous code."""
+
+    def read(
+        self, queries: Sequence[MetricQuery], *, since: datetime, until: datetime
+    ) -> Mapping[MetricQuery, Sequence[float]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """The surroundings of synchronous code."""
 
@@ -38,6 +68,7 @@ class Ports:
     store: ObjectStore
     keys: KeyRing
     """Data keys; over a key service that never suspends."""
+    metrics: MetricReader
     clock: Clock
     sleep: Callable[[float], None]
     rng: random.Random
@@ -58,6 +89,7 @@ class AsyncPorts:
     store: AsyncObjectStore
     keys: KeyRing
     """Data keys."""
+    metrics: AsyncMetricReader
     clock: Clock
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random

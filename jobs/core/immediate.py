@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from headgate.jobs.core.backend import MetricReader
 from headgate.jobs.core.keys.key_ring import Keys
 from headgate.jobs.core.ports import (
     ObjectStore,
@@ -121,6 +122,13 @@ class ImmediateScheduler:
         self.names = immediate(scheduler.names)
         self.update = immediate(scheduler.update)
         self.delete = immediate(scheduler.delete)
+
+
+class ImmediateMetricReader:
+    """A `jobs.core.backend.AsyncMetricReader` that never suspends."""
+
+    def __init__(self, metrics: MetricReader) -> None:
+        self.read = immediate(metrics.read)
 
 
 class ImmediateObjectStore:

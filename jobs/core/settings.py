@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from headgate.jobs.errors import SettingsInvalid
 
 _PREFIX = "HEADGATE_"
+_LONGEST_VERSION = 100
 _ACCOUNT = re.compile(r"\d{12}")
 
 
@@ -20,6 +21,9 @@ class Settings:
 
     app: str | None = None
     """``HEADGATE_APP``: the default app of a command, as ``module:attribute``."""
+    app_version: str = ""
+    """``HEADGATE_APP_VERSION``: the version of the app's code, such as a commit, that ``headgate
+    workers list`` shows; up to 100 characters."""
     stage: str | None = None
     """``HEADGATE_STAGE``: part of every physical name, so that stages can share an account."""
     bucket: str | None = None
@@ -51,6 +55,11 @@ class Settings:
             raise SettingsInvalid(
                 f"{_PREFIX}ACCOUNT must be an AWS account's twelve digits, got {self.account!r}"
             )
+        if len(self.app_version) > _LONGEST_VERSION:
+            raise SettingsInvalid(
+                f"{_PREFIX}APP_VERSION has at most {_LONGEST_VERSION} characters, got "
+                f"{len(self.app_version)}"
+            )
         if self.stop_timeout_s is not None and not 0 < self.stop_timeout_s < float("inf"):
             raise SettingsInvalid(
                 f"{_PREFIX}STOP_TIMEOUT must be a number of seconds above 0, such as 30, got "
@@ -78,6 +87,7 @@ class Settings:
         _refuse_misspelt(found)
         return cls(
             app=found.get("APP") or None,
+            app_version=found.get("APP_VERSION", ""),
             stage=found.get("STAGE") or None,
             bucket=found.get("BUCKET") or None,
             account=found.get("ACCOUNT") or None,
@@ -90,8 +100,8 @@ class Settings:
 
 
 _KNOWN = (
-    *("ACCOUNT", "ALLOW_HTTP", "APP", "BUCKET", "CONCURRENCY", "EMF", "PAUSED", "STAGE"),
-    "STOP_TIMEOUT",
+    *("ACCOUNT", "ALLOW_HTTP", "APP", "APP_VERSION", "BUCKET", "CONCURRENCY", "EMF", "PAUSED"),
+    *("STAGE", "STOP_TIMEOUT"),
 )
 
 

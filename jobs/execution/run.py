@@ -119,6 +119,8 @@ class Run:
         """The outcome of a job that can't run now; None if it can."""
         self._names: dict[str, Any] = {}
         self._call: HandlerCall | OnceCall | None = None
+        self.began_at = 0.0
+        """Time at which its handler was called, on the monotonic clock; 0 before."""
         self._interruption: str | None = None
         self._cancellation: str | None = None
         self._unread = False
@@ -294,6 +296,7 @@ class Run:
         if self._hindrance is not None:
             return self._hindrance
         self._call = self._called(job)
+        self.began_at = self._executor.means.clock.monotonic()
         return await self._call.outcome()
 
     def _dropped(self, kind: DropKind, reason: str) -> Dropped:

@@ -7,6 +7,7 @@ from headgate.jobs.testing.harness import DrainUnfinished, Harness
 from headgate.jobs.testing.inspection import Call, StoredMessage, Submitted
 from headgate.jobs.testing.memory.faults import Faults
 from headgate.jobs.testing.memory.keys import MemoryKeys
+from headgate.jobs.testing.memory.metrics import MemoryMetrics
 from headgate.jobs.testing.memory.ordering import MessageState
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
 from headgate.jobs.testing.memory.sqs import MemorySqs
@@ -26,6 +27,7 @@ __all__ = [
     "LoopClock",
     "MemoryBackend",
     "MemoryKeys",
+    "MemoryMetrics",
     "MemoryScheduler",
     "MemorySqs",
     "MemoryStore",

@@ -21,6 +21,7 @@ from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.memory.keys import MemoryKeys
+from headgate.jobs.testing.memory.metrics import MemoryMetrics
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
@@ -65,6 +66,8 @@ class MemoryBackend(Generic[C]):
         """The key service of an app with ``encryption=``."""
         self._ring = KeyRing(ImmediateKeys(self.keys.sync), lock=ImmediateLock, clock=self.clock)
         self._async_ring = KeyRing(self.keys, lock=asyncio.Lock, clock=self.clock)
+        self.metrics = MemoryMetrics()
+        """SQS's metrics of the queues: none, unless a test puts some."""
         self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
         """Schedules and long delays; what is due is submitted as the clock moves on."""
         self.rng = random.Random(0)  # noqa: S311 - spreads pauses
@@ -79,6 +82,7 @@ class MemoryBackend(Generic[C]):
             scheduler=self.scheduler.sync,
             store=self.store.sync,
             keys=self._ring,
+            metrics=self.metrics.sync,
             clock=self.clock,
             sleep=self._pass,
             rng=self.rng,
@@ -94,6 +98,7 @@ class MemoryBackend(Generic[C]):
             scheduler=self.scheduler,
             store=self.store,
             keys=self._async_ring,
+            metrics=self.metrics,
             clock=self.clock,
             sleep=self._async_pass,
             rng=self.rng,

@@ -19,6 +19,8 @@ from headgate.jobs.errors import (
 from headgate.ops.cli import check, cost, demo, submit, worker
 from headgate.ops.cli.dead_letters.replays import dead_letters
 from headgate.ops.cli.jobs import jobs
+from headgate.ops.cli.overview import health
+from headgate.ops.cli.overview.workers import workers
 from headgate.ops.cli.queues import queues
 from headgate.ops.cli.schedules import schedules
 from headgate.ops.cli.shared import examples
@@ -65,8 +67,10 @@ cli.command(epilog=worker.EXAMPLES)(worker.worker)
 cli.command(epilog=submit.EXAMPLES)(submit.submit)
 cli.add_typer(jobs, name="jobs")
 cli.add_typer(queues, name="queues")
+cli.add_typer(workers, name="workers")
 cli.add_typer(dead_letters, name="dead-letters")
 cli.add_typer(schedules, name="schedules")
+cli.command(epilog=health.EXAMPLES)(health.health)
 cli.command(epilog=check.CHECK_EXAMPLES)(check.check)
 cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)
 cli.command(epilog=cost.EXAMPLES)(cost.cost)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import Annotated, TypedDict
 
 import typer
 
 from headgate.jobs.core.topology import Priority
 from headgate.ops.cli.durations import duration
-from headgate.ops.cli.shared import AsJson, actor, app_of, client_of, examples, noun
-
-if TYPE_CHECKING:
-    from headgate.jobs.core.topology import Topology
-    from headgate.ops.queue_depths import Depths
+from headgate.ops.cli.shared import AsJson, actor, client_of, examples, noun
 
 queues = noun(
     "See the messages in an app's queues, or pause them.",
     examples(
-        "headgate -A shop.app:app queues list",
+        "headgate -A shop.app:app queues list --watch",
         "headgate -A shop.app:app queues pause payments --for 2h --reason 'the bank is down'",
     ),
 )
@@ -50,24 +46,42 @@ class Named(TypedDict):
 @queues.command(
     "list",
     epilog=examples(
-        "headgate -A shop.app:app queues list", "headgate -A shop.app:app queues list --json"
+        "headgate -A shop.app:app queues list",
+        "headgate -A shop.app:app queues list --watch --every 5s",
+        "headgate -A shop.app:app queues list --json",
     ),
 )
-def list_queues(context: typer.Context, json: AsJson = False) -> None:
-    """Show how many messages each queue holds, and what is paused.
+def list_queues(
+    context: typer.Context,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")
+    ] = False,
+    every: Annotated[
+        timedelta,
+        typer.Option(parser=duration, metavar="DURATION", help="Time between two looks, from 1s."),
+    ] = timedelta(seconds=2),
+    count: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="End --watch after N looks.", show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show what each queue holds, how fast it moves, who polls it, and what is paused.
 
-    They are waiting, in flight (received by a worker), delayed, or dead. The numbers are SQS's,
-    which are approximate. Exits with 1 if a queue does not exist.
+    Messages are waiting, in flight (received by a worker), delayed, or dead. The numbers are SQS's,
+    which are approximate. Ages and rates are CloudWatch's, a minute or two late, and a ? where it
+    can't be asked. Exits with 1 if a queue does not exist.
     """
-    import asyncio
+    from headgate.ops.views.overview.queues import show_queues
 
-    from headgate.ops.views.pauses import read_paused
-    from headgate.ops.views.queues import show_queues
-
-    found = asyncio.run(_read(app_of(context).topology))
+    if every < timedelta(seconds=1):
+        context.fail(f"--every must be at least 1s, got {every.total_seconds():g}s")
     with client_of(context) as client:
-        paused = read_paused(client)
-    raise typer.Exit(show_queues(found, paused, as_json=json))
+        if not watch:
+            raise typer.Exit(show_queues(client.queues.list(), as_json=json))
+        from headgate.ops.views.overview.queue_watch import watch as watch_queues
+
+        watch_queues(client.queues, every_s=every.total_seconds(), count=count, as_json=json)
 
 
 @queues.command(
@@ -149,11 +163,3 @@ def _named(
     if sum(each is not None for each in (name, job_type, tenant)) != 1:
         context.fail("name one queue, or one --type, or one --tenant")
     return Named(queue=name, priority=priority, job_type=job_type, tenant=tenant)
-
-
-async def _read(topology: Topology) -> Depths:
-    from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
-    from headgate.ops.queue_depths import read_depths
-
-    async with AsyncSqsTransport() as sqs:
-        return await read_depths(topology, sqs)

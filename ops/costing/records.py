@@ -25,12 +25,13 @@ from headgate.jobs.definitions.policies import keep_of, keeps_records, records_o
 from headgate.jobs.execution.calling.claimed_call import RENEWALS
 from headgate.jobs.execution.calling.claims import LEASED_OF_VISIBILITY
 from headgate.jobs.records.cancellations import POLL_S
+from headgate.jobs.records.fleet.worker_status import EVERY_S, MOST_RUNNING
 from headgate.jobs.records.items import keeps
 from headgate.jobs.records.late_starts import AFTER_S
 from headgate.jobs.records.lives import RENEW_S as BEAT_S
 from headgate.jobs.records.results import MAX_RESULT_BYTES
 from headgate.ops.costing.bill import Charge
-from headgate.ops.costing.fleet import Fleet
+from headgate.ops.costing.fleet import Crew, Fleet
 from headgate.ops.costing.load import Load, Stream
 from headgate.ops.prices import MONTH_S, READS, RECOVERABLE, STORED, WRITES
 from headgate.workers.limits.app_limits import all_limits
@@ -43,6 +44,9 @@ them with real ones."""
 
 LIFE_BYTES = 200
 """Size of a worker's heartbeat item."""
+
+STATUS_BYTES, RUNNING_BYTES = 400, 140
+"""Size of a worker's status without running jobs, and with each of them the more."""
 
 INDEXED_BYTES = 500
 """Size of an entry in the index."""
@@ -103,7 +107,7 @@ def at_all_times(app: App, fleet: Fleet) -> Usage:
     """Return the workers' usage independent of jobs.
 
     It consists of checks for cancellations every few seconds, heartbeats with a look at the
-    other workers', and leases of limits.
+    other workers', what workers show of themselves, and leases of limits.
     """
     processes = sum(crew.processes for crew in fleet.crews)
     looks = MONTH_S / POLL_S if keeps_records(app) else 0.0
@@ -117,7 +121,18 @@ def at_all_times(app: App, fleet: Fleet) -> Usage:
     # With several processes the first try mostly finds what the others have written since.
     tries = 2 if processes > 1 else 1
     renewals = MONTH_S / RENEW_S * leased * tries
-    return (Usage(reads=looks) + Usage(writes=renewals) + lives) * processes
+    each = Usage(reads=looks) + Usage(writes=renewals) + lives
+    statuses = sum(map(_status_writes, fleet.crews)) if keeps_records(app) else 0.0
+    return each * processes + Usage(writes=statuses)
+
+
+def _status_writes(crew: Crew) -> float:
+    """Return the write units of the statuses of a group's workers, with the jobs that run."""
+    if not crew.processes:
+        return 0.0
+    busy = min(MOST_RUNNING, sum(crew.busy_s.values()) / MONTH_S / crew.processes)
+    units = math.ceil((STATUS_BYTES + RUNNING_BYTES * busy) / _WRITTEN)
+    return MONTH_S / EVERY_S * units * crew.processes
 
 
 def put(size: int, kept: timedelta, *, indexed: bool = False) -> Usage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from headgate.jobs.client.looking import (
@@ -19,6 +19,7 @@ from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.walk import Look
 from headgate.ops.views.job import show_attempts
 from headgate.ops.views.output import TextTable, in_line, show, show_error, show_json
+from headgate.ops.views.spans import in_short
 
 EXIT_LEFT = 1
 """Letters that were to be exported or deleted were left."""
@@ -130,7 +131,9 @@ def _letters(letters: Sequence[DeadLetter], now: datetime) -> None:
     """Print two lines for each letter, which fit 80 columns unless its names are long."""
     for each in letters:
         what = f"{each.job_type or 'unknown type'}: {each.reason}"
-        show(in_line(f"{each.job_id or each.message_id}  {_ago(now - each.died_at):>4}  {what}"))
+        show(
+            in_line(f"{each.job_id or each.message_id}  {in_short(now - each.died_at):>4}  {what}")
+        )
         error = ": ".join(filter(None, (each.error_type, each.error_message)))
         if error:
             show(in_line(f"    {_cut(error, 76)}"))
@@ -214,14 +217,6 @@ def _tell_unseen(look: Look) -> None:
 
 def _letters_of(count: int) -> str:
     return f"{count:,} dead letter{'' if count == 1 else 's'}"
-
-
-def _ago(age: timedelta) -> str:
-    seconds = max(0, int(age.total_seconds()))
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
 
 
 def _time(at: datetime) -> str:

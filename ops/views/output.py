@@ -18,6 +18,7 @@ from pydantic_core import to_jsonable_python
 from headgate.jobs.values.texts import printable
 
 if TYPE_CHECKING:
+    from rich.table import Table as Frame
     from rich.text import Text
 
 _UNBOUNDED = 10_000
@@ -62,9 +63,9 @@ class TextTable:
     """
 
     def __init__(self, *columns: str, right: Collection[str] = (), title: str = "") -> None:
-        from rich.table import Table as Frame  # slow to import, and few commands draw one
+        from rich.table import Table  # slow to import, and few commands draw one
 
-        self._frame = Frame(title=_text(title) if title else None)
+        self._frame = Table(title=_text(title) if title else None)
         for each in columns:
             self._frame.add_column(_text(each), justify="right" if each in right else "left")
 
@@ -75,6 +76,11 @@ class TextTable:
     def section(self) -> None:
         """Draw a line below the last row."""
         self._frame.add_section()
+
+    @property
+    def frame(self) -> Frame:
+        """The table as rich draws it."""
+        return self._frame
 
     def show(self) -> None:
         """Print the table, as wide as it is unless a terminal is narrower."""

@@ -32,6 +32,7 @@ from headgate.jobs.execution.calling.claim_items import CLAIM, Unreadable, stand
 from headgate.jobs.execution.earlier_deliveries import Past
 from headgate.jobs.records.cancellation import CANCELLATIONS, cancellation
 from headgate.jobs.records.cancellations import MOST, PAGE, POLL_S, Cancelling
+from headgate.jobs.records.fleet.worker_status import read_status, status_item
 from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import is_partition, list_name, partition
 from headgate.jobs.records.lives import LIVES, Lives, read_life
@@ -45,6 +46,7 @@ from headgate.workers.limits.fleet_retry_budget import FleetBudget
 from headgate.workers.limits.lease import LEASE_S, Lease
 from tests.hostile.examples import STORED, fields, hostile
 from tests.support.functions import Function
+from tests.support.statuses import STATUS
 from tests.support.story import JOB, START, Story
 from tests.support.sweep_bench import SweepBench
 from tests.unit.workers.rig import DEAD_MAIL, MAIL, Gate, Note, Rig, one_lane
@@ -426,6 +428,14 @@ def test_any_counts_leave_a_budget_usable(taken: Any) -> None:
 def test_any_life_is_read_or_left_out(data: dict[str, Any]) -> None:
     life = read_life(Item(pk=LIVES, sk="other", data=data))
     assert life is None or life.at.utcoffset() is not None
+
+
+@hostile
+@given(fields(*status_item(STATUS).data))
+def test_any_status_of_a_worker_is_read_or_left_out(data: dict[str, Any]) -> None:
+    known = status_item(STATUS)
+    read = read_status(Item(pk=known.pk, sk=known.sk, data={**known.data, **data}))
+    assert read is None or read_status(status_item(read)) == read
 
 
 async def test_more_lives_than_workers_write_judge_nobody() -> None:

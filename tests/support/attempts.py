@@ -31,6 +31,7 @@ from headgate.jobs.core.topology import (
 from headgate.jobs.dead_letters.replaying.report import REPLAYS
 from headgate.jobs.deployment.groups import QueueSelection
 from headgate.jobs.records.cancellation import CANCELLATIONS
+from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES
 from headgate.jobs.records.lives import LIVES
 from headgate.jobs.schedules.bridging import SENT
 from tests.support.cloudformation import ACCOUNT, REGION, arn_of, resolve
@@ -142,6 +143,7 @@ def _on_rows(app: App) -> list[Attempt]:
         ("claim a unique key", "PutItem", [f"{UNIQUE}1"]),
         ("take a limit's leases", "PutItem", [f"{LIMIT}stripe"]),
         ("write another worker's life", "PutItem", [LIVES]),
+        ("write another worker's status", "PutItem", [WORKER_STATUSES]),
         ("write of a replay", "PutItem", [REPLAYS]),
         ("mark a firing as sent", "PutItem", [f"{SENT}{one}"]),
         ("write the sweep's notes", "PutItem", [f"{SWEPT}shop-prod-mail-normal"]),

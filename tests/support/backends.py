@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
-from headgate.jobs.core.backend import AsyncPorts, Ports
+from headgate.jobs.core.backend import AsyncMetricReader, AsyncPorts, MetricReader, Ports
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock
@@ -26,7 +26,7 @@ from headgate.jobs.core.ports import (
     Transport,
 )
 from headgate.jobs.testing.memory.keys import MemoryKeys
-from headgate.testing import MemoryScheduler, MemoryStore, MemoryTable, VirtualClock
+from headgate.testing import MemoryMetrics, MemoryScheduler, MemoryStore, MemoryTable, VirtualClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ def over(
     scheduler: Scheduler | None = None,
     store: ObjectStore | None = None,
     keys: Keys | None = None,
+    metrics: MetricReader | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Given:
@@ -62,6 +63,7 @@ def over(
             scheduler=scheduler or MemoryScheduler(clock).sync,
             store=store or MemoryStore().sync,
             keys=KeyRing(ImmediateKeys(keys or MemoryKeys().sync), lock=ImmediateLock, clock=clock),
+            metrics=metrics or MemoryMetrics().sync,
             clock=clock,
             sleep=sleep,
             rng=random.Random(0),  # noqa: S311 - spreads pauses
@@ -77,6 +79,7 @@ def async_over(
     scheduler: AsyncScheduler | None = None,
     store: AsyncObjectStore | None = None,
     keys: AsyncKeys | None = None,
+    metrics: AsyncMetricReader | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     pacing: Pacing = Pacing(),  # noqa: B008 - frozen
@@ -91,6 +94,7 @@ def async_over(
             scheduler=scheduler or MemoryScheduler(clock),
             store=store or MemoryStore(),
             keys=KeyRing(keys or MemoryKeys(), lock=asyncio.Lock, clock=clock),
+            metrics=metrics or MemoryMetrics(),
             clock=clock,
             sleep=sleep,
             rng=rng or random.Random(0),  # noqa: S311 - spreads pauses

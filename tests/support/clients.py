@@ -16,6 +16,8 @@ from typing import Any, Literal, Self, TypeAlias, cast
 from headgate import App, AsyncClient, AsyncJobHandle, Client, JobHandle
 from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
 from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
+from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueDesk
+from headgate.jobs.client.overview.workers import AsyncWorkerDesk, WorkerDesk
 from headgate.jobs.client.pauses import AsyncPauses, Pauses
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
 from headgate.jobs.core.batcher import Pacing
@@ -33,6 +35,8 @@ _TWINS: dict[type, type] = {
     DeadLetters: AsyncDeadLetters,
     JobDesk: AsyncJobDesk,
     Pauses: AsyncPauses,
+    QueueDesk: AsyncQueueDesk,
+    WorkerDesk: AsyncWorkerDesk,
 }
 
 

@@ -64,7 +64,9 @@ async def work(
     leash = Leash.from_env(os.environ)
     surroundings = Settings.from_env()
     drain_s = bound_s(settings.drain, surroundings.stop_timeout_s)
-    settings = replace(settings, drain=timedelta(seconds=drain_s))
+    settings = replace(
+        settings, drain=timedelta(seconds=drain_s), app_version=surroundings.app_version
+    )
     async with AsyncExitStack() as stack:
         # Each queue's long poll holds a connection for 20 s; the others are for all other requests.
         connections = len(settings.selection.of(app.topology)) + _CONNECTIONS

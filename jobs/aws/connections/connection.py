@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from headgate.jobs.aws.connections.faults import FOREIGN_AT_OPENING, fault
@@ -17,6 +16,7 @@ from headgate.jobs.aws.connections.instance_role import expects_role, no_role_ye
 from headgate.jobs.aws.connections.plain_http import check_endpoint
 from headgate.jobs.core.immediate import immediate
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.own_version import own_version
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
@@ -232,8 +232,5 @@ def _user_agent() -> str:
     """
     import botocore
 
-    try:
-        own = version("headgate")
-    except PackageNotFoundError:  # bundled into a function's zip without its metadata
-        own = "unknown"
-    return f"headgate/{own} botocore/{botocore.__version__} python/{platform.python_version()}"
+    parts = (own_version(), botocore.__version__, platform.python_version())
+    return "headgate/{} botocore/{} python/{}".format(*parts)

@@ -28,8 +28,8 @@ class HookFailed(Event):
 class RecordsFailed(Event):
     name = "records.failed"
     action: str
-    """``read`` or ``write`` of the jobs' records, ``renew`` of a worker's own heartbeat record, or
-    ``trim`` of records that are kept by count."""
+    """``read`` or ``write`` of the jobs' records, ``renew`` of a worker's own heartbeat record,
+    ``status`` of what it shows of itself, or ``trim`` of records that are kept by count."""
     error: str
     job_id: str | None = None
     """None for a batch of several jobs."""

@@ -32,14 +32,14 @@ class Paused:
 
     def of(self, queue: QueueSpec, job_type: str | None, tenant: str | None) -> Pause | None:
         """Return the pause of a job that lasts longest, or None; see `Pause.covers`."""
-        covering = (each for each in self._now() if each.covers(queue, job_type, tenant))
+        covering = (each for each in self.now() if each.covers(queue, job_type, tenant))
         return max(covering, key=lambda each: each.until, default=None)
 
     def stops(self, queue: QueueSpec, types: AbstractSet[str]) -> bool:
         """Return True if nothing of a queue may start: it is paused, or all its types are."""
         if not self._known:
             return False
-        now = list(self._now())
+        now = list(self.now())
         if any(each.covers_queue(queue) for each in now):
             return True
         paused = {each.target.name for each in now if each.target.kind == "type"}
@@ -62,7 +62,8 @@ class Paused:
             self._events.emit(_resumed(before[target], self._clock))
         return bool(begun), strange
 
-    def _now(self) -> Iterable[Pause]:
+    def now(self) -> Iterable[Pause]:
+        """Return the pauses that last."""
         now = self._clock.now()
         return (each for each in self._known.values() if not each.is_over(now))
 

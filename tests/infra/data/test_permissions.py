@@ -31,6 +31,7 @@ TAKES_NO_RESOURCE = {
     "ecr:GetAuthorizationToken",
     # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoncloudwatch.html
     "cloudwatch:PutMetricData",
+    "cloudwatch:GetMetricData",
 }
 """Actions that can't be allowed for a named resource."""
 
@@ -182,7 +183,8 @@ def test_all_resources_are_allowed_only_for_what_takes_no_name(
         for action in listed(statement["Action"])
     }
     assert {action for _, action in unnamed} <= TAKES_NO_RESOURCE
-    assert (role("Operator"), "scheduler:ListSchedules") in unnamed
+    for action in ("scheduler:ListSchedules", "cloudwatch:GetMetricData"):
+        assert (role("Operator"), action) in unnamed
 
 
 def test_no_statement_allows_actions_by_a_pattern_or_all_but_some(template: Resolved) -> None:
@@ -264,6 +266,7 @@ ROWS = {
     "unique#1": {"submitter"},
     "limit#1": {"worker"},
     "workers": {"worker"},
+    "worker-status": {"worker"},
     "sent#1": {"bridge"},
     "dead-letters#1": {"sweep"},
     "sweep": {"sweep"},

@@ -21,6 +21,7 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.cancellations import POLL_S
+from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES
 from headgate.jobs.records.lives import LIVES
 from headgate.jobs.records.lives import RENEW_S as BEAT_S
 from headgate.jobs.retry.policy import Retry
@@ -39,6 +40,10 @@ RETRY = Retry(max_attempts=ATTEMPTS, backoff=Backoff.fixed(5))
 LEVELS: list[RecordsLevel] = ["off", "failures", "outcomes", "full"]
 
 
+OF_WORKERS = (LIVES, WORKER_STATUSES)
+"""The partitions that workers write whatever their jobs."""
+
+
 class Measured:
     """A worker that has run some jobs, and the requests that they took."""
 
@@ -49,7 +54,7 @@ class Measured:
         self.rig.table.put = self._note  # type: ignore[method-assign]  # to see it
 
     async def _note(self, items: Sequence[Item]) -> list[Item]:
-        self.items += [item for item in items if item.pk != LIVES]  # of the worker, not of jobs
+        self.items += [item for item in items if item.pk not in OF_WORKERS]
         return await self._put(items)
 
     async def run(self, job: JobType[Note, Any], *, gap_s: float, dying: bool) -> None:
@@ -190,6 +195,27 @@ async def test_a_job_reads_the_table_once_for_each_later_attempt(fails: int) -> 
 
     expected = records.of_job(app, stream, fleet(app, stream, load), load).reads * JOBS
     assert expected <= reads <= expected + looks
+
+
+async def test_an_idle_worker_writes_as_much_as_the_model_says() -> None:
+    minutes = 10
+    app, job = failing(0)
+    rig, written = Rig(app), list[Item]()
+    put = rig.table.put
+
+    async def noted(items: Sequence[Item]) -> list[Item]:
+        written.extend(items)
+        return await put(items)
+
+    rig.table.put = noted  # type: ignore[method-assign]  # to see it
+    async with rig.working():
+        await asyncio.sleep(minutes * 60)
+
+    load = Load(jobs=1)
+    expected = records.at_all_times(app, fleet(app, stream_of(app, job, 0, jobs=0), load)).writes
+    assert {item.pk for item in written} == {*OF_WORKERS}
+    measured = sum(map(write_units, written))
+    assert measured == pytest.approx(expected * minutes * 60 / MONTH_S, rel=0.1)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.02, 0.05])

@@ -6,6 +6,7 @@ import io
 import logging
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -28,11 +29,13 @@ from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import MOST_VALUES
+from headgate.jobs.records.fleet.worker_status import status_item
 from headgate.jobs.records.items import Mark, Scribe
 from headgate.jobs.testing import Harness
 from headgate.ops.costing import records, sqs, watching
 from headgate.ops.costing.load import Load, Stream
 from headgate.workers import logs
+from tests.support.statuses import STATUS
 from tests.unit.workers.rig import Note
 
 NOW = datetime(2026, 11, 1, 12, 30, 15, 123456, tzinfo=UTC)
@@ -67,6 +70,8 @@ def bytes_of(item: Item) -> int:
         match kind:
             case "M":
                 return 3 + sum(len(name) + 1 + size(each) for name, each in inner.items())
+            case "L":
+                return 3 + sum(1 + size(each) for each in inner)
             case "S":
                 return len(inner)
             case "N":
@@ -116,6 +121,14 @@ def marked(kind: Mark, **data: Any) -> Item:
 )
 def test_an_item_has_about_as_many_bytes_as_the_model_says(item: Item, most: int) -> None:
     assert LEAST * most <= bytes_of(item) <= most
+
+
+def test_a_worker_s_status_has_about_as_many_bytes_as_the_model_says() -> None:
+    idle = replace(STATUS, busy=0, running=())
+    assert LEAST * records.STATUS_BYTES <= bytes_of(status_item(idle)) <= records.STATUS_BYTES
+    busy = replace(idle, busy=10, running=[*STATUS.running] * 10)
+    more = bytes_of(status_item(busy)) - bytes_of(status_item(idle))
+    assert LEAST * records.RUNNING_BYTES <= more / 10 <= records.RUNNING_BYTES
 
 
 @pytest.mark.parametrize(

@@ -278,8 +278,8 @@ async def test_a_first_delivery_reads_and_writes_nothing() -> None:
     async with rig.working():
         await rig.happens(JobCompleted, 8)
         asked = [*rig.table.calls]
-    # By the worker itself, before it received: for cancellations, and as a sign of life.
-    assert asked == ["page", "put", "page"]
+    # By the worker itself: for cancellations, as a sign of life, and to show its status.
+    assert asked == ["page", "put", "page", "put"]
 
 
 async def test_without_its_table_jobs_run_and_are_counted_by_deliveries() -> None:
@@ -298,7 +298,9 @@ async def test_without_its_table_jobs_run_and_are_counted_by_deliveries() -> Non
     async with rig.working():
         await rig.happens(JobCompleted)
     assert seen == [1, 2, 3]
-    assert {event.action for event in rig.heard(RecordsFailed)} == {"read", "write", "renew"}
+    assert {event.action for event in rig.heard(RecordsFailed)} == {
+        *("read", "write", "renew", "status")
+    }
     assert rig.heard(JobFailed)
 
 

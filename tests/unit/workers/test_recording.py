@@ -349,7 +349,7 @@ async def test_progress_is_written_about_once_a_second_and_at_the_end() -> None:
     assert 20 <= early.data["percent"] <= 50
     assert (late.data["percent"], late.data["note"]) == (99, "rendering")
     assert late.data["data"]["step"] == "pdf"
-    assert rig.table.calls.count("put") <= 8
+    assert rig.table.calls.count("put") <= 11, "with the worker's life and statuses"
 
 
 @pytest.mark.parametrize(
@@ -428,8 +428,8 @@ async def test_what_a_thousand_jobs_cost_by_level(
     async with rig.working(concurrency=50):
         await rig.happens(JobCompleted, 1000)
         await asyncio.sleep(5)
-    beats = 3
-    assert rig.table.calls.count("put") <= requests * 1.2 + beats
+    of_the_worker = 5  # its life and its status
+    assert rig.table.calls.count("put") <= requests * 1.2 + of_the_worker
     items = [item for each in ids for item in await _items(rig, each)]
     assert len(items) + sum(item.line is not None for item in items) == units
 

@@ -17,7 +17,7 @@ from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
-VERBS = ("worker", "submit", "check", "plan", "cost", "demo")
+VERBS = ("worker", "submit", "health", "check", "plan", "cost", "demo")
 NOUNS = {
     "dead-letters": (
         *("list", "count", "show", "export", "import", "purge"),
@@ -26,6 +26,7 @@ NOUNS = {
     "jobs": ("list", "count", "show", "cancel"),
     "queues": ("list", "pause", "resume"),
     "schedules": ("list", "next", "pause", "resume", "run"),
+    "workers": ("list",),
 }
 EVERY_COMMAND = [(), *((each,) for each in (*VERBS, *NOUNS))] + [
     (noun, verb) for noun, verbs in NOUNS.items() for verb in verbs

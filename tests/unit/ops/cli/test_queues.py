@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Self
 
 import pytest
+from rich.console import Console
 
-from headgate import Client, load_app
+from headgate import Client, Priority, load_app
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports import OutgoingMessage
-from headgate.jobs.errors import Throttled
-from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled
+from headgate.jobs.records.fleet.worker_status import status_item
+from headgate.jobs.testing import MemoryMetrics, MemorySqs, MemoryTable, VirtualClock
+from headgate.ops.views.overview.queue_watch import QueueScreen
+from headgate.ops.views.overview.queues import EXIT_MISSING
 from headgate.ops.views.pauses import EXIT_NOT_PAUSED
-from headgate.ops.views.queues import EXIT_MISSING
 from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
+from tests.support.statuses import STATUS
 
 APP = "cli_shop:app"
-
-
-class Opened(MemorySqs):
-    """An SQS that is opened and closed like that of AWS."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -39,11 +34,16 @@ def table() -> MemoryTable:
 
 
 @pytest.fixture
-def sqs(monkeypatch: pytest.MonkeyPatch, table: MemoryTable) -> Opened:
-    """The SQS that the command asks, in place of AWS's."""
-    sqs = Opened(VirtualClock())
-    monkeypatch.setattr("headgate.jobs.aws.sqs.transport.AsyncSqsTransport", lambda: sqs)
-    backend = over(sqs.sync, table=table.sync)
+def metrics() -> MemoryMetrics:
+    """The CloudWatch that the command's client asks."""
+    return MemoryMetrics()
+
+
+@pytest.fixture
+def sqs(monkeypatch: pytest.MonkeyPatch, table: MemoryTable, metrics: MemoryMetrics) -> MemorySqs:
+    """The SQS that the command's client asks."""
+    sqs = MemorySqs(VirtualClock())
+    backend = over(sqs.sync, table=table.sync, metrics=metrics.sync)
     monkeypatch.setattr(
         "headgate.jobs.client.client.Client", lambda app: Client(app, backend=backend)
     )
@@ -51,7 +51,7 @@ def sqs(monkeypatch: pytest.MonkeyPatch, table: MemoryTable) -> Opened:
 
 
 @pytest.fixture
-def deployed(sqs: Opened, monkeypatch: pytest.MonkeyPatch) -> Opened:
+def deployed(sqs: MemorySqs, monkeypatch: pytest.MonkeyPatch) -> MemorySqs:
     monkeypatch.syspath_prepend(".")
     sqs.provision(load_app(APP).topology)
     return sqs
@@ -70,7 +70,7 @@ async def _fill(sqs: MemorySqs) -> None:
     await sqs.send("shop-test-quarantine", [OutgoingMessage(body="{}")])
 
 
-def test_each_queue_is_shown_with_its_messages(deployed: Opened, headgate: CommandLine) -> None:
+def test_each_queue_is_shown_with_its_messages(deployed: MemorySqs, headgate: CommandLine) -> None:
     asyncio.run(_fill(deployed))
     ended = queues(headgate, "--json")
     assert (ended.code, ended.err) == (0, "")
@@ -85,23 +85,162 @@ def test_each_queue_is_shown_with_its_messages(deployed: Opened, headgate: Comma
         "in_flight": 1,
         "delayed": 0,
         "dead": 0,
+        "oldest_s": None,
+        "sent_per_minute": None,
+        "deleted_per_minute": None,
+        "is_received_from": None,
+        "noisy_tenants": None,
+        "workers": [],
     }
     assert (by_priority["low"]["delayed"], by_priority["low"]["dead"]) == (1, 2)
     assert found["quarantine"] == {"name": "shop-test-quarantine", "messages": 1}
 
 
-def test_the_table_has_a_row_for_each_queue(deployed: Opened, headgate: CommandLine) -> None:
+def rows(shown: str) -> dict[str, list[str]]:
+    """Return the rows of a table that is shown, by their first cell."""
+    cells = (line.strip("│").split("│") for line in shown.splitlines() if line.startswith("│"))
+    return {first.strip(): [cell.strip() for cell in rest] for first, *rest in cells}
+
+
+def test_the_table_has_a_row_for_each_queue_and_fits_80_columns(
+    deployed: MemorySqs,
+    metrics: MemoryMetrics,
+    headgate: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     asyncio.run(_fill(deployed))
+    name = "shop-test-jobs-high"
+    metrics.put(name, "ApproximateAgeOfOldestMessage", 30, 90)
+    metrics.put(name, "NumberOfMessagesSent", 100, 140)
+    metrics.put(name, "NumberOfMessagesDeleted", 90, 90)
+    metrics.put(name, "ApproximateNumberOfNoisyGroups", 0, 2)
     ended = queues(headgate)
-    [high] = [line for line in ended.out.splitlines() if "shop-test-jobs-high" in line]
-    assert [cell.strip() for cell in high.strip("│").split("│")] == [
-        *("jobs", "high", "2", "1", "0", "0", "shop-test-jobs-high"),
-    ]
-    assert ended.out.endswith("\nIn quarantine: 1\n")
+    assert max(map(len, ended.out.splitlines())) <= 80
+    found = rows(ended.out)
+    assert found["jobs high"] == ["2", "1", "0", "0", "1m", "120/90", "0"]
+    assert found["jobs low"] == ["0", "0", "1", "2", "?", "?", "0"]
+    assert ended.out.endswith("\nIn quarantine: 1\njobs high: 2 tenants delay the others\n")
+
+
+@pytest.mark.usefixtures("deployed")
+def test_what_cloudwatch_does_not_tell_is_unknown_and_said(
+    metrics: MemoryMetrics, headgate: CommandLine
+) -> None:
+    metrics.fail(AccessDenied("not allowed: cloudwatch:GetMetricData"))
+    ended = queues(headgate)
+    assert (ended.code, ended.err) == (0, "")
+    assert "\nmetrics can't be read: not allowed: cloudwatch:GetMetricData\n" in ended.out
+    assert rows(ended.out)["jobs high"] == ["0", "0", "0", "0", "?", "?", "0"]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_live_workers_are_counted_by_the_queues_that_they_poll(
+    table: MemoryTable, headgate: CommandLine
+) -> None:
+    at = SystemClock().now()
+    polls = {"jobs": [Priority.CRITICAL, Priority.HIGH]}
+    asyncio.run(table.put([status_item(replace(STATUS, seen_at=at, polls=polls))]))
+    listed = json.loads(queues(headgate, "--json").out)["queues"]
+    found = {each["priority"]: each for each in listed}
+    assert found["high"]["workers"] == [STATUS.name]
+    assert found["low"]["workers"] == []
+
+
+# --- watching ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between looks, which take no time: each of them passes on a clock of its own."""
+    passed: list[float] = []
+    monkeypatch.setattr("headgate.ops.views.overview.queue_watch.time.sleep", passed.append)
+    monkeypatch.setattr(
+        "headgate.ops.views.overview.queue_watch.time.monotonic", lambda: sum(passed)
+    )
+    return passed
+
+
+@pytest.mark.usefixtures("deployed")
+def test_in_a_pipe_each_look_is_printed(headgate: CommandLine, pauses: list[float]) -> None:
+    ended = queues(headgate, "--watch", "--count", "3", "--every", "5s")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.count("In quarantine: 0") == 3
+    assert pauses == [5, 5], "none follows the last look"
+
+
+def test_a_script_gets_a_line_for_each_look_with_the_changes_since_the_one_before(
+    deployed: MemorySqs,
+    headgate: CommandLine,
+    pauses: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def arrive(seconds: float) -> None:
+        pauses.append(seconds)
+        deployed.sync.send("shop-test-jobs-high", [OutgoingMessage(body="{}")] * 3)
+
+    monkeypatch.setattr("headgate.ops.views.overview.queue_watch.time.sleep", arrive)
+    ended = queues(headgate, "--watch", "--count", "2", "--json")
+    first, second = map(json.loads, ended.out.splitlines())
+    assert first["changes"] == {}
+    assert second["changes"]["shop-test-jobs-high"] == 90, "3 in 2 s"
+    assert second["changes"]["shop-test-jobs-low"] == 0
+
+
+def test_a_look_that_fails_is_said_and_the_next_one_is_made(
+    deployed: MemorySqs, headgate: CommandLine, pauses: list[float]
+) -> None:
+    for error in (Throttled("SQS is too busy"), ServiceUnavailable("SQS is away")):
+        deployed.faults.raise_on("depth", error, queue="shop-test-quarantine")
+    ended = queues(headgate, "--watch", "--count", "3")
+    assert ended.code == 0
+    assert ended.err == "headgate: SQS is too busy\nheadgate: SQS is away\n"
+    assert ended.out.count("In quarantine: 0") == 1
+    assert pauses == [4, 2], "a throttled one waits for longer"
+
+
+def test_a_queue_that_does_not_exist_is_named_in_each_look(
+    deployed: MemorySqs, headgate: CommandLine, pauses: list[float]
+) -> None:
+    del deployed._queues["shop-test-jobs-low"]
+    ended = queues(headgate, "--watch", "--count", "2")
+    assert ended.code == 0
+    assert ended.out.count("missing: shop-test-jobs-low\n") == 2
+    assert rows(ended.out)["jobs low"][0] == "missing"
+    assert len(pauses) == 1
+
+
+@pytest.mark.usefixtures("deployed")
+def test_ctrl_c_ends_it_in_order(headgate: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headgate.ops.views.overview.queue_watch.time.sleep", interrupted)
+    ended = queues(headgate, "--watch")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.count("In quarantine: 0") == 1
+
+
+def test_on_a_terminal_the_last_look_stays(deployed: MemorySqs) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+    with Client(load_app(APP), backend=over(deployed.sync)) as client, QueueScreen(console) as live:
+        live.show(client.queues.list(), {"shop-test-jobs-high": 12.0})
+        live.tell("SQS is \x1b[2J away")
+    shown = screen.getvalue()
+    assert "+12" in shown
+    assert r"not read: SQS is \x1b[2J away" in shown
+
+
+@pytest.mark.usefixtures("deployed")
+def test_looking_more_often_than_each_second_is_refused(headgate: CommandLine) -> None:
+    ended = queues(headgate, "--watch", "--every", "500ms")
+    assert ended.code == 2
+    assert "--every must be at least 1s, got 0.5s" in ended.err
 
 
 def test_queues_that_do_not_exist_are_named_beside_the_others(
-    deployed: Opened, headgate: CommandLine
+    deployed: MemorySqs, headgate: CommandLine
 ) -> None:
     del deployed._queues["shop-test-jobs-low"]
     ended = queues(headgate, "--json")
@@ -113,13 +252,8 @@ def test_queues_that_do_not_exist_are_named_beside_the_others(
     assert waiting == {"critical": 0, "high": 0, "normal": 0, "low": None}
 
 
-def test_an_sqs_that_refuses_ends_it_with_1(
-    deployed: Opened, headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(_queue: str) -> None:
-        raise Throttled("SQS is too busy")
-
-    monkeypatch.setattr(deployed, "depth", refuse)
+def test_an_sqs_that_refuses_ends_it_with_1(deployed: MemorySqs, headgate: CommandLine) -> None:
+    deployed.faults.raise_on("depth", Throttled("SQS is too busy"))
     assert queues(headgate) == Ended(1, "", "headgate: SQS is too busy\n")
 
 
@@ -208,8 +342,10 @@ def test_a_table_that_can_not_be_read_hides_no_queue(
     headgate: CommandLine, table: MemoryTable
 ) -> None:
     table.missing = True
-    ended = queues(headgate, "--json")
-    assert ended.code == 0
-    assert ended.err.startswith("headgate: what is paused can't be read: ")
-    found = json.loads(ended.out)
+    found = json.loads(queues(headgate, "--json").out)
     assert (found["paused"], len(found["queues"])) == (None, 4)
+    assert list(found["unknown"]) == ["workers", "pauses"]
+    shown = queues(headgate)
+    assert (shown.code, shown.err) == (0, "")
+    assert "\nworkers can't be read: " in shown.out
+    assert "\npauses can't be read: " in shown.out

@@ -1,0 +1,1 @@
+"""The state of the whole system: its workers, its queues, its health."""

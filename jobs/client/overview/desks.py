@@ -1,0 +1,135 @@
+"""The parts of a client by which people look after an app, besides submitting.
+
+Each is imported on first use, to keep importing the client fast.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from headgate.jobs.client.handle import Lookup
+from headgate.jobs.core.backend import AsyncPorts, Ports
+from headgate.jobs.core.immediate import ImmediateMetricReader, ImmediateReceiver, drive
+
+if TYPE_CHECKING:
+    from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
+    from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
+    from headgate.jobs.client.overview.health import SystemHealth
+    from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueDesk
+    from headgate.jobs.client.overview.workers import AsyncWorkerDesk, WorkerDesk
+    from headgate.jobs.client.pauses import AsyncPauses, Pauses
+    from headgate.jobs.deployment.deployment import Deployment
+
+
+class Desks:
+    """What `Client` offers to those who look after an app."""
+
+    _ports: Ports
+    _lookup: Lookup
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
+        from headgate.jobs.client.dead_letters import dead_letters
+
+        return dead_letters(self._ports, self._lookup)
+
+    @cached_property
+    def jobs(self) -> JobDesk:
+        """The app's jobs, as its records list them; see `jobs.client.jobs.desk.JobDesk`."""
+        from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
+
+        return JobDesk(AsyncJobDesk(self._lookup))
+
+    @cached_property
+    def pauses(self) -> Pauses:
+        """The app's pauses; see `jobs.client.pauses.Pauses`."""
+        from headgate.jobs.client.pauses import Pauses, pauses_of
+
+        return Pauses(pauses_of(self._lookup))
+
+    @cached_property
+    def workers(self) -> WorkerDesk:
+        """The app's workers; see `jobs.client.overview.workers.WorkerDesk`."""
+        from headgate.jobs.client.overview.workers import WorkerDesk, workers_of
+
+        return WorkerDesk(workers_of(self._lookup))
+
+    @cached_property
+    def queues(self) -> QueueDesk:
+        """The app's queues; see `jobs.client.overview.queues.QueueDesk`."""
+        from headgate.jobs.client.overview.queues import QueueDesk
+
+        return QueueDesk(self._queues)
+
+    def health(self, deployment: Deployment | None = None) -> SystemHealth:
+        """Judge the whole system: its queues, dead letters, waits, workers and breakers.
+
+        Sends the requests of `jobs.client.overview.queues.QueueDesk.list`.
+
+        Args:
+            deployment: the thresholds, and the Lambda functions that run jobs, as in ``cdk.json``;
+                None: the defaults, and functions are unknown.
+
+        Returns:
+            the verdict with its reasons; unhealthy if SQS can't be asked.
+        """
+        from headgate.jobs.client.overview.health import health_of
+
+        return drive(health_of(self._lookup.app, self._queues, deployment))
+
+    @cached_property
+    def _queues(self) -> AsyncQueueDesk:
+        from headgate.jobs.client.overview.queues import queues_of
+
+        receiver = ImmediateReceiver(self._ports.transport)
+        return queues_of(self._lookup, receiver, ImmediateMetricReader(self._ports.metrics))
+
+
+class AsyncDesks:
+    """What `AsyncClient` offers to those who look after an app."""
+
+    _ports: AsyncPorts
+    _lookup: Lookup
+
+    @cached_property
+    def dead_letters(self) -> AsyncDeadLetters:
+        """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
+        from headgate.jobs.client.dead_letters import async_dead_letters
+
+        return async_dead_letters(self._ports, self._lookup)
+
+    @cached_property
+    def jobs(self) -> AsyncJobDesk:
+        """The app's jobs; see `jobs.client.jobs.desk.JobDesk`."""
+        from headgate.jobs.client.jobs.desk import AsyncJobDesk
+
+        return AsyncJobDesk(self._lookup)
+
+    @cached_property
+    def pauses(self) -> AsyncPauses:
+        """The app's pauses; see `jobs.client.pauses.Pauses`."""
+        from headgate.jobs.client.pauses import pauses_of
+
+        return pauses_of(self._lookup)
+
+    @cached_property
+    def workers(self) -> AsyncWorkerDesk:
+        """The app's workers; see `jobs.client.overview.workers.WorkerDesk`."""
+        from headgate.jobs.client.overview.workers import workers_of
+
+        return workers_of(self._lookup)
+
+    @cached_property
+    def queues(self) -> AsyncQueueDesk:
+        """The app's queues; see `jobs.client.overview.queues.QueueDesk`."""
+        from headgate.jobs.client.overview.queues import queues_of
+
+        return queues_of(self._lookup, self._ports.transport, self._ports.metrics)
+
+    async def health(self, deployment: Deployment | None = None) -> SystemHealth:
+        """Judge the whole system; as `Client.health`, awaited."""
+        from headgate.jobs.client.overview.health import health_of
+
+        return await health_of(self._lookup.app, self.queues, deployment)

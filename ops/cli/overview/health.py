@@ -1,0 +1,27 @@
+"""``headgate health``."""
+
+from __future__ import annotations
+
+import typer
+
+from headgate.ops.cli.shared import AsJson, app_of, client_of, examples
+
+EXAMPLES = examples(
+    "headgate -A shop.app:app health", "headgate -A shop.app:app health --json | jq .reasons"
+)
+
+
+def health(context: typer.Context, json: AsJson = False) -> None:
+    """Judge the whole system: its queues, dead letters, waits, workers and breakers.
+
+    Exits with 0 if it is healthy, 1 if it is degraded, 2 if it is unhealthy. The thresholds and the
+    Lambda functions that run jobs are those of cdk.json, if the current directory has one.
+    """
+    from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
+    from headgate.ops.views.overview.system_health import show_health
+
+    stage = app_of(context).stage
+    deployment = deployment_from_cdk_json(None, stage) if FILE.exists() else None
+    with client_of(context) as client:
+        found = client.health(deployment)
+    raise typer.Exit(show_health(found, as_json=json))

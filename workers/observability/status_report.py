@@ -1,0 +1,106 @@
+"""The summary of a worker that its status in the table shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from headgate.jobs.core.topology import Priority, QueueSpec
+from headgate.jobs.records.fleet.worker_status import (
+    MOST_LIMITS,
+    MOST_RUNNING,
+    WorkerJob,
+    WorkerState,
+    WorkerStatus,
+)
+from headgate.jobs.records.pausing.paused import Paused
+from headgate.jobs.values.own_version import own_version
+from headgate.workers.dispatch.waiting import Waiting
+from headgate.workers.held import Hold
+from headgate.workers.observability.limit_states import LimitStates
+from headgate.workers.receiving.demand import Demand
+from headgate.workers.services import Services
+
+
+class StatusReport:
+    """Describes a worker from its parts.
+
+    Args:
+        services: the worker's services.
+        app_version: the version of the app's code; empty if it is not known.
+        queues: the queues that it receives from.
+        slots: the number of jobs that it can run at once.
+        demand: counts the slots in use.
+        waiting: the messages that wait.
+        paused: the pauses that it knows.
+        running: returns the messages whose handlers run.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        app_version: str,
+        queues: Sequence[QueueSpec],
+        slots: int,
+        demand: Demand,
+        waiting: Waiting,
+        paused: Paused,
+        running: Callable[[], Sequence[Hold]],
+    ) -> None:
+        self._services = services
+        self._app_version = app_version
+        self._version = own_version()
+        self._polls = _polls(queues)
+        self._slots = slots
+        self._demand = demand
+        self._waiting = waiting
+        self._paused = paused
+        self._running = running
+        self._limits = LimitStates()
+        services.events.subscribe(self._limits)
+        self._started_at = services.clock.now()
+        self.is_draining = False
+        """True once it receives nothing more."""
+
+    def __call__(self) -> WorkerStatus:
+        """Return the worker's status now."""
+        now = self._services.clock.now()
+        limits = list(self._limits.now.items())[:MOST_LIMITS]
+        return WorkerStatus(
+            name=self._services.name,
+            state=WorkerState.DRAINING if self.is_draining else WorkerState.WORKING,
+            started_at=self._started_at,
+            seen_at=now,
+            version=self._version,
+            app_version=self._app_version,
+            polls=self._polls,
+            slots=self._slots,
+            busy=self._demand.busy,
+            waiting=len(self._waiting),
+            running=list(self._jobs(now)),
+            limits=dict(limits),
+            pauses=[str(each.target) for each in self._paused.now()][:MOST_LIMITS],
+        )
+
+    def _jobs(self, now: datetime) -> Iterator[WorkerJob]:
+        """Yield the jobs that have run for longest."""
+        monotonic = self._services.clock.monotonic()
+        holds = sorted(self._running(), key=lambda hold: hold.run.began_at)
+        for hold in holds[:MOST_RUNNING]:
+            if (job := hold.run.job) is not None:
+                yield WorkerJob(
+                    id=job.attempt.job_id,
+                    type=job.type.name,
+                    queue=hold.delivery.queue.group,
+                    priority=hold.delivery.queue.priority,
+                    attempt=job.attempt.number,
+                    started_at=now - timedelta(seconds=monotonic - hold.run.began_at),
+                )
+
+
+def _polls(queues: Sequence[QueueSpec]) -> Mapping[str, Sequence[Priority]]:
+    polls: dict[str, list[Priority]] = {}
+    for queue in queues:
+        polls.setdefault(queue.group, []).append(queue.priority)
+    return polls
