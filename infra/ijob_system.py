@@ -145,23 +145,22 @@ class IJobSystem(Construct):
         grant = grant.combine(self._resources.payload_keys.grant_work(grantee))
         return self._with_delays(grant, grantee)
 
-    def grant_operate(self, grantee: iam.IGrantable, *, opens: bool = False) -> iam.Grant:
-        """Let ``grantee`` operate the app.
+    def grant_operate(
+        self, grantee: iam.IGrantable, *, opens: bool = False, erase: bool = False
+    ) -> iam.Grant:
+        """Let ``grantee`` operate the app: queues, jobs, dead letters, and schedules.
 
-        It may inspect queues, jobs and dead letters, cancel jobs, replay and delete dead letters,
-        and do everything that `grant_manage_schedules` allows; with ``opens`` also open what the
-        app's ``encryption=`` seals: payloads, to show them or to change them by a replay, and
-        results.
+        With ``opens`` it may also open what the app's ``encryption=`` seals, payloads and results;
+        with ``erase`` erase a tenant's data, for which it may scan the whole table.
         """
         self._check_grantee(grantee)
+        resources = self._resources
         grant = permissions.grant_operate(
-            grantee,
-            list(self._resources.queues.values()),
-            self._resources.set_aside,
-            self.table,
-            self.bucket,
+            grantee, list(resources.queues.values()), resources.set_aside, self.table, self.bucket
         )
-        grant = grant.combine(self._resources.payload_keys.grant_operate(grantee, opens=opens))
+        grant = grant.combine(resources.payload_keys.grant_operate(grantee, opens=opens))
+        if erase:
+            grant = grant.combine(permissions.grant_erase(grantee, self.table, self.bucket))
         schedules = self._resources.schedules
         if schedules is None:
             return grant

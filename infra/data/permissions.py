@@ -1,7 +1,8 @@
 """Least-privilege permissions: the actions that `jobs.aws` calls, on an app's own resources.
 
-No role may create, list or purge queues, or scan a table. Dead letters are deleted one by one, as
-they were inspected; PurgeQueue would also delete those that arrive meanwhile.
+No role may create, list or purge queues, nor scan a table, but to erase data. Dead letters are
+deleted one by one, as they were inspected; PurgeQueue would also delete those that arrive
+meanwhile.
 """
 
 from __future__ import annotations
@@ -53,6 +54,12 @@ PEEK = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"
 
 CHANGE_ROWS = ("dynamodb:PutItem", "dynamodb:BatchWriteItem")
 """Writing the rows that are an operator's."""
+
+FIND = ("dynamodb:Scan",)
+"""Finding a tenant's rows, which no key and no list does."""
+
+FORGET = ("dynamodb:BatchWriteItem",)
+"""Deleting the rows of jobs."""
 
 DELAY = ("scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule")
 """Creating and deleting schedules, and reading one of the same name; creating a schedule also takes
@@ -155,6 +162,20 @@ def grant_operate(
     objects = payloads.combine(_grant_put(grantee, bucket, DEAD_LETTERS))
     granted = depths.combine(dead).combine(read).combine(write).combine(objects)
     return granted.combine(_grant_metrics(grantee))
+
+
+def grant_erase(grantee: iam.IGrantable, table: dynamodb.ITableV2, bucket: s3.IBucket) -> iam.Grant:
+    """Let ``grantee``, who operates the app, delete all that is kept of a tenant's jobs.
+
+    It may scan the table, and delete the rows of jobs, payloads, results and copies of dead
+    letters, which it may read as well, since they alone tell whose they are.
+    """
+    found = _grant_table(grantee, FIND, table)
+    rows = _grant_rows(grantee, FORGET, table, table_rows.HISTORY)
+    objects = (PAYLOADS, RESULTS, DEAD_LETTERS)
+    deleted = _grant_objects(grantee, "s3:DeleteObject", bucket, objects)
+    copies = _grant_read(grantee, bucket, DEAD_LETTERS)
+    return found.combine(rows).combine(deleted).combine(copies)
 
 
 def grant_schedules(

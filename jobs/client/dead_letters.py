@@ -41,26 +41,33 @@ class DeadLetters(LetterDesk, Replayer):
 
 def async_dead_letters(ports: AsyncPorts, lookup: Lookup) -> AsyncDeadLetters:
     """Return the dead letters of an asynchronous client."""
-    return AsyncDeadLetters(
-        ReplayServices(
-            app=lookup.app,
-            transport=ports.transport,
-            table=ports.table,
-            store=ports.store,
-            clock=ports.clock,
-            sleep=ports.sleep,
-            rng=ports.rng,
-            concurrency=lookup.concurrency,
-            seals=lookup.seals,
-            look_wait_s=ports.look_wait_s,
-        ),
-        lookup,
-    )
+    return AsyncDeadLetters(async_services(ports, lookup), lookup)
 
 
 def dead_letters(ports: Ports, lookup: Lookup) -> DeadLetters:
     """Return the dead letters of a synchronous client."""
-    services = ReplayServices(
+    return DeadLetters(AsyncDeadLetters(services(ports, lookup), lookup))
+
+
+def async_services(ports: AsyncPorts, lookup: Lookup) -> ReplayServices:
+    """Return what the dead letters of an asynchronous client are handled with."""
+    return ReplayServices(
+        app=lookup.app,
+        transport=ports.transport,
+        table=ports.table,
+        store=ports.store,
+        clock=ports.clock,
+        sleep=ports.sleep,
+        rng=ports.rng,
+        concurrency=lookup.concurrency,
+        seals=lookup.seals,
+        look_wait_s=ports.look_wait_s,
+    )
+
+
+def services(ports: Ports, lookup: Lookup) -> ReplayServices:
+    """Return what the dead letters of a synchronous client are handled with."""
+    return ReplayServices(
         app=lookup.app,
         transport=ImmediateTransport(ports.transport),
         table=ImmediateTable(ports.table),
@@ -72,4 +79,3 @@ def dead_letters(ports: Ports, lookup: Lookup) -> DeadLetters:
         seals=lookup.seals,
         look_wait_s=ports.look_wait_s,
     )
-    return DeadLetters(AsyncDeadLetters(services, lookup))

@@ -109,6 +109,7 @@ class ImmediateTable:
         self.page = immediate(table.page)
         self.get = immediate(table.get)
         self.lines = immediate(table.lines)
+        self.scan = immediate(table.scan)
         self.delete = immediate(table.delete)
         self.replace = immediate(table.replace)
 
@@ -138,6 +139,8 @@ class ImmediateObjectStore:
         self.put = immediate(store.put)
         self.create = immediate(store.create)
         self.get = immediate(store.get)
+        self.keys = immediate(store.keys)
+        self.delete = immediate(store.delete)
 
 
 class ImmediateKeys:

@@ -120,7 +120,6 @@ class AsyncReceiver(Protocol):
 
         ``visibility_s`` overrides the queue's own timeout for this delivery.
         """
-        ...
 
     async def change_visibility(
         self, queue: str, changes: Sequence[VisibilityChange]
@@ -195,7 +194,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A part of a partition; ``after`` is where the next page begins, empty at the end."""
+    """A part of what was asked for; ``after`` is where the next begins, empty at the end."""
 
     items: Sequence[Item]
     after: str = ""
@@ -218,19 +217,15 @@ class AsyncTable(Protocol):
 
         Returns those that were not written; the caller tries them again.
         """
-        ...
 
     async def query(self, pk: str, *, prefix: str = "") -> list[Item]:
         """Return a partition's items whose ``sk`` has the prefix, in order, strongly consistent."""
-        ...
 
     async def page(self, pk: str, *, after: str = "", limit: int = 1_000) -> Page:
         """As `query`, but at most ``limit`` items and a MiB, from ``after`` an earlier page on."""
-        ...
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """Return one item, strongly consistent; None if there is none."""
-        ...
 
     async def lines(
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
@@ -245,11 +240,15 @@ class AsyncTable(Protocol):
         Returns:
             items with their key and line, and without their data.
         """
-        ...
+
+    async def scan(self, path: Sequence[str], value: str, *, after: str = "") -> Page:
+        """Return those items of the table's next MiB whose data has a text at a path, in any order.
+
+        Costs the whole MiB, whatever is found; for what no key and no list finds.
+        """
 
     async def delete(self, keys: Sequence[Key]) -> list[Key]:
         """Delete up to 25 items, existing or not, and return the keys still to delete."""
-        ...
 
     async def replace(self, item: Item) -> Item | None:
         """Write an item if the stored one is of the version just before its own.
@@ -260,7 +259,6 @@ class AsyncTable(Protocol):
             None if it was written, else the stored item. An item of version 0 without data means
             that none is stored.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,21 +309,17 @@ class AsyncScheduler(Protocol):
         ``token``, at most 64 letters, digits, hyphens and underscores, identifies the request: a
         repetition with the same token gets the same answer.
         """
-        ...
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None: ...
 
     async def names(self, group: str, *, prefix: str) -> list[str]:
         """Return the names of a group's schedules that start with ``prefix``."""
-        ...
 
     async def update(self, schedule: ScheduleSpec) -> bool:
         """Replace all of a schedule; return False if there is none of that name."""
-        ...
 
     async def delete(self, group: str, name: str) -> bool:
         """Delete a schedule; return False if there is none of that name."""
-        ...
 
 
 class Scheduler(Protocol):
@@ -357,6 +351,8 @@ class Table(Protocol):
         self, name: str, *, after: str = "", before: str = "", limit: int = 100
     ) -> list[Item]: ...
 
+    def scan(self, path: Sequence[str], value: str, *, after: str = "") -> Page: ...
+
     def delete(self, keys: Sequence[Key]) -> list[Key]: ...
 
     def replace(self, item: Item) -> Item | None: ...
@@ -370,15 +366,18 @@ class AsyncObjectStore(Protocol):
 
     async def put(self, key: str, content: bytes) -> None:
         """Store an object, replacing any under that key; reads see it once this returns."""
-        ...
 
     async def create(self, key: str, content: bytes) -> bool:
         """Store an object; return False if the key is taken, and leave that object unchanged."""
-        ...
 
     async def get(self, key: str, *, max_bytes: int) -> bytes | None:
         """Return an object's content, or None; raise `PayloadLost` if over ``max_bytes``."""
-        ...
+
+    async def keys(self, prefix: str, *, after: str = "") -> list[str]:
+        """Return the first 1,000 keys behind ``after`` that start with ``prefix``, in order."""
+
+    async def delete(self, key: str) -> None:
+        """Delete an object, whether it exists or not."""
 
 
 class ObjectStore(Protocol):
@@ -389,3 +388,7 @@ class ObjectStore(Protocol):
     def create(self, key: str, content: bytes) -> bool: ...
 
     def get(self, key: str, *, max_bytes: int) -> bytes | None: ...
+
+    def keys(self, prefix: str, *, after: str = "") -> list[str]: ...
+
+    def delete(self, key: str) -> None: ...

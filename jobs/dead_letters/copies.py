@@ -23,12 +23,15 @@ from headgate.jobs.errors import MessageError, MessageUnreadable, PayloadLost
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.large_payloads import check_reference, max_packed
 
+LETTER, PAYLOAD = ".json.gz", ".payload.gz"
+"""Ends of the keys of a copy, and of its payload."""
+
 _log = logging.getLogger("headgate.dead_letters")
 
 
 def copy_key(letter: DeadLetter) -> str:
     """Return the key of a letter's copy."""
-    return f"{_stem(letter)}.json.gz"
+    return f"{_stem(letter)}{LETTER}"
 
 
 async def save_copy(store: AsyncObjectStore, letter: DeadLetter, content: LetterContent) -> None:
@@ -38,7 +41,7 @@ async def save_copy(store: AsyncObjectStore, letter: DeadLetter, content: Letter
         TransportError: S3 could not be asked, or refused. What was copied by then stays.
     """
     if (ref := _payload_ref(content.body)) is not None:
-        await _copy_payload(store, ref, f"{_stem(letter)}.payload.gz")
+        await _copy_payload(store, ref, f"{_stem(letter)}{PAYLOAD}")
     # The message last: if it is there, its payload is too.
     await store.put(copy_key(letter), copy_of(letter, content))
 

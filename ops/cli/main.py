@@ -16,7 +16,7 @@ from headgate.jobs.errors import (
     ScheduleError,
     SubmissionError,
 )
-from headgate.ops.cli import check, cost, demo, submit, worker
+from headgate.ops.cli import check, cost, demo, erase, submit, worker
 from headgate.ops.cli.dead_letters.replays import dead_letters
 from headgate.ops.cli.jobs import jobs
 from headgate.ops.cli.overview import health
@@ -71,6 +71,7 @@ cli.add_typer(workers, name="workers")
 cli.add_typer(dead_letters, name="dead-letters")
 cli.add_typer(schedules, name="schedules")
 cli.command(epilog=health.EXAMPLES)(health.health)
+cli.command(epilog=erase.EXAMPLES)(erase.erase)
 cli.command(epilog=check.CHECK_EXAMPLES)(check.check)
 cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)
 cli.command(epilog=cost.EXAMPLES)(cost.cost)

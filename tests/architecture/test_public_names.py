@@ -239,6 +239,7 @@ ATTRIBUTES = {
     "AsyncClient": [
         "close",
         "dead_letters",
+        "erase",
         "handle",
         "health",
         "jobs",
@@ -253,6 +254,7 @@ ATTRIBUTES = {
     "Client": [
         "close",
         "dead_letters",
+        "erase",
         "handle",
         "health",
         "jobs",

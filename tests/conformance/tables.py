@@ -76,6 +76,9 @@ class _InThreads:
     async def lines(self, name: str, **bounds: Any) -> list[Item]:
         return await asyncio.to_thread(self._table.lines, name, **bounds)
 
+    async def scan(self, path: Sequence[str], value: str, *, after: str = "") -> Page:
+        return await asyncio.to_thread(self._table.scan, path, value, after=after)
+
     async def delete(self, keys: Sequence[Key]) -> list[Key]:
         return await asyncio.to_thread(self._table.delete, keys)
 

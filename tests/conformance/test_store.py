@@ -67,6 +67,24 @@ async def test_an_object_that_was_put_is_not_created_again(bucket: StoreUnderTes
     assert await bucket.async_store.get(KEY, max_bytes=MOST) == b"first"
 
 
+async def test_keys_are_listed_by_prefix_in_order_and_from_one_on(bucket: StoreUnderTest) -> None:
+    for name in ("b", "a/2", "a/1", "a"):
+        await bucket.async_store.put(name, b"x")
+
+    assert await bucket.async_store.keys("a/") == ["a/1", "a/2"]
+    assert bucket.store.keys("a/", after="a/1") == ["a/2"]
+    assert await bucket.async_store.keys("a/", after="a/2") == []
+
+
+async def test_a_deleted_object_is_gone_and_may_be_deleted_again(bucket: StoreUnderTest) -> None:
+    await bucket.async_store.put(KEY, b"content")
+
+    await bucket.async_store.delete(KEY)
+    bucket.store.delete(KEY)
+
+    assert await bucket.async_store.get(KEY, max_bytes=MOST) is None
+
+
 async def test_there_is_no_object_under_another_key(bucket: StoreUnderTest) -> None:
     await bucket.async_store.put(KEY, b"content")
 

@@ -290,6 +290,23 @@ async def test_pages_of_a_partition_follow_one_another(at: TableUnderTest) -> No
 
 
 @_large_requests
+async def test_a_scan_finds_what_has_a_text_at_a_path_page_by_page(at: TableUnderTest) -> None:
+    long = "x" * 300_000
+    name = f"org of {at.pk}"
+    for number in range(5):
+        tenant = {"org": name if number % 2 else "other"}
+        await at.table.put([Item(pk=f"{at.pk}{number}", sk="s", data={"t": tenant, "long": long})])
+    await at.table.put([Item(pk=at.pk, sk="s", data={"t": name})])
+
+    found, after, pages = list[Item](), "", 0
+    while pages == 0 or after:
+        page = await at.table.scan(("t", "org"), name, after=after)
+        found, after, pages = [*found, *page.items], page.after, pages + 1
+
+    assert sorted(item.pk for item in found) == [f"{at.pk}1", f"{at.pk}3"]
+    assert pages > 1
+
+
 async def test_a_page_reads_a_mebibyte_at_most(at: TableUnderTest) -> None:
     names = [f"{number:02}" for number in range(6)]
     for start in range(0, 6, 3):

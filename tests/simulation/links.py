@@ -290,6 +290,9 @@ class AsyncTableLink:
             "lines", lambda: self._table.lines(name, after=after, before=before, limit=limit)
         )
 
+    async def scan(self, path: Sequence[str], value: str, *, after: str = "") -> Page:
+        return await self._call("scan", lambda: self._table.scan(path, value, after=after))
+
     async def delete(self, keys: Sequence[Key]) -> list[Key]:
         return await self._call("delete", lambda: self._table.delete(keys))
 
@@ -339,6 +342,9 @@ class TableLink:
             lambda: self._table.lines(name, after=after, before=before, limit=limit),
         )
 
+    def scan(self, path: Sequence[str], value: str, *, after: str = "") -> Page:
+        return self._link.call("table", "scan", lambda: self._table.scan(path, value, after=after))
+
     def delete(self, keys: Sequence[Key]) -> list[Key]:
         return self._link.call("table", "delete", lambda: self._table.delete(keys))
 
@@ -372,6 +378,19 @@ class AsyncStoreLink:
             fault=self._meet("get"),
         )
 
+    async def keys(self, prefix: str, *, after: str = "") -> list[str]:
+        return await self._link.async_call(
+            "store",
+            "keys",
+            lambda: self._aws.store.keys(prefix, after=after),
+            fault=self._meet("keys"),
+        )
+
+    async def delete(self, key: str) -> None:
+        await self._link.async_call(
+            "store", "delete", lambda: self._aws.store.delete(key), fault=self._meet("delete")
+        )
+
     def _meet(self, action: str) -> FaultPlan | None:
         return self._aws.faults.meet(self._link.actor, "store", action, None)
 
@@ -391,6 +410,12 @@ class StoreLink:
 
     def get(self, key: str, *, max_bytes: int) -> bytes | None:
         return self._link.call("store", "get", lambda: self._store.get(key, max_bytes=max_bytes))
+
+    def keys(self, prefix: str, *, after: str = "") -> list[str]:
+        return self._link.call("store", "keys", lambda: self._store.keys(prefix, after=after))
+
+    def delete(self, key: str) -> None:
+        self._link.call("store", "delete", lambda: self._store.delete(key))
 
 
 class AsyncSchedulerLink:

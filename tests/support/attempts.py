@@ -48,6 +48,7 @@ GRANTS: Mapping[str, Callable[[IJobSystem, iam.IGrantable], object]] = {
     ),
     "manage-schedules": lambda system, role: system.grant_manage_schedules(role),
     "operate": lambda system, role: system.grant_operate(role),
+    "operate-erase": lambda system, role: system.grant_operate(role, erase=True),
 }
 """Each grant, by the word for it in the table's head."""
 
@@ -146,6 +147,7 @@ def _on_rows(app: App) -> list[Attempt]:
         ("write another worker's status", "PutItem", [WORKER_STATUSES]),
         ("write of a replay", "PutItem", [REPLAYS]),
         ("mark a firing as sent", "PutItem", [f"{SENT}{one}"]),
+        ("delete a unique key's claim", "BatchWriteItem", [f"{UNIQUE}1"]),
         ("write the sweep's notes", "PutItem", [f"{SWEPT}shop-prod-mail-normal"]),
         ("read everything: a scan", "Scan", []),
     ]
@@ -172,7 +174,8 @@ def _on_objects(app: App) -> list[Attempt]:
         ("store a large result", "s3:PutObject", f"{RESULTS}{one}/payout", new),
         ("read a large result", "s3:GetObject", f"{RESULTS}{one}/payout", {}),
         ("read the copy of a dead letter", "s3:GetObject", "dead-letters/1", {}),
-        ("delete an object", "s3:DeleteObject", f"{PAYLOADS}{one}", {}),
+        ("delete a payload, a result or a copy", "s3:DeleteObject", f"{PAYLOADS}{one}", {}),
+        ("delete any other object", "s3:DeleteObject", "other/1", {}),
     ]
     return [
         Attempt(label=label, actions=[action], resource=f"{bucket}/{key}", context=context)

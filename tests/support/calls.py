@@ -83,8 +83,12 @@ def _rows(asked: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _s3(request: bytes) -> Iterator[Call]:
-    method, path, _ = _line(request)
-    action = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "PUT": "s3:PutObject"}[method]
+    method, path, query = _line(request)
+    if "list-type" in query:
+        yield Call("s3:ListBucket", f"arn:aws:s3:::{path.strip('/')}")
+        return
+    actions = {"HEAD": "s3:GetObject"}
+    action = actions.get(method, f"s3:{method.capitalize()}Object")
     found = _IF_NONE_MATCH.search(request.partition(b"\r\n\r\n")[0])
     condition = found[1].decode() if found else ""
     yield Call(action, f"arn:aws:s3:::{unquote(path).lstrip('/')}", if_none_match=condition)

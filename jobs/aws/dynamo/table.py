@@ -104,6 +104,13 @@ class _Calls(OnDemand[Caller]):
                 if len(found) >= limit or not wire.turn_page(request, page):
                     return found[:limit]
 
+    async def scan(self, path: Sequence[str], value: str, *, after: str = "") -> Page:
+        """Scan the table, strongly consistent, with one request, which reads at most a MiB."""
+        request = wire.scan_request(self.name, path, value, after)
+        caller = await self.opened()
+        with naming("dynamodb:Scan", self.name):
+            return wire.read_scanned(await caller.call("Scan", request), self._clock.now())
+
     async def delete(self, keys: Sequence[Key]) -> list[Key]:
         """Delete up to 25 items (BatchWriteItem); return the keys left unprocessed."""
         if not keys:
@@ -213,7 +220,7 @@ class DynamoTable:
         calls = _Calls(name, Clients(connection), partial(_open, connection, lean), clock)
         self.put, self.query, self.get = driven(calls.put), driven(calls.query), driven(calls.get)
         self.page, self.lines = driven(calls.page), driven(calls.lines)
-        self.delete = driven(calls.delete)
+        self.scan, self.delete = driven(calls.scan), driven(calls.delete)
         self.replace, self.close = driven(calls.replace), driven(calls.stop)
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Sequence
@@ -145,6 +146,29 @@ def read_page(page: Any, now: datetime) -> Page:
     """Return the live items of a Query's page, and where the next one begins."""
     last = page.get("LastEvaluatedKey")
     return Page(items=read_items(page, now), after=last["sk"]["S"] if last else "")
+
+
+def scan_request(table: str, path: Sequence[str], value: str, after: str) -> dict[str, Any]:
+    """Return the request of Scan for one page of a table's items with a text at a path."""
+    names = {f"#n{number}": name for number, name in enumerate(("data", *path))}
+    request: dict[str, Any] = {
+        "TableName": table,
+        "FilterExpression": f"{'.'.join(names)} = :value",
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": {":value": {"S": value}},
+        "ConsistentRead": True,
+    }
+    if after:
+        pk, sk = json.loads(after)
+        request["ExclusiveStartKey"] = {"pk": {"S": pk}, "sk": {"S": sk}}
+    return request
+
+
+def read_scanned(page: Any, now: datetime) -> Page:
+    """Return the live items of a Scan's page, and where the next one begins."""
+    last = page.get("LastEvaluatedKey")
+    after = json.dumps([last["pk"]["S"], last["sk"]["S"]]) if last else ""
+    return Page(items=read_items(page, now), after=after)
 
 
 def turn_page(request: dict[str, Any], page: Any) -> bool:

@@ -23,7 +23,7 @@ class JsonService:
 DYNAMODB = JsonService(
     name="dynamodb",
     target="DynamoDB_20120810",
-    actions=("BatchWriteItem", "GetItem", "PutItem", "Query"),
+    actions=("BatchWriteItem", "GetItem", "PutItem", "Query", "Scan"),
 )
 
 SQS = JsonService(

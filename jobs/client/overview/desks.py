@@ -14,6 +14,7 @@ from headgate.jobs.core.immediate import ImmediateMetricReader, ImmediateReceive
 
 if TYPE_CHECKING:
     from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
+    from headgate.jobs.client.erasing.erasure import AsyncErase, Erase
     from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
     from headgate.jobs.client.overview.health import SystemHealth
     from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueDesk
@@ -34,6 +35,13 @@ class Desks:
         from headgate.jobs.client.dead_letters import dead_letters
 
         return dead_letters(self._ports, self._lookup)
+
+    @cached_property
+    def erase(self) -> Erase:
+        """Deletes what is kept of one tenant; see `jobs.client.erasing.erasure.Erase`."""
+        from headgate.jobs.client.erasing.erasure import erase
+
+        return erase(self._ports, self._lookup)
 
     @cached_property
     def jobs(self) -> JobDesk:
@@ -99,6 +107,13 @@ class AsyncDesks:
         from headgate.jobs.client.dead_letters import async_dead_letters
 
         return async_dead_letters(self._ports, self._lookup)
+
+    @cached_property
+    def erase(self) -> AsyncErase:
+        """Deletes what is kept of one tenant; see `jobs.client.erasing.erasure.Erase`."""
+        from headgate.jobs.client.erasing.erasure import async_erase
+
+        return async_erase(self._ports, self._lookup)
 
     @cached_property
     def jobs(self) -> AsyncJobDesk:

@@ -10,8 +10,11 @@ from typing import Literal, NamedTuple
 from headgate.jobs.core.ports import ObjectStore
 from headgate.jobs.errors import BucketMissing, PayloadLost
 
-StoreAction = Literal["put", "get"]
+StoreAction = Literal["put", "get", "keys", "delete"]
 """The requests of a `jobs.core.ports.AsyncObjectStore`; "put" is that of `put` and `create`."""
+
+_MOST_KEYS = 1_000
+"""https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html"""
 
 
 class _Fault(NamedTuple):
@@ -65,6 +68,16 @@ class MemoryStore:
         await asyncio.sleep(0)
         return self.sync.get(key, max_bytes=max_bytes)
 
+    async def keys(self, prefix: str, *, after: str = "") -> list[str]:
+        """Return the first 1,000 keys behind ``after`` that start with ``prefix``, in order."""
+        await asyncio.sleep(0)
+        return self.sync.keys(prefix, after=after)
+
+    async def delete(self, key: str) -> None:
+        """Delete an object, whether it exists or not."""
+        await asyncio.sleep(0)
+        self.sync.delete(key)
+
     @property
     def sync(self) -> ObjectStore:
         """The same bucket for synchronous code."""
@@ -108,3 +121,12 @@ class _ObjectStore:
         if content is not None and len(content) > max_bytes:
             raise PayloadLost(f"the object {key!r} is another one: it has over {max_bytes:,} bytes")
         return content
+
+    def keys(self, prefix: str, *, after: str = "") -> list[str]:
+        with self._store.asked("keys", prefix):
+            found = [key for key in self._store.objects if key.startswith(prefix) and key > after]
+        return sorted(found)[:_MOST_KEYS]
+
+    def delete(self, key: str) -> None:
+        with self._store.asked("delete", key):
+            self._store.objects.pop(key, None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 
@@ -76,6 +77,11 @@ class MemoryTable:
         """Return the last items of a list, the last one first."""
         async with self._call("lines"):
             return self._store.lines(name, after, before)[:limit]
+
+    async def scan(self, path: Sequence[str], value: str, *, after: str = "") -> Page:
+        """Return those of the next MiB's items whose data has a text at a path."""
+        async with self._call("scan"):
+            return self._store.scan(path, value, after)
 
     async def delete(self, keys: Sequence[Key]) -> list[Key]:
         """Delete up to 25 items."""
@@ -154,6 +160,10 @@ class _Table:
         with self._call("lines"):
             return self._store.lines(name, after, before)[:limit]
 
+    def scan(self, path: Sequence[str], value: str, *, after: str = "") -> Page:
+        with self._call("scan"):
+            return self._store.scan(path, value, after)
+
     def delete(self, keys: Sequence[Key]) -> list[Key]:
         if not keys:
             return []
@@ -229,6 +239,19 @@ class _Store:
         between.sort(key=lambda pair: (pair[0], pair[1].pk, pair[1].sk), reverse=True)
         return [replace(item, data={}, version=0) for _, item in between]
 
+    def scan(self, path: Sequence[str], value: str, after: str) -> Page:
+        found, room, last = list[Item](), _PAGE_BYTES, after
+        places = {json.dumps(key): key for key in self.places()}
+        with self._lock:
+            for place in sorted(each for each in places if each > after):
+                pk, sk = places[place]
+                room -= size_of(self._partitions[pk].get(sk, {}))
+                if room < 0:
+                    return Page(items=found, after=last)
+                found += (each for each in self._legible(pk, [sk]) if _at(each, path) == value)
+                last = place
+        return Page(items=found)
+
     def delete(self, keys: Sequence[Key]) -> None:
         with self._lock:
             for pk, sk in keys:
@@ -257,6 +280,14 @@ class _Store:
         attributes = self._partitions.get(pk, {}).get(sk)
         item = decode(attributes) if attributes else None
         return item if item and lives(item, self._clock.now()) else None
+
+
+def _at(item: Item, path: Sequence[str]) -> object:
+    """Return what an item's data has at a path; None if it has nothing there."""
+    value: object = item.data
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _is_next(item: Item, standing: Item | None) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal
 from headgate.jobs.core.ports import Item
 from headgate.jobs.values.durations import Duration, duration
 
-TableAction = Literal["put", "query", "page", "get", "lines", "delete", "replace"]
+TableAction = Literal["put", "query", "page", "get", "lines", "scan", "delete", "replace"]
 """The calls of a `jobs.core.ports.AsyncTable`."""
 
 

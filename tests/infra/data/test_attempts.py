@@ -26,6 +26,21 @@ SCHEDULING = {
     "hand a schedule the app's role",
 }
 
+OPERATING = {
+    *SENDING,
+    "park a dead letter of mail",
+    "park a dead letter of money",
+    "delete a dead letter",
+    "read a job's history",
+    *ASKING,
+    "take cancellations back",
+    "write of a replay",
+    "read a payload",
+    "read a large result",
+    "delete the schedule of a delayed job",
+    *SCHEDULING,
+}
+
 ALLOWED: Mapping[str, set[str]] = {
     "submit": SUBMITTING,
     "submit-unique": {*SUBMITTING, "claim a unique key"},
@@ -53,19 +68,14 @@ ALLOWED: Mapping[str, set[str]] = {
         *DELAYING,
     },
     "manage-schedules": SCHEDULING,
-    "operate": {
-        *SENDING,
-        "park a dead letter of mail",
-        "park a dead letter of money",
-        "delete a dead letter",
-        "read a job's history",
-        *ASKING,
-        "take cancellations back",
-        "write of a replay",
-        "read a payload",
-        "read a large result",
-        "delete the schedule of a delayed job",
-        *SCHEDULING,
+    "operate": OPERATING,
+    "operate-erase": {
+        *OPERATING,
+        "the same of many jobs, or delete them",
+        "put a job's history beside a request in one batch",
+        "read everything: a scan",
+        "read the copy of a dead letter",
+        "delete a payload, a result or a copy",
     },
 }
 
@@ -102,4 +112,6 @@ def test_a_request_that_names_no_row_is_allowed_to_nobody_but_who_reads_all(
         for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")
         if policies.allows(arn_of("AWS::IAM::Role", grant), f"dynamodb:{action}", table)
     }
-    assert unnamed == {("operate", "GetItem"), ("operate", "Query")}
+    assert unnamed == {
+        (grant, action) for grant in ("operate", "operate-erase") for action in ("GetItem", "Query")
+    }

@@ -27,6 +27,7 @@ from headgate import (
     AsyncClient,
     Client,
     Concurrency,
+    DeadLetterFilter,
     DoNotRetry,
     Event,
     Events,
@@ -69,7 +70,7 @@ from tests.support.proxy import Proxy
 LARGE = "y" * 400_000
 FAR = timedelta(days=3)
 TASKS = "ecs-tasks.amazonaws.com"
-ROLES = ("Submitter", "Unique", "Follower", "Worker", "Operator")
+ROLES = ("Submitter", "Unique", "Follower", "Worker", "Operator", "Eraser")
 
 
 class Note(BaseModel):
@@ -158,6 +159,7 @@ def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
     system.grant_follow(made["Follower"])
     system.grant_work(made["Worker"])
     system.grant_operate(made["Operator"])
+    system.grant_operate(made["Eraser"], erase=True)
     template = resolve(template_of(stack))
     roles = {name: arn_of("AWS::IAM::Role", name) for name in ROLES}
     for logical_id in template.of_type("AWS::IAM::Role"):
@@ -342,6 +344,35 @@ async def test_an_operator_may_make_every_call_that_schedules_and_depths_take(
     calls = watched.take()
     assert {action for action, *_ in calls} >= {"scheduler:ListSchedules", "sqs:ReceiveMessage"}
     assert watched.refused("Operator", calls) == set()
+
+
+async def test_an_eraser_may_make_every_call_that_an_erasure_takes(watched: Watched) -> None:
+    declared = watched.declared
+    async with AsyncClient(declared.app) as client:
+        for copied in (True, False):
+            await client.submit(declared.failing, Note(text=LARGE), tenant="acme")
+            async with working(declared.app, lambda event: event.name == "job.dead_lettered"):
+                pass
+            if copied:
+                await client.dead_letters.purge(DeadLetterFilter())
+        await client.submit(declared.echo, Note(), delay=FAR, tenant="acme")
+        watched.take()
+
+        erased = await client.erase(tenant="acme")
+
+    assert (erased.letters, erased.copies, erased.schedules) == (1, 1, 1)
+    calls = watched.take()
+    assert {action for action, *_ in calls} >= {
+        "dynamodb:BatchWriteItem",
+        "dynamodb:Scan",
+        "s3:DeleteObject",
+        "s3:GetObject",
+        "s3:ListBucket",
+        "scheduler:DeleteSchedule",
+        "scheduler:ListSchedules",
+        "sqs:DeleteMessage",
+    }
+    assert watched.refused("Eraser", calls) == set()
 
 
 async def test_the_bridge_may_make_every_call_of_its_function(watched: Watched) -> None:

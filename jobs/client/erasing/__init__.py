@@ -1,0 +1,1 @@
+"""``client.erase``: one tenant's data, deleted wherever an app keeps it."""

@@ -1,0 +1,170 @@
+"""A tenant's rows of the table, with the payloads and the results of their jobs.
+
+Which tenant a job is of stands in the items of its submission and of its deliveries, and in no key
+and no list. So they are found by a scan. The items that name the tenant are deleted last: cut off
+anywhere, what is left is found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from headgate.jobs.client.erasing.report import Erased, Tell
+from headgate.jobs.client.waiting import check_id
+from headgate.jobs.core.batching import TRIES, pause_s
+from headgate.jobs.core.ports import MAX_PUT, Item
+from headgate.jobs.core.topology import ASKED, JOB
+from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.definitions.policies import keeps_records
+from headgate.jobs.messages.large_payloads import payload_key
+from headgate.jobs.records.cancellation import cancellation
+from headgate.jobs.records.history import read_job
+from headgate.jobs.records.items import is_record, partition, read_partitions
+from headgate.jobs.records.result_keys import is_result_key
+from headgate.jobs.records.writes import put_patiently
+from headgate.jobs.values.stored import mapping
+
+_ORG = ("tenant", "org")
+"""The path of a tenant's name in an item's data."""
+
+_PAUSE_S = 0.25
+"""Seconds between pages of the scan: each takes 256 read units, of the 3,000 a second that a single
+part of the table has, and workers need the rest.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-query-scan.html"""
+
+_REASON = "its tenant's data was erased"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantRows:
+    """Erases what the table and the bucket hold of one tenant's jobs."""
+
+    services: ReplayServices
+    useful: timedelta
+    """The time for which a queue may hold a job."""
+
+    async def erase(self, erased: Erased, tell: Tell) -> None:
+        """Erase all jobs that have an item with the tenant's name.
+
+        Raises:
+            TransportError: the table or the bucket could not be asked. Begin again.
+        """
+        after, is_first = "", True
+        while is_first or after:
+            page = await self.services.table.scan(_ORG, erased.tenant, after=after)
+            for item in _firsts(page.items):
+                await self._erase_job(item, erased)
+            tell(erased)
+            after, is_first = page.after, False
+            if after:
+                await self.services.sleep(_PAUSE_S)
+
+    async def _erase_job(self, found: Item, erased: Erased) -> None:
+        """Erase the job that a found item is of, unless it is counted by another item."""
+        job_id = _job_id(found)
+        if job_id is None:
+            return
+        items = [item for item in await read_partitions(self.services.table, job_id) if _told(item)]
+        named = [item for item in items if _org(item) == erased.tenant]
+        if found.pk != partition(job_id) and any(each.pk == partition(job_id) for each in named):
+            return  # the scan comes to that one, too
+        if not named:
+            return
+        # Ids are chosen by senders, so another tenant's job may have this one. Then what doesn't
+        # say whose it is stays, and so do payload and results.
+        shared = _names_another(items, erased.tenant)
+        if not shared:
+            await self._cancel(job_id, items, erased)
+            await self._erase_objects(job_id, items, erased)
+        unnamed = [] if shared else [item for item in items if _org(item) is None]
+        await self._delete([*unnamed, *named], erased)
+        erased.jobs += 1
+
+    async def _cancel(self, job_id: str, items: Sequence[Item], erased: Erased) -> None:
+        """Have workers end a job that may still come: nobody can take it out of its queue."""
+        if read_job(job_id, items, now=self.services.clock.now()).state.is_final:
+            return
+        erased.cancelled += 1
+        if erased.dry_run:
+            return
+        services, now = self.services, self.services.clock.now()
+        _, request = cancellation(job_id, _REASON, now, useful=self.useful)
+        if await put_patiently(services.table, [request], sleep=services.sleep, rng=services.rng):
+            erased.left.append(f"the cancellation of {job_id} was not written: the table is busy")
+
+    async def _erase_objects(self, job_id: str, items: Sequence[Item], erased: Erased) -> None:
+        results = {key for item in items if (key := _result_key(job_id, item))}
+        erased.results += len(results)
+        if erased.dry_run:
+            return
+        for key in (payload_key(UUID(job_id)), *sorted(results)):
+            await self.services.store.delete(key)
+
+    async def _delete(self, items: Sequence[Item], erased: Erased) -> None:
+        """Delete items in their order."""
+        erased.items += len(items)
+        if erased.dry_run:
+            return
+        for start in range(0, len(items), MAX_PUT):
+            keys = [(item.pk, item.sk) for item in items[start : start + MAX_PUT]]
+            for tries in range(1, TRIES + 1):
+                if not (keys := await self.services.table.delete(keys)):
+                    break
+                await self.services.sleep(pause_s(tries, self.services.rng))
+            erased.left += [f"{pk} {sk} was not deleted: the table is busy" for pk, sk in keys]
+
+
+async def names_another(services: ReplayServices, job_id: str, tenant: str) -> bool:
+    """Return True if the table has an item under a job's id that names another tenant.
+
+    Raises:
+        TransportError: the table could not be asked.
+    """
+    if not keeps_records(services.app):
+        return False
+    return _names_another(await read_partitions(services.table, job_id), tenant)
+
+
+def _names_another(items: Sequence[Item], tenant: str) -> bool:
+    return any(_org(item) not in (None, tenant) for item in items)
+
+
+def _firsts(items: Sequence[Item]) -> Iterator[Item]:
+    """Yield the first item of each partition."""
+    seen: set[str] = set()
+    for item in items:
+        if item.pk not in seen:
+            seen.add(item.pk)
+            yield item
+
+
+def _job_id(item: Item) -> str | None:
+    """Return the id of the job that an item is of; None if it is of none."""
+    for prefix in (JOB, ASKED):
+        if item.pk.startswith(prefix):
+            try:
+                return check_id(item.pk.removeprefix(prefix))
+            except ValueError:
+                return None
+    return None
+
+
+def _told(item: Item) -> bool:
+    """Return True for a record. Claims of done jobs stay, or a repeated message would run."""
+    return is_record(item.sk)
+
+
+def _org(item: Item) -> object:
+    return (mapping(item.data.get("tenant")) or {}).get("org")
+
+
+def _result_key(job_id: str, item: Item) -> str | None:
+    told: Mapping[str, Any] = mapping(item.data.get("result_ref")) or {}
+    key, job_type = told.get("key"), item.data.get("type")
+    if not isinstance(key, str) or not (job_type is None or isinstance(job_type, str)):
+        return None
+    return key if is_result_key(key, job_id, job_type) else None

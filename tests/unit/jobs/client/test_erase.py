@@ -1,0 +1,277 @@
+"""``client.erase``: nothing of the tenant stays, all of the others does, wherever it is cut off."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from pydantic import BaseModel
+
+from headgate import App, Client, DeadLetterFilter, Schedule, Tenant
+from headgate.jobs.aws.dynamo.attributes import Attributes, decode, encode
+from headgate.jobs.client.erasing.report import Erased
+from headgate.jobs.core.ports import Item
+from headgate.jobs.core.topology import ASKED
+from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
+from headgate.jobs.records.items import partition
+from headgate.jobs.retry.signals import DoNotRetry
+from headgate.jobs.testing import Harness
+from tests.support.backends import over
+from tests.support.clients import Kind
+
+ACME, OTHER = "acme", "other"
+
+
+class Note(BaseModel):
+    text: str
+
+
+class Shop:
+    """An app in memory whose stores hold something of two tenants everywhere."""
+
+    def __init__(self) -> None:
+        self.app = app = App("shop", records="full", max_message_bytes=2_000)
+
+        @app.job("note")
+        def note(note: Note) -> str:
+            if note.text.startswith("die"):
+                raise DoNotRetry(note.text)
+            return note.text if note.text.startswith("done") else note.text * 500
+
+        self.note = note
+        self.jobs = Harness(app)
+
+    def live(self, tenant: str) -> None:
+        """Have something happen to jobs of a tenant; each has the tenant's canary in its data."""
+        self._run(tenant, "die", "die " * 1_000)
+        self.jobs.client.dead_letters.purge(DeadLetterFilter(tenants=(tenant,)))
+        self._run(tenant, "die", "die " * 1_000, "done", "done " * 1_000, "much " * 200)
+
+    def small(self, tenant: str) -> None:
+        """Have one thing of each kind of a tenant, and nothing that is large."""
+        self._run(tenant, "die")
+        self.jobs.client.dead_letters.purge(DeadLetterFilter(tenants=(tenant,)))
+        self._run(tenant, "die " * 1_000, "done")
+
+    def plan(self, tenant: str) -> None:
+        """Have jobs of a tenant wait in schedules."""
+        self._submit(tenant, "later", delay=timedelta(days=1))
+        note = Note(text=f"daily canary-{tenant}")
+        daily = Schedule.cron("0 8 * * ? *")
+        self.jobs.client.schedules.create(
+            f"of-{tenant}", self.note, note, schedule=daily, tenant=tenant
+        )
+
+    def wait(self, tenant: str) -> None:
+        """Leave a job of a tenant in its queue."""
+        self._submit(tenant, "waiting " * 1_000)
+
+    async def erase(self, kind: Kind, tenant: str | Tenant, **options: Any) -> Erased:
+        """Erase a tenant's data with either client."""
+        if kind == "Client":
+            return self.jobs.client.erase(tenant=tenant, **options)
+        return await self.jobs.async_client.erase(tenant=tenant, **options)
+
+    def texts(self) -> list[str]:
+        """Return all that is anywhere, as text."""
+        topology, jobs = self.app.topology, self.jobs
+        names = [*(spec.name for spec in topology.queues), *(s.dlq_name for s in topology.queues)]
+        messages = [each.body for name in names for each in jobs.sqs.messages(name)]
+        items = [json.dumps(each) for each in _stored(self)]
+        objects = [gzip.decompress(each).decode() for each in jobs.store.objects.values()]
+        schedules = [each.input for each in jobs.scheduler.schedules]
+        return [*messages, *items, *objects, *schedules]
+
+    def of(self, tenant: str) -> list[str]:
+        """Return all that is anywhere of a tenant."""
+        return [text for text in self.texts() if f"canary-{tenant}" in text or tenant in text]
+
+    def _run(self, tenant: str, *texts: str) -> None:
+        for text in texts:
+            self._submit(tenant, text)
+        self.jobs.drain()
+
+    def _submit(self, tenant: str, text: str, **options: Any) -> None:
+        note = Note(text=f"{text} canary-{tenant}")
+        self.jobs.client.submit(self.note, note, tenant=tenant, **options)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    shop = Shop()
+    shop.live(ACME)
+    shop.live(OTHER)
+    shop.plan(ACME)
+    shop.plan(OTHER)
+    return shop
+
+
+async def test_nothing_of_the_tenant_is_left_and_all_of_others_is(shop: Shop, kind: Kind) -> None:
+    others = shop.of(OTHER)
+    assert len(others) > 10
+
+    erased = await shop.erase(kind, ACME)
+
+    assert shop.of(ACME) == []
+    assert shop.of(OTHER) == others
+    assert erased.complete
+    assert (erased.letters, erased.copies, erased.schedules) == (2, 2, 2)
+    assert (await shop.erase(kind, ACME)).found == 0
+
+
+async def test_a_dry_run_counts_the_same_and_changes_nothing(shop: Shop, kind: Kind) -> None:
+    shop.wait(ACME)
+    before = shop.texts()
+
+    planned = await shop.erase(kind, Tenant(org=ACME, workspace="w"), dry_run=True)
+    assert sorted(shop.texts()) == sorted(before)
+
+    erased = await shop.erase(kind, ACME)
+    assert planned.dry_run
+    assert _counts(planned) == _counts(erased)
+
+
+async def test_a_waiting_job_is_ended_unrun_and_erased_by_a_second_run(kind: Kind) -> None:
+    shop = Shop()
+    shop.wait(ACME)
+
+    erased = await shop.erase(kind, ACME)
+    assert erased.cancelled == 1
+    [waiting] = shop.of(ACME)
+    assert '"payload_ref"' in waiting  # the message, which nobody can take out of its queue
+
+    await shop.jobs.adrain()
+    assert shop.jobs.completed(shop.note) == []
+    await shop.erase(kind, ACME)
+    assert shop.of(ACME) == []
+
+
+async def test_another_tenants_job_under_the_same_id_keeps_what_may_be_its_own(
+    shop: Shop, kind: Kind
+) -> None:
+    [theirs] = [each for each in _submitted(shop) if each["tenant"]["org"] == OTHER][:1]
+    job_id = theirs["id"]
+    stolen = Item(pk=partition(job_id), sk="progress", data={"tenant": {"org": ACME}})
+    shop.jobs.table._store.put([stolen], [encode(stolen)], None)
+    others = shop.of(OTHER)
+
+    await shop.erase(kind, ACME)
+
+    assert shop.of(ACME) == []
+    assert shop.of(OTHER) == others
+
+
+async def test_strange_copies_schedules_and_items_are_left_and_counted(
+    shop: Shop, kind: Kind
+) -> None:
+    strange = {"dead-letters/q/day/1.json.gz": b"no gzip", "dead-letters/q/day/2.json.gz": b""}
+    shop.jobs.store.objects |= strange
+    odd = [Item(pk="job#no-uuid", sk="submitted", data={"tenant": {"org": ACME}})]
+    shop.jobs.table._store.put(odd, [encode(each) for each in odd], None)
+
+    erased = await shop.erase(kind, ACME)
+
+    assert erased.unread == 2
+    assert erased.complete
+    assert shop.jobs.store.objects.items() >= strange.items()
+
+
+async def test_an_erasure_that_failed_is_run_again(shop: Shop, kind: Kind) -> None:
+    shop.jobs.store.fail("delete", ServiceUnavailable("S3 is down"))
+    with pytest.raises(ServiceUnavailable):
+        await shop.erase(kind, ACME)
+
+    erased = await shop.erase(kind, ACME)
+    assert erased.complete
+    assert shop.of(ACME) == []
+
+
+async def test_a_tenant_has_a_name(shop: Shop, kind: Kind) -> None:
+    with pytest.raises(SettingsInvalid, match="a tenant's name is not empty"):
+        await shop.erase(kind, "")
+
+
+def test_progress_is_told_after_each_part(shop: Shop) -> None:
+    told: list[int] = []
+
+    shop.jobs.client.erase(tenant=ACME, tell=lambda erased: told.append(erased.found))
+
+    assert len(told) >= 5
+    assert told == sorted(told)
+
+
+def test_killed_before_any_request_and_run_again_nothing_is_left() -> None:
+    requests = _cut_off_before(10**6)
+    for number in range(requests):
+        _cut_off_before(number)
+
+
+class _Killed(BaseException):
+    pass
+
+
+class _Counted:
+    """A port whose requests are counted, and one of which the process does not live to make."""
+
+    def __init__(self, port: object, made: list[int], last: int) -> None:
+        self._port, self._made, self._last = port, made, last
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._port, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            if len(self._made) == self._last:
+                raise _Killed
+            self._made.append(1)
+            return call(*args, **options)
+
+        return counted
+
+
+def _cut_off_before(last: int) -> int:
+    """Cut an erasure off before a request, run another, and look; return how many were made."""
+    shop = Shop()
+    for tenant in (ACME, OTHER):
+        shop.small(tenant)
+    for tenant in (ACME, OTHER):
+        shop.plan(tenant)
+    others, jobs, made = shop.of(OTHER), shop.jobs, list[int]()
+    parts = (jobs.sqs.sync, jobs.table.sync, jobs.scheduler.sync, jobs.store.sync)
+    sqs, table, scheduler, store = (_Counted(part, made, last) for part in parts)
+    backend = over(
+        cast("Any", sqs),
+        table=cast("Any", table),
+        scheduler=cast("Any", scheduler),
+        store=cast("Any", store),
+        clock=jobs.clock,
+        sleep=jobs.clock.advance,
+    )
+    with suppress(_Killed):
+        Client(shop.app, backend=backend).erase(tenant=ACME)
+    jobs.clock.advance(timedelta(minutes=10))  # what the killed process held shows again
+    shop.jobs.client.erase(tenant=ACME)
+    assert shop.of(ACME) == [], f"cut off before request {last}"
+    assert shop.of(OTHER) == others
+    return len(made)
+
+
+def _counts(erased: Erased) -> dict[str, Any]:
+    return {name: value for name, value in asdict(erased).items() if name != "dry_run"}
+
+
+def _submitted(shop: Shop) -> list[dict[str, Any]]:
+    """Return the submissions that the table holds, with their jobs' ids."""
+    items = map(decode, _stored(shop))
+    return [
+        {**item.data, "id": item.pk.removeprefix(ASKED)} for item in items if item.sk == "submitted"
+    ]
+
+
+def _stored(shop: Shop) -> list[Attributes]:
+    store = shop.jobs.table._store
+    return [each for items in store._partitions.values() for each in items.values()]
