@@ -220,6 +220,7 @@ NUMBERS = {
     "Breaker.failure_ratio",
     "JobContext.progress.percent",
     "Lane.share",
+    "MemoryMetrics.put.values",
     "Thresholds.failed_percent",
     "Thresholds.schedules_percent",
 }
