@@ -66,7 +66,7 @@ def list_queues(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Show what each queue holds, how fast it moves, who polls it, and what is paused.
+    """Show what each queue holds, its rates, its pollers and its pauses.
 
     Messages are waiting, in flight (received by a worker), delayed, or dead. The numbers are SQS's,
     which are approximate. Ages and rates are CloudWatch's, a minute or two late, and a ? where it

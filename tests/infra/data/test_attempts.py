@@ -61,6 +61,7 @@ ALLOWED: Mapping[str, set[str]] = {
         "put a job's history beside a request in one batch",
         "take a limit's leases",
         "write another worker's life",
+        "write another worker's status",
         "store a payload",
         "replace a payload",
         "read a payload",
