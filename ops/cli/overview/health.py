@@ -12,7 +12,7 @@ EXAMPLES = examples(
 
 
 def health(context: typer.Context, json: AsJson = False) -> None:
-    """Judge the system: its queues, dead letters, waits and workers.
+    """Judge queues, dead letters, waits and workers.
 
     Exits with 0 if it is healthy, 1 if it is degraded, 2 if it is unhealthy. The thresholds and the
     Lambda functions that run jobs are those of cdk.json, if the current directory has one.
