@@ -23,6 +23,9 @@ HeadgateError
 │   ├── ReplayMissing
 │   ├── ReplayRunning               another process carries it out
 │   └── ReplayOver
+├── RerunError                      a job can't be run again
+│   ├── JobNotEnded
+│   └── PayloadUnknown              no message with its payload is left, and none was given
 ├── MessageError                    a received message can't become a job
 │   ├── MessageUnreadable
 │   ├── MessageTypeUnknown
@@ -88,6 +91,7 @@ from headgate.jobs.errors.messages import (
     PayloadUnopenable,
 )
 from headgate.jobs.errors.replays import ReplayError, ReplayMissing, ReplayOver, ReplayRunning
+from headgate.jobs.errors.reruns import JobNotEnded, PayloadUnknown, RerunError
 from headgate.jobs.errors.results import (
     JobCancelled,
     JobDead,
@@ -161,6 +165,7 @@ __all__ = [
     "JobDead",
     "JobDiscarded",
     "JobDropped",
+    "JobNotEnded",
     "JobTimeout",
     "JobTypeWrong",
     "MessageError",
@@ -174,6 +179,7 @@ __all__ = [
     "PayloadLost",
     "PayloadNotSealed",
     "PayloadTooLarge",
+    "PayloadUnknown",
     "PayloadUnopenable",
     "QueueMissing",
     "QueuesMissing",
@@ -184,6 +190,7 @@ __all__ = [
     "ReplayMissing",
     "ReplayOver",
     "ReplayRunning",
+    "RerunError",
     "ResultError",
     "ResultInvalid",
     "ResultNotKept",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic_core import from_json
 
 from headgate.ops.cli.dead_letters.options import Moment, Tenants, Types, moment
 from headgate.ops.cli.shared import AsJson, client_of, examples, noun
@@ -24,12 +25,13 @@ ID = "0196a2b4-0000-7000-8000-000000000001"
 APP = "headgate -A shop.app:app jobs"
 
 jobs = noun(
-    "List jobs, look one up, or cancel it.",
+    "List jobs, look one up, cancel it, or run it again.",
     examples(
         f"{APP} list --state dead --since 2h",
         f"{APP} count --since 1d",
         f"{APP} show {ID}",
         f"{APP} cancel {ID}",
+        f"{APP} rerun {ID}",
     ),
 )
 
@@ -155,10 +157,27 @@ def show(
     raise typer.Exit(show_record(record, tracebacks=tracebacks, as_json=json))
 
 
-@jobs.command(epilog=examples(f"{APP} cancel {ID}", f"{APP} cancel {ID} --reason 'a mistake'"))
+@jobs.command(
+    epilog=examples(f"{APP} cancel {ID}", f"{APP} cancel --type send-email --since 2h --dry-run")
+)
 def cancel(
     context: typer.Context,
-    job_id: JobId,
+    job_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ID]", help="The job's id, as submit prints it.", show_default=False
+        ),
+    ] = None,
+    states: States = None,
+    types: Types = None,
+    queues: Queues = None,
+    tenants: Tenants = None,
+    since: Since = None,
+    until: Until = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be cancelled.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     reason: Annotated[
         str,
         typer.Option(
@@ -168,15 +187,56 @@ def cancel(
         ),
     ] = "",
 ) -> None:
-    """Request a job's cancellation.
+    """Request the cancellation of one job, or of several.
 
     A waiting job then never starts, and a running one is interrupted: workers look for requests
-    every few seconds. Exits with 1 if the job has ended already.
+    every few seconds. Options select among the listed jobs that have not ended: those that wait or
+    run again after a failure. They are counted, and you are asked; at most 1,000 at a time.
+
+    Exits with 1 if the job has ended already, and 3 if no such jobs are listed.
     """
     from headgate.ops.views.job import cancel
+    from headgate.ops.views.job_list import tell_cancelled
+
+    chosen = wanted(states, types, queues, tenants, since, until)
+    is_selected = any((states, types, queues, tenants, since, until))
+    if (job_id is None) is not is_selected:
+        raise typer.BadParameter("name one job by its id, or select several: --type send-email")
+    with client_of(context) as client:
+        if job_id is not None:
+            raise typer.Exit(cancel(_handle(client, job_id), reason))
+        if dry_run or not yes:
+            planned = client.jobs.cancel(chosen, dry_run=True)
+            if (code := tell_cancelled(planned, "would be")) or dry_run:
+                raise typer.Exit(code)
+            typer.confirm("Cancel them?", abort=True)
+        done = client.jobs.cancel(chosen, reason=reason)
+    raise typer.Exit(tell_cancelled(done, "are to be"))
+
+
+@jobs.command(
+    epilog=examples(f"{APP} rerun {ID}", f'{APP} rerun {ID} --payload \'{{"to": "a@b.example"}}\'')
+)
+def rerun(
+    context: typer.Context,
+    job_id: JobId,
+    payload: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="The payload, in place of the old one.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Submit a job that has ended again, as a new job.
+
+    Prints the new job's id. The payload of a job that died is in its dead letter, which stays where
+    it is. For one that ended otherwise give the payload: its message is gone.
+    """
+    from headgate.ops.views.output import show
 
     with client_of(context) as client:
-        raise typer.Exit(cancel(_handle(client, job_id), reason))
+        _handle(client, job_id)
+        show(client.jobs.rerun(job_id, payload=_read_payload(payload)).id)
 
 
 def wanted(
@@ -198,6 +258,13 @@ def wanted(
         since=since,
         until=until,
     )
+
+
+def _read_payload(given: str | None) -> Any:
+    try:
+        return None if given is None else from_json(given)
+    except ValueError as error:
+        raise typer.BadParameter(f"--payload is not JSON: {error}") from error
 
 
 def _handle(client: Client, job_id: str) -> JobHandle[Any]:

@@ -13,6 +13,7 @@ from headgate.jobs.errors import (
     ConfigurationError,
     HeadgateError,
     ReplayError,
+    RerunError,
     ScheduleError,
     SubmissionError,
 )
@@ -30,7 +31,7 @@ from headgate.ops.views.output import show_error, show_traceback
 EXIT_FAULT = 1
 EXIT_USAGE = 2
 
-_WRONG = (ConfigurationError, SubmissionError, ScheduleError, ReplayError)
+_WRONG = (ConfigurationError, SubmissionError, ScheduleError, ReplayError, RerunError)
 """Errors for which the command, the app or the environment has to change."""
 
 cli = typer.Typer(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
 from headgate.jobs.client.jobs.desk import JobCounts, ListedJob
+from headgate.jobs.client.jobs.jobs import JobsCancelled
 from headgate.ops.views.output import TextTable, in_line, show, show_json
 from headgate.ops.views.spans import in_short
 
@@ -49,6 +51,18 @@ def show_counts(counts: JobCounts, *, as_json: bool) -> int:
     if not counts.complete and counts.oldest is not None:
         show(f"Only those since {counts.oldest:%Y-%m-%d %H:%M}Z were counted: --since narrows it.")
     return 0 if counts.total else EXIT_NONE
+
+
+def tell_cancelled(outcome: JobsCancelled, verb: str) -> int:
+    """Say how many jobs of which types are meant; returns the exit code."""
+    if not outcome.jobs:
+        show("No such jobs.")
+        return EXIT_NONE
+    for name, count in Counter(each.type for each in outcome.jobs).most_common():
+        show(in_line(f"{count:>7,}  {name}"))
+    more = "" if outcome.complete else "; there may be more"
+    show(f"{_jobs_of(len(outcome.jobs))} {verb} cancelled{more}.")
+    return 0
 
 
 def _show_job(job: ListedJob, now: datetime) -> None:

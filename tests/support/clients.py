@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 from headgate import App, AsyncClient, AsyncJobHandle, Client, JobHandle
 from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
-from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
+from headgate.jobs.client.jobs.jobs import AsyncJobs, Jobs
 from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueDesk
 from headgate.jobs.client.overview.workers import AsyncWorkerDesk, WorkerDesk
 from headgate.jobs.client.pauses import AsyncPauses, Pauses
@@ -33,7 +33,7 @@ _TWINS: dict[type, type] = {
     JobHandle: AsyncJobHandle,
     Schedules: AsyncSchedules,
     DeadLetters: AsyncDeadLetters,
-    JobDesk: AsyncJobDesk,
+    Jobs: AsyncJobs,
     Pauses: AsyncPauses,
     QueueDesk: AsyncQueueDesk,
     WorkerDesk: AsyncWorkerDesk,

@@ -6,7 +6,7 @@ Each is imported on first use, to keep importing the client fast.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.core.backend import AsyncPorts, Ports
@@ -15,11 +15,13 @@ from headgate.jobs.core.immediate import ImmediateMetricReader, ImmediateReceive
 if TYPE_CHECKING:
     from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
     from headgate.jobs.client.erasing.erasure import AsyncErase, Erase
-    from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
+    from headgate.jobs.client.handle import AsyncJobHandle
+    from headgate.jobs.client.jobs.jobs import AsyncJobs, Jobs
     from headgate.jobs.client.overview.health import SystemHealth
     from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueDesk
     from headgate.jobs.client.overview.workers import AsyncWorkerDesk, WorkerDesk
     from headgate.jobs.client.pauses import AsyncPauses, Pauses
+    from headgate.jobs.client.submitting.engine import SubmissionEngine
     from headgate.jobs.deployment.deployment import Deployment
 
 
@@ -28,6 +30,7 @@ class Desks:
 
     _ports: Ports
     _lookup: Lookup
+    _engine: SubmissionEngine
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
@@ -44,11 +47,11 @@ class Desks:
         return erase(self._ports, self._lookup)
 
     @cached_property
-    def jobs(self) -> JobDesk:
-        """The app's jobs, as its records list them; see `jobs.client.jobs.desk.JobDesk`."""
-        from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
+    def jobs(self) -> Jobs:
+        """The app's jobs, as its records list them; see `jobs.client.jobs.jobs.Jobs`."""
+        from headgate.jobs.client.jobs.jobs import jobs
 
-        return JobDesk(AsyncJobDesk(self._lookup))
+        return jobs(self._ports, self._lookup, self._engine.send)
 
     @cached_property
     def pauses(self) -> Pauses:
@@ -100,6 +103,7 @@ class AsyncDesks:
 
     _ports: AsyncPorts
     _lookup: Lookup
+    _engine: SubmissionEngine
 
     @cached_property
     def dead_letters(self) -> AsyncDeadLetters:
@@ -116,11 +120,11 @@ class AsyncDesks:
         return async_erase(self._ports, self._lookup)
 
     @cached_property
-    def jobs(self) -> AsyncJobDesk:
-        """The app's jobs; see `jobs.client.jobs.desk.JobDesk`."""
-        from headgate.jobs.client.jobs.desk import AsyncJobDesk
+    def jobs(self) -> AsyncJobs[AsyncJobHandle[Any]]:
+        """The app's jobs; see `jobs.client.jobs.jobs.Jobs`."""
+        from headgate.jobs.client.jobs.jobs import async_jobs
 
-        return AsyncJobDesk(self._lookup)
+        return async_jobs(self._ports, self._lookup, self._engine.send)
 
     @cached_property
     def pauses(self) -> AsyncPauses:

@@ -272,6 +272,42 @@ def test_a_job_that_has_ended_is_not_cancelled(kind: str, table: Table, jobs: Jo
     assert json.loads(jobs.show("--json").out)["cancel_requested_at"] is None
 
 
+def test_jobs_are_cancelled_by_options_once_that_is_confirmed(
+    table: Table, jobs: Jobs, headgate: CommandLine
+) -> None:
+    table.put(Story(job_type=TYPE).run(1, "failed", attempt=1).items)
+    chosen = ("jobs", "cancel", "--type", TYPE)
+    said = f"      1  {TYPE}\n1 job would be cancelled.\n"
+    assert headgate(*chosen, "--dry-run", app="cli_shop:app") == Ended(0, said, "")
+    ended = headgate(*chosen, "--yes", "--reason", "a mistake", app="cli_shop:app")
+    assert (ended.code, ended.out) == (0, said.replace("would be", "are to be"))
+    assert json.loads(jobs.show("--json").out)["cancel_reason"] == "a mistake"
+    none = headgate("jobs", "cancel", "--tenant", "x", "--yes", app="cli_shop:app")
+    assert (none.code, none.out) == (EXIT_NONE, "No such jobs.\n")
+
+
+@pytest.mark.usefixtures("table")
+def test_a_cancellation_names_one_job_or_selects_several(headgate: CommandLine) -> None:
+    for given in ((), (JOB, "--type", TYPE)):
+        ended = headgate("jobs", "cancel", *given, app="cli_shop:app")
+        assert ended.code == 2
+        assert "name one job by its id, or select several" in ended.err
+
+
+def test_a_job_is_run_again_and_the_new_ones_id_is_printed(
+    table: Table, headgate: CommandLine
+) -> None:
+    table.put(Story(job_type=TYPE).run(1, "completed", attempt=1).items)
+    again = ("jobs", "rerun", JOB)
+    refused = headgate(*again, app="cli_shop:app")
+    assert (refused.code, refused.out) == (2, "")
+    assert "give the payload to run it again with" in refused.err
+    assert headgate(*again, "--payload", "{", app="cli_shop:app").code == 2
+    ended = headgate(*again, "--payload", '{"to": "a"}', app="cli_shop:app")
+    assert (ended.code, ended.err) == (0, "")
+    assert len(ended.out.strip()) == len(JOB)
+
+
 def test_a_cancelled_job_may_be_cancelled_again(table: Table, jobs: Jobs) -> None:
     table.put(Story().run(1, "cancelled", attempt=1).items)
     assert jobs.cancel().code == 0

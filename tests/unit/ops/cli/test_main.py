@@ -23,7 +23,7 @@ NOUNS = {
         *("list", "count", "show", "export", "import", "purge"),
         *("replay", "replays", "resume", "abort"),
     ),
-    "jobs": ("list", "count", "show", "cancel"),
+    "jobs": ("list", "count", "show", "cancel", "rerun"),
     "queues": ("list", "pause", "resume"),
     "schedules": ("list", "next", "pause", "resume", "run"),
     "workers": ("list",),
@@ -124,7 +124,7 @@ def test_the_end_of_a_command_does_not_wait_for_a_last_garbage_collection() -> N
     [
         ("headgate ", {*VERBS, *NOUNS}),
         ("headgate sch", {"schedules"}),
-        ("headgate -A shop.app:app jobs ", {"list", "count", "show", "cancel"}),
+        ("headgate -A shop.app:app jobs ", {"list", "count", "show", "cancel", "rerun"}),
         ("headgate schedules p", {"pause"}),
         ("headgate submit nightly --pri", {"--priority"}),
         ("headgate submit nightly --priority ", {"critical", "high", "normal", "low"}),

@@ -1,0 +1,173 @@
+"""``client.jobs``: what became of jobs, and what is to become of them.
+
+`AsyncJobs` is the awaited form of `Jobs`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, Unpack
+
+from headgate.jobs.client.dead_letters import async_services, services
+from headgate.jobs.client.handle import AsyncJobHandle, JobHandle, Lookup
+from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk, ListedJob
+from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.client.jobs.rerun import Reruns
+from headgate.jobs.client.waiting import check_id
+from headgate.jobs.core.backend import AsyncPorts, Ports
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.dead_letters.search import LetterSearch
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.submission.prepare import Submission
+
+MOST_CANCELLED = 1_000
+"""Number of jobs that one call cancels by default: workers read each request every few seconds."""
+
+_PAGE = 100
+
+_AT_ONCE = 8
+
+H = TypeVar("H")
+Send = Callable[[Sequence[Submission]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsCancelled:
+    """The outcome of a cancellation by a filter."""
+
+    jobs: Sequence[ListedJob]
+    """The jobs whose cancellation was requested, or would be; as they were listed."""
+    complete: bool
+    """False if there may be more."""
+
+
+class AsyncJobs(AsyncJobDesk, Generic[H]):
+    """The awaited form of `Jobs`, which also drives this class.
+
+    Args:
+        lookup: reads records, and requests cancellations.
+        reruns: submits jobs again.
+        handle: makes the handle of a new job.
+    """
+
+    def __init__(
+        self, lookup: Lookup, reruns: Reruns, handle: Callable[[str, JobType[Any, Any]], H]
+    ) -> None:
+        super().__init__(lookup)
+        self._reruns = reruns
+        self._handle = handle
+
+    async def cancel(
+        self,
+        wanted: JobFilter,
+        *,
+        reason: str = "",
+        dry_run: bool = False,
+        most: int = MOST_CANCELLED,
+    ) -> JobsCancelled:
+        """`Jobs.cancel`, awaited."""
+        found: builtins.list[ListedJob] = []
+        after, is_over = "", False
+        while not is_over and len(found) < most:
+            page = await self.list(wanted, limit=_PAGE, after=after)
+            found += [each for each in page.jobs if not each.state.is_final]
+            after, is_over = page.next, not page.next
+        chosen = found[:most]
+
+        async def request(job: ListedJob) -> None:
+            declared = self._lookup.app.types.get(job.type)
+            await self._lookup.cancel(check_id(job.id), declared, reason)
+
+        if not dry_run and chosen:
+            await self._lookup.concurrency.each(request, chosen, at_once=_AT_ONCE)
+        return JobsCancelled(jobs=chosen, complete=is_over and len(found) <= most)
+
+    async def rerun(
+        self, job_id: str, *, payload: Any = None, **overrides: Unpack[SubmitOptions]
+    ) -> H:
+        """`Jobs.rerun`, awaited."""
+        submission = await self._reruns.run(check_id(job_id), payload, overrides)
+        return self._handle(submission.id, self._lookup.app.find_type(submission.envelope.type))
+
+
+class Jobs(JobDesk):
+    """The jobs of an app: its lists and counts are those of `jobs.client.jobs.desk.JobDesk`.
+
+    Every method may raise a `TransportError`.
+    """
+
+    def __init__(self, engine: AsyncJobs[JobHandle[Any]]) -> None:
+        super().__init__(engine)
+        self._jobs = engine
+
+    def cancel(
+        self,
+        wanted: JobFilter,
+        *,
+        reason: str = "",
+        dry_run: bool = False,
+        most: int = MOST_CANCELLED,
+    ) -> JobsCancelled:
+        """Request the cancellation of the listed jobs that have not ended.
+
+        Those are jobs that wait or run again after a failed attempt or a replay; jobs that wait for
+        the first time are in no list, and cancelled by their ids (`headgate.JobHandle.cancel`).
+
+        Args:
+            wanted: selects the jobs; ``JobFilter()`` all of them.
+            reason: up to 300 characters.
+            dry_run: only return what would be cancelled.
+            most: the maximum number of jobs.
+
+        Raises:
+            RecordsOff: a type keeps no records any more.
+        """
+        return drive(self._jobs.cancel(wanted, reason=reason, dry_run=dry_run, most=most))
+
+    def rerun(
+        self, job_id: str, *, payload: Any = None, **overrides: Unpack[SubmitOptions]
+    ) -> JobHandle[Any]:
+        """Submit a job that has ended again, as a new job whose ``parent`` it is.
+
+        The new job has the old one's payload, tenant and priority, and is not unique. The dead
+        letter of a job that died stays where it is.
+
+        Args:
+            job_id: the job's id.
+            payload: the payload in place of the old one. It has to be given for a job that did not
+                die, since its message is gone.
+            overrides: see `SubmitOptions`.
+
+        Raises:
+            JobNotEnded: the job waits or runs, or nothing is known of it.
+            UnknownJobType: the app has its type no more.
+            PayloadUnknown: no payload is given, and no message of the job is left.
+            PayloadLost: its message names an object in the bucket that is gone or damaged.
+            MessageError: its message can't be read here.
+            SubmissionError: the payload or an option is not valid; nothing was sent.
+            ValueError: ``job_id`` is not a job id.
+        """
+        return drive(self._jobs.rerun(job_id, payload=payload, **overrides))
+
+
+def async_jobs(ports: AsyncPorts, lookup: Lookup, send: Send) -> AsyncJobs[AsyncJobHandle[Any]]:
+    """Return the jobs of an asynchronous client."""
+
+    def handle(job_id: str, job: JobType[Any, Any]) -> AsyncJobHandle[Any]:
+        return AsyncJobHandle(job_id, lookup, job)
+
+    search = LetterSearch(services=async_services(ports, lookup))
+    return AsyncJobs(lookup, Reruns(lookup, search, send), handle)
+
+
+def jobs(ports: Ports, lookup: Lookup, send: Send) -> Jobs:
+    """Return the jobs of a synchronous client."""
+
+    def handle(job_id: str, job: JobType[Any, Any]) -> JobHandle[Any]:
+        return JobHandle(job_id, lookup, job)
+
+    search = LetterSearch(services=services(ports, lookup))
+    return Jobs(AsyncJobs(lookup, Reruns(lookup, search, send), handle))

@@ -1,0 +1,156 @@
+"""Running a job again, as a new job with the payload of an earlier one.
+
+The payload of a job that died is in its dead letter. That of one that ended otherwise went with its
+message, so the caller gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+from uuid import UUID
+
+from headgate.jobs.client.handle import Lookup
+from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
+from headgate.jobs.dead_letters.search import LetterSearch, SearchRound
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.errors import JobNotEnded, MessageSchemaNewer, PayloadUnknown
+from headgate.jobs.execution.delivery import envelope_of
+from headgate.jobs.messages.envelope import Envelope, new_job_id
+from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
+from headgate.jobs.messages.sealing import opened_payload
+from headgate.jobs.records.history import JobRecord
+from headgate.jobs.records.state import JobState
+from headgate.jobs.submission.prepare import Origin, Submission, prepare
+
+_DEAD = frozenset({JobState.DEAD, JobState.QUARANTINED})
+
+
+class Reruns:
+    """Makes and sends the submissions that run jobs again.
+
+    Args:
+        lookup: reads the jobs' records, and payloads in the bucket.
+        search: looks for their dead letters.
+        send: sends submissions as they are.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        search: LetterSearch,
+        send: Callable[[Sequence[Submission]], Awaitable[None]],
+    ) -> None:
+        self._lookup = lookup
+        self._search = search
+        self._send = send
+
+    async def run(self, job_id: str, payload: Any, overrides: SubmitOptions) -> Submission:
+        """Submit a job again; returns the submission, once SQS has it.
+
+        Raises:
+            JobNotEnded: the job waits or runs, or nothing is known of it.
+            UnknownJobType: the app has its type no more.
+            PayloadUnknown: none is given, and no message of the job is left.
+            PayloadLost: its message names an object in the bucket that is gone or damaged.
+            MessageError: its message can't be read here.
+            PayloadInvalid: the type can't read the payload.
+            TransportError: AWS could not be asked, or refused.
+        """
+        record = await self._lookup.history(job_id, None)
+        if not record.state.is_final:
+            raise JobNotEnded(job_id, state=record.state)
+        declared = self._lookup.app.find_type(record.type or "")
+        options = self._options(record, declared)
+        if payload is None and declared.payload is not None:
+            letter, content = await self._letter(record)
+            envelope = _envelope_of(self._lookup.app, declared, letter, content)
+            payload = await self._payload(declared, envelope)
+            if content.group and self._lookup.app.queues[declared.queue].fifo:
+                options["group"] = content.group
+        submission = self._submission(record, declared, payload, {**options, **overrides})
+        await self._send([submission])
+        return submission
+
+    def _options(self, record: JobRecord, declared: JobType[Any, Any]) -> SubmitOptions:
+        """Return the options that the job had, as far as they still can be."""
+        priorities = self._lookup.app.queues[declared.queue].lanes
+        kept = record.priority in priorities
+        return {
+            "priority": Priority(record.priority) if kept and record.priority else None,
+            "tenant": record.tenant,
+            "unique": False,  # whoever runs a job again wants it beside its like
+        }
+
+    def _submission(
+        self,
+        record: JobRecord,
+        declared: JobType[Any, Any],
+        payload: Any,
+        options: SubmitOptions,
+    ) -> Submission:
+        now = self._lookup.clock.now()
+        return prepare(
+            self._lookup.app,
+            self._lookup.app.topology,
+            declared,
+            payload,
+            options,
+            now=now,
+            job_id=new_job_id(now),
+            origin=Origin(parent=UUID(record.id)),
+        )
+
+    async def _letter(self, record: JobRecord) -> tuple[DeadLetter, LetterContent]:
+        """Return the dead letter of a job."""
+        found: list[tuple[DeadLetter, LetterContent]] = []
+
+        async def first(seen: SearchRound) -> Collection[str]:
+            found.append((seen.letters[0].letter, seen.letters[0].content))
+            seen.stop()
+            return ()
+
+        if record.state in _DEAD:
+            await self._search.run(DeadLetterFilter(ids=(record.id,)), first)
+        if not found:
+            raise PayloadUnknown(record.id, state=record.state)
+        return found[0]
+
+    async def _payload(self, declared: JobType[Any, Any], envelope: Envelope) -> Any:
+        """Return the payload of a message, as its handler would get it."""
+        if envelope.schema_ > declared.schema:
+            raise MessageSchemaNewer(
+                f"the payload of {declared.name!r} is of schema {envelope.schema_}; this app reads "
+                f"up to {declared.schema}"
+            )
+        value = envelope.payload
+        if (ref := envelope.payload_ref) is not None:
+            check_reference(ref, envelope.id)
+            packed = await self._lookup.store.get(ref.key, max_bytes=max_packed(ref))
+            value = await self._lookup.concurrency.aside(lambda: unpacked(ref, packed))
+        if envelope.sealed is not None:
+            value = await opened_payload(self._lookup.seals, envelope, value)
+        return declared.load(value, envelope.schema_)
+
+
+def _envelope_of(
+    app: App, declared: JobType[Any, Any], letter: DeadLetter, content: LetterContent
+) -> Envelope:
+    """Return the envelope of a dead letter, also of one that was no message of Headgate's."""
+    queue = next(each for each in app.topology.queues if each.group == declared.queue)
+    message = ReceivedMessage(
+        message_id=letter.message_id,
+        receipt="",
+        body=content.body,
+        receive_count=1,
+        sent_at=letter.sent_at,
+        attributes=content.attributes,
+        group=content.group,
+    )
+    envelope, _ = envelope_of(app, message, queue)
+    return envelope
