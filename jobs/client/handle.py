@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headgate.jobs.client.inference import inferred
@@ -73,9 +74,20 @@ class Lookup:
         record = await self.recorded(job_id, declared)
         if record.state is not JobState.UNKNOWN:
             return record
-        delayed = self.delayed()
-        due = await delayed.due(job_id) if delayed is not None else None
-        return inferred(self.app, record, declared, now=self.clock.now(), due=due)
+        due, unasked = await self._due(job_id)
+        record = inferred(self.app, record, declared, now=self.clock.now(), due=due)
+        if not unasked:
+            return record
+        return replace(record, explanation=f"{record.explanation}; {unasked}")
+
+    async def _due(self, job_id: str) -> tuple[datetime | None, str]:
+        """Return until when a schedule holds a job, or None; and why that could not be asked."""
+        if (delayed := self.delayed()) is None:
+            return None, ""
+        try:
+            return await delayed.due(job_id), ""
+        except TransportError as error:  # must not keep what the table tells from being shown
+            return None, f"whether a schedule holds it could not be asked: {error}"
 
     async def recorded(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
         """Return what the table tells of a job; nothing is inferred."""

@@ -57,7 +57,7 @@ async def test_unfinished_and_unknown_jobs_have_their_own_exit_codes(
     stage.records = "full"
     waiting = await submitted(stage, "steady-quick", "--timeout", "0s")
     assert waiting.code == EXIT_UNFINISHED
-    assert "its state is submitted" in waiting.err
+    assert "its state is waiting" in waiting.err
     assert (await shown_of(stage, waiting.out.strip())).code == EXIT_UNFINISHED
     assert (await shown_of(stage, NOBODY)).code == EXIT_UNKNOWN
 

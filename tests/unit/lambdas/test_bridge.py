@@ -259,6 +259,7 @@ def test_a_schedules_input_has_every_field_of_a_firing(shop: Shop) -> None:
         "fifo_group",
         "tenant",
         "options",
+        "sealed",
         "start",
     }
 

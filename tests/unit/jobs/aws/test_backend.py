@@ -79,8 +79,10 @@ class AsyncSdk(Sdk):
             return call
 
         names = ("query", "get_queue_url", "send_message_batch")
-        yield SimpleNamespace(meta=made.meta, **{name: awaited(name) for name in names})
-        made.close()
+        try:
+            yield SimpleNamespace(meta=made.meta, **{name: awaited(name) for name in names})
+        finally:
+            made.close()
 
     def get_config_variable(self, name: str) -> str:
         assert name == "region"
@@ -133,7 +135,8 @@ def test_a_client_opens_what_it_uses_through_the_given_session_and_closes_it(app
         client.submit(app.types["note"], Note())
         assert sdk.made == ["sqs"]
         client.handle(JOB).state()
-    assert sdk.made == sorted(sdk.closed, reverse=True) == ["sqs", "dynamodb"]
+    assert sdk.made == ["sqs", "dynamodb", "scheduler", "sts"]
+    assert sorted(sdk.closed) == sorted(sdk.made)
     assert {config.read_timeout for config in sdk.configs} == {3}
     assert sdk.regions == {"eu-west-3"}
 
@@ -147,7 +150,7 @@ async def test_an_async_client_opens_and_closes_through_the_given_session(
         assert set(sdk.made) == {"sqs"}
         await client.handle(JOB).state()
     assert sorted(sdk.made) == sorted(sdk.closed)
-    assert set(sdk.made) == {"sqs", "dynamodb"}
+    assert set(sdk.made) == {"sqs", "dynamodb", "scheduler", "sts"}
     assert {config.read_timeout for config in sdk.configs} == {3}
     assert sdk.regions == {"eu-west-3"}
 
