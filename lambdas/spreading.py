@@ -22,7 +22,7 @@ def spread(
     """
     unstarted = sum(map(len, lines))
     returns: list[tuple[Delivery, int]] = []
-    for line in lines:
+    for line in filter(None, lines):
         delay_s = away_s(
             unstarted=unstarted, started=started, at_once=at_once, took_s=took_s, rng=rng
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 
 import pytest
 
-from headgate.lambdas.spreading import MOST_S, away_s
+from headgate.lambdas.spreading import MOST_S, away_s, spread
 
 
 def _delays(**surplus: float) -> list[int]:
@@ -34,3 +35,8 @@ def test_delays_are_spread_over_as_many_invocations_as_the_surplus_needs(
     assert min(delays) == 1
     assert max(delays) == longest_s
     assert sum(delays) / len(delays) == pytest.approx((1 + longest_s) / 2, rel=0.1)
+
+
+def test_a_function_that_has_started_nothing_and_holds_nothing_gives_nothing_back() -> None:
+    rng = random.Random(0)  # noqa: S311 - of a test
+    assert spread([deque()], started=0, at_once=10, took_s=10.0, rng=rng) == []
