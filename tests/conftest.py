@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import botocore.session
-import looptime
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -52,9 +51,6 @@ def pytest_configure() -> None:
     # Each session of botocore would read the models of its services anew, and list the folders of
     # all of AWS's: most of a client's cost, and thousands of clients are made here.
     botocore.session.create_loader = functools.cache(botocore.session.create_loader)
-    # Before each step of virtual time looptime turns the loop 42 times more, although asyncio waits
-    # only once nothing is ready. That would be most of what a test of long waits costs.
-    looptime.LoopTimeEventLoop.setup_looptime.__kwdefaults__["noop_cycles"] = 0  # type: ignore[index]  # it has
     # looptime asks for the current loop at every test. Before the first async test there is none,
     # and Python 3.11 would create one that is never closed, unless it is told that there is none.
     asyncio.set_event_loop(None)

@@ -30,9 +30,9 @@ from headgate.ops.costing.fleet import Fleet, fleet_of
 from headgate.ops.costing.load import Load, Stream
 from headgate.ops.prices import MONTH_S
 from tests.unit.ops.test_cost_sizes import bytes_of
-from tests.unit.workers.rig import MAIL, Note, Rig, one_lane
+from tests.unit.workers.rig import MAIL, Note, Rig, one_lane, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 JOBS = 200
 ATTEMPTS = 3

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import pytest
 from pydantic import BaseModel
 
 from headgate import App, AsyncClient, JobContext, Priority
@@ -46,6 +47,14 @@ T = TypeVar("T")
 
 LIMIT_S = 50_000.0
 """Seconds that a test waits for an expected event; in virtual time, so they cost little."""
+
+
+without_threads = pytest.mark.looptime(noop_cycles=0)
+"""Marks tests of long waits in virtual time, in which everything runs on the loop.
+
+Before each step of the time, looptime turns the loop 42 times for what threads may bring. Where
+none run, that would be half of the cost.
+"""
 
 
 class Note(BaseModel):

@@ -28,9 +28,9 @@ from headgate import (
 from headgate.jobs.core.events import BreakerOpened, JobCompleted, JobCrashed, JobStarted
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.execution.delivery import Job
-from tests.unit.workers.rig import LIMIT_S, Note, Rig, lanes
+from tests.unit.workers.rig import LIMIT_S, Note, Rig, lanes, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 VISIBILITY_S = 60
 

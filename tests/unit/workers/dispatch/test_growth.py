@@ -18,9 +18,9 @@ from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.core.topology import DEFAULT_LANES
 from headgate.jobs.definitions.job_type import JobType
 from headgate.workers.dispatch.once_per_turn import OncePerTurn
-from tests.unit.workers.rig import Note, Rig
+from tests.unit.workers.rig import Note, Rig, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 JOBS = 240
 

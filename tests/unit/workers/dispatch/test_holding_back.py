@@ -16,9 +16,9 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.delivery import Job
 from headgate.workers.limits.guards import Block, Guard
-from tests.unit.workers.rig import Note, Rig
+from tests.unit.workers.rig import Note, Rig, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 QUEUE = "shop-calls-normal"
 MINUTE = 60.0

@@ -46,9 +46,9 @@ from headgate.jobs.testing import MemoryScheduler
 from headgate.jobs.testing.inspection import StoredMessage
 from tests.support.backends import async_over
 from tests.support.bridge import DeployedBridge
-from tests.unit.workers.rig import MAIL, Gate, Note, Rig, one_lane
+from tests.unit.workers.rig import MAIL, Gate, Note, Rig, one_lane, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 DAY_S = 86_400
 HALF_DAY_S = 13 * 3_600

@@ -10,9 +10,9 @@ from scipy import stats  # type: ignore[import-untyped]  # it has no types of it
 from headgate import App, Backoff, Priority, Retry
 from headgate.jobs.core.events import JobFailed, JobRetryScheduled
 from headgate.jobs.retry.strategies import Jitter
-from tests.unit.workers.rig import Note, Rig
+from tests.unit.workers.rig import Note, Rig, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 JOBS = 1000
 BASE_S = 60
