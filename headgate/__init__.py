@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from headgate.jobs.errors import HeadgateError as HeadgateError
     from headgate.jobs.messages.foreign_formats import Accepts as Accepts
     from headgate.jobs.messages.foreign_formats import S3Object as S3Object
+    from headgate.jobs.messages.signing import Signing as Signing
     from headgate.jobs.records.pausing.pause import Pause as Pause
     from headgate.jobs.records.state import JobState as JobState
     from headgate.jobs.retry.backoff import Backoff as Backoff
@@ -98,6 +99,7 @@ __all__ = [
     "S3Object",
     "Schedule",
     "ScheduleInfo",
+    "Signing",
     "Spool",
     "SubmitOptions",
     "Tenant",
@@ -147,6 +149,7 @@ _HOMES = {
     "S3Object": "messages.foreign_formats",
     "Schedule": "definitions.schedules.schedule",
     "ScheduleInfo": "schedules.registry",
+    "Signing": "messages.signing",
     "Spool": "client.spool.policy",
     "SubmitOptions": "definitions.options.submit_options",
     "Tenant": "core.tenant",

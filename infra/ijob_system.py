@@ -14,6 +14,7 @@ from constructs import Construct
 
 from headgate.infra.data import permissions
 from headgate.infra.data.schedule_access import ScheduleAccess
+from headgate.infra.data.signing_key import grant_signing
 from headgate.infra.data.system_resources import SystemResources
 from headgate.infra.monitoring import maths, metrics
 from headgate.infra.monitoring.cdk_metrics import MetricOptions, as_expression, as_metric
@@ -113,6 +114,7 @@ class IJobSystem(Construct):
             grant = grant.combine(permissions.grant_enter(grantee, self.table))
         if unique:
             grant = grant.combine(permissions.grant_unique(grantee, self.table))
+        grant = grant_signing(grant, grantee, self._resources.signing_key)
         return self._with_delays(grant, grantee)
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -143,6 +145,7 @@ class IJobSystem(Construct):
             self.bucket,
         )
         grant = grant.combine(self._resources.payload_keys.grant_work(grantee))
+        grant = grant_signing(grant, grantee, self._resources.signing_key)
         return self._with_delays(grant, grantee)
 
     def grant_operate(
@@ -161,6 +164,7 @@ class IJobSystem(Construct):
         grant = grant.combine(resources.payload_keys.grant_operate(grantee, opens=opens))
         if erase:
             grant = grant.combine(permissions.grant_erase(grantee, self.table, self.bucket))
+        grant = grant_signing(grant, grantee, resources.signing_key)
         schedules = self._resources.schedules
         if schedules is None:
             return grant

@@ -14,6 +14,7 @@ from constructs import Construct
 
 from headgate.infra.data.payload_keys import PayloadKeys
 from headgate.infra.data.schedule_access import ScheduleAccess
+from headgate.infra.data.signing_key import import_signing_key
 from headgate.infra.data.system_resources import SystemResources
 from headgate.infra.ijob_system import IJobSystem
 from headgate.jobs.aws.queue_descriptions import (
@@ -37,6 +38,7 @@ _MADE_ELSEWHERE: Mapping[str, str] = {
     "dashboard": "the dashboard",
     "deployment": "the deployment",
     "services": "the workers' services",
+    "signing_key": "the secret with the signing key",
     "sweep": "the sweep function",
     "vpc": "the workers' VPC",
 }
@@ -111,6 +113,7 @@ class _Importer:
             payload_keys=PayloadKeys(
                 app=app, account=self._account, region=self._region, scope=self._scope
             ),
+            signing_key=import_signing_key(self._scope, app, self._account, self._region, key),
         )
 
     def _queue(self, queue: QueueDescription, key: kms.IKey | None) -> sqs.IQueue:

@@ -22,6 +22,7 @@ from headgate.infra.data.bucket import Objects
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.payload_keys import PayloadKey, PayloadKeys, has_own_key
 from headgate.infra.data.queues import Queues
+from headgate.infra.data.signing_key import make_signing_key
 from headgate.infra.data.system_resources import SystemResources
 from headgate.infra.data.table import Records
 from headgate.infra.fargate.image import worker_image
@@ -111,6 +112,8 @@ class JobSystem(IJobSystem):
         self._objects = Objects(self, "Objects", topology=app.topology, key=encryption_key)
         if has_own_key(app):
             PayloadKey(self, "PayloadKey", app=app)
+        self.signing_key = make_signing_key(self, app, encryption_key)
+        """The secret with the key that signs messages; None: the app's are not signed."""
         self._alerts = Alerts(
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
         )
@@ -212,6 +215,7 @@ class JobSystem(IJobSystem):
             vpc=vpc,
             long_delays=self.app.long_delays,
             seals=self.app.encryption is not None,
+            signing=self.signing_key is not None,
         )
         workers = Workers(self, "Workers", network=network, image=image)
         for group in deployment.workers:
@@ -280,6 +284,7 @@ class JobSystem(IJobSystem):
             table=self._records.table,
             app=self.app.topology.schedule_group,
             reserved=self.deployment.bridge_reserved,
+            signing_key=self.signing_key,
         )
         EventRules(self, "EventRules", app=self.app, bridge=bridge.function, failed=failed)
         return bridge
@@ -330,6 +335,7 @@ class JobSystem(IJobSystem):
             payload_keys=PayloadKeys(
                 app=self.app, account=stack.account, region=stack.region, scope=self
             ),
+            signing_key=self.signing_key,
         )
 
 

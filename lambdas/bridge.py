@@ -23,8 +23,11 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from aws_lambda_powertools import Logger
 
+from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events
+from headgate.jobs.core.immediate import ImmediateSecretStore
 from headgate.jobs.definitions.event_rules.event_rule import Occurrence
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
 TABLE = "HEADGATE_TABLE"
 """Environment variable with the name of the app's table."""
+
+SECRET = "HEADGATE_SIGNING_SECRET"  # noqa: S105 - the name of a variable
+"""Environment variable with the secret that has the key, if the app's messages are signed."""
 
 _ROUTES = Path(__file__).with_name(FILE)
 
@@ -101,15 +107,28 @@ def _bridge() -> Bridge:
     """Return the execution environment's bridge, opened on first use to keep imports fast."""
     from headgate.jobs.aws.sqs.transport import SqsTransport
 
-    transport, table = SqsTransport(), None
+    transport, table, events = SqsTransport(), None, Events(_log_event)
     if name := os.environ.get(TABLE):
         from headgate.jobs.aws.dynamo.table import DynamoTable
 
         table = DynamoTable(name)
     routes = Routes.from_text(_ROUTES.read_bytes())
     return Bridge(
-        transport, table, lambda: datetime.now(UTC), routes=routes, events=Events(_log_event)
+        transport,
+        table,
+        lambda: datetime.now(UTC),
+        routes=routes,
+        events=events,
+        keyring=_keyring(secret, events) if (secret := os.environ.get(SECRET)) else None,
     )
+
+
+def _keyring(secret: str, events: Events) -> Keyring:
+    """Return the keys that sign what schedules and events submit."""
+    from headgate.jobs.aws.secrets import SecretsManager
+
+    store = ImmediateSecretStore(SecretsManager())
+    return Keyring(store, secret, clock=SystemClock(), events=events)
 
 
 def _log_event(event: Event) -> None:

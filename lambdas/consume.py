@@ -202,6 +202,8 @@ class Consumer:
             self._lines.append_keys(function_request_id=context.aws_request_id)
         records = records_of(event)
         opened = self._opened = self._opened or await self._open()
+        if (keyring := opened.executor.means.keyring) is not None:
+            await keyring.refresh()
         batch = InvocationBatch(
             opened.executor,
             self._ports.transport,
@@ -240,17 +242,19 @@ class Consumer:
             self._kept = stack.pop_all()
         ports, keeps = self._ports, keeps_records(self._app)
         seals = seals_of(self._app, ports.keys, Tasks())
+        client = AsyncClient(self._app, events=self._events, backend=self._backend)
         means = Means(
             app=self._app,
             clock=ports.clock,
             events=self._events,
-            send=AsyncClient(self._app, events=self._events, backend=self._backend).send,
+            send=client.send,
             store=ports.store,
             seals=seals,
             call_blocking=self._threads,
             resources=resources,
             heeds_ctrl_c=False,  # there is no keyboard
             claims=self._claims(seals),
+            keyring=client.keyring,
         )
         executor = Executor(
             means,

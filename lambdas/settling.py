@@ -83,6 +83,7 @@ def settler_of(
         pacing=_PACING,
         scheduler=scheduler,
         store=means.store,
+        keyring=means.keyring,
     )
 
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
@@ -27,6 +27,7 @@ from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.submission.prepare import Submission
@@ -54,6 +55,9 @@ from headgate.workers.running.runner import Running, ThreadPool
 from headgate.workers.running.settler import SETTLEMENT_PACING, HoldSettler
 from headgate.workers.services import Services
 from headgate.workers.shutdown import FLUSH_S
+
+_KEYS_S = 1.0
+"""Interval at which the worker looks whether the keys have to be read, in seconds."""
 
 _log = logging.getLogger("headgate.worker")
 
@@ -105,7 +109,8 @@ class Parts:
             on_requests=self._heed_requests,
             seals=seals,
         )
-        self._settle(services, backend)
+        self.client = AsyncClient(app, events=events, backend=backend)
+        self._settle(services, ports)
         self.hooks = HookRunner(app, clock=clock, events=events)
         events.subscribe(self.hooks)
         self.means = Means(
@@ -123,6 +128,7 @@ class Parts:
                 if table is not None
                 else None
             ),
+            keyring=self.client.keyring,
         )
         self._run_and_receive(services, ports.transport, queues)
         self._report = StatusReport(
@@ -173,9 +179,8 @@ class Parts:
             on_change=self.look_soon,
         )
 
-    def _settle(self, services: Services, backend: AsyncBackend) -> None:
-        """Make the parts that carry out verdicts, and that submit jobs for handlers."""
-        ports = backend.async_ports
+    def _settle(self, services: Services, ports: AsyncPorts) -> None:
+        """Make the parts that carry out verdicts."""
         self.settler = HoldSettler(
             self.holdings,
             rng=services.rng,
@@ -190,9 +195,9 @@ class Parts:
                 pacing=SETTLEMENT_PACING,
                 scheduler=ports.scheduler if self._app.long_delays else None,
                 store=ports.store,
+                keyring=self.client.keyring,
             ),
         )
-        self.client = AsyncClient(self._app, events=services.events, backend=backend)
 
     def _run_and_receive(
         self, services: Services, transport: AsyncTransport, queues: Sequence[QueueSpec]
@@ -254,12 +259,20 @@ class Parts:
         finally:
             await self.children.close()
 
+    async def introduce(self) -> None:
+        """Read what has to be known before the first message comes."""
+        await self.books.introduce()
+        if self.client.keyring is not None:
+            await self.client.keyring.refresh()
+
     def supports(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
         """Yield the background tasks needed while the worker receives or runs jobs, by name."""
         yield "heartbeat", self.heartbeat.run()
         yield "give-back", self._give_back()
         yield "hooks", self.hooks.run()
         yield "limits", self.gate.run()
+        if self.client.keyring is not None:
+            yield "keys", _refresh(self.client.keyring)
         yield from self.books.running()
 
     def close(self) -> None:
@@ -342,6 +355,13 @@ def _table_of(app: App, ports: AsyncPorts) -> AsyncTable | None:
     """Return the app's table, or None if nothing in the app needs one."""
     needed = keeps_records(app) or needs_table(app) or needs_claims(app)
     return ports.table if needed else None
+
+
+async def _refresh(keyring: Keyring) -> NoReturn:
+    """Read the keys that sign messages whenever that is due."""
+    while True:
+        await keyring.refresh()
+        await asyncio.sleep(_KEYS_S)
 
 
 def _isolates(app: App) -> bool:

@@ -147,7 +147,7 @@ class Worker:
             return await self._work_with_resources()
 
     async def _work_with_resources(self) -> Report:
-        await self._parts.books.introduce()
+        await self._parts.introduce()
         polls = {
             asyncio.create_task(poller.run(), name=f"headgate-poll-{poller.queue.name}")
             for poller in self._parts.pollers

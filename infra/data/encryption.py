@@ -15,7 +15,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import IConstruct
 
-Service = Literal["dynamodb", "s3", "sqs"]
+Service = Literal["dynamodb", "s3", "secretsmanager", "sqs"]
 
 # Sending to a queue and putting an object need both; receiving and getting need the first.
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
@@ -32,6 +32,7 @@ _ACTIONS: dict[Service, Sequence[str]] = {
         "kms:ReEncryptTo",
     ),
     "s3": _DATA_KEYS,
+    "secretsmanager": ("kms:Decrypt",),
     "sqs": _DATA_KEYS,
 }
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html"""

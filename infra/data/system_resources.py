@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 
 from headgate.infra.data.payload_keys import PayloadKeys
@@ -34,6 +35,8 @@ class SystemResources:
     schedules: ScheduleAccess | None
     """None: the app has no group of schedules."""
     payload_keys: PayloadKeys
+    signing_key: secretsmanager.ISecret | None
+    """None: the app's messages are not signed."""
 
     @property
     def set_aside(self) -> Sequence[sqs.IQueue]:

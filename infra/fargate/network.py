@@ -26,6 +26,7 @@ class Network(Construct):
             public ones, else its isolated ones, whose endpoints its owner provides.
         long_delays: whether the workers call EventBridge Scheduler.
         seals: whether they call KMS.
+        signing: whether they read the key that signs messages.
 
     Raises:
         ConfigurationError: the VPC has no subnets.
@@ -40,6 +41,7 @@ class Network(Construct):
         vpc: ec2.IVpc | None,
         long_delays: bool,
         seals: bool,
+        signing: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         self.vpc = vpc or self._own(deployment)
@@ -52,10 +54,10 @@ class Network(Construct):
             allow_all_outbound=True,
         )
         if vpc is None:
-            self._add_endpoints(
-                deployment.interface_endpoints(long_delays=long_delays, seals=seals),
-                deployment.endpoint_zones,
+            services = deployment.interface_endpoints(
+                long_delays=long_delays, seals=seals, signing=signing
             )
+            self._add_endpoints(services, deployment.endpoint_zones)
 
     @property
     def subnets(self) -> ec2.SubnetSelection:

@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -17,6 +18,7 @@ from headgate.infra.data.encryption import key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.permissions import SUBMIT, rows_statement, statement
+from headgate.infra.data.signing_key import read_statements
 from headgate.infra.data.table_rows import BRIDGED
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
@@ -37,6 +39,8 @@ class BridgeFunction(Construct):
         failed: the queue for firings and events that it could not submit.
         table: the table in which it records what it has sent.
         app: the app's name, with its stage's if any.
+        signing_key: the secret with the key that signs what it makes of firings and events; None:
+            the app's messages are not signed.
         reserved: reserved concurrency. Without any it may use all that the account has free; in
             either case Lambda retries throttled invocations for six hours.
     """
@@ -52,13 +56,14 @@ class BridgeFunction(Construct):
         failed: sqs.IQueue,
         table: dynamodb.ITableV2,
         app: str,
+        signing_key: secretsmanager.ISecret | None = None,
         reserved: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.failed = failed
         """The queue for what it could not submit."""
         log_group = add_log_group(self)
-        role = self._role(feeds, failed, table, log_group)
+        role = self._role(feeds, failed, table, log_group, signing_key)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -76,6 +81,7 @@ class BridgeFunction(Construct):
             environment={
                 "POWERTOOLS_SERVICE_NAME": f"{app}-bridge",
                 "HEADGATE_TABLE": table.table_name,
+                **_secret(signing_key),
             },
             retry_attempts=_RETRIES,
             max_event_age=_KEEP_TRYING,
@@ -89,6 +95,7 @@ class BridgeFunction(Construct):
         failed: sqs.IQueue,
         table: dynamodb.ITableV2,
         log_group: logs.LogGroup,
+        signing_key: secretsmanager.ISecret | None,
     ) -> iam.Role:
         statements = [
             statement(SUBMIT, *(queue.queue_arn for queue in feeds)),
@@ -97,6 +104,7 @@ class BridgeFunction(Construct):
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
             *key_use(failed.encryption_master_key, "sqs"),
             *key_use(table.encryption_key, "dynamodb"),
+            *read_statements(signing_key),
         ]
         # Inline, so that the role never exists without its permissions.
         return iam.Role(
@@ -105,3 +113,10 @@ class BridgeFunction(Construct):
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             inline_policies={"bridge": iam.PolicyDocument(statements=statements)},
         )
+
+
+def _secret(signing_key: secretsmanager.ISecret | None) -> dict[str, str]:
+    """Return the environment variable with the secret's ARN or, if that isn't known, its name."""
+    if signing_key is None:
+        return {}
+    return {"HEADGATE_SIGNING_SECRET": signing_key.secret_full_arn or signing_key.secret_name}

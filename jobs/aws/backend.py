@@ -17,6 +17,7 @@ from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.kms import AsyncKmsKeys, KmsKeys
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler, EventBridgeScheduler
+from headgate.jobs.aws.secrets import AsyncSecretsManager, SecretsManager
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, Observer, SqsTransport
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.batcher import Pacing
@@ -54,6 +55,11 @@ class AwsBackend:
         self._keys = KmsKeys(**access)
         self._metrics = CloudWatchMetrics(**access)
         clock = SystemClock()
+        self._secrets = SecretsManager(**access)
+        self._all = (
+            *(self._sqs, self._table, self._scheduler),
+            *(self._store, self._keys, self._secrets, self._metrics),
+        )
         self.ports = Ports(
             transport=self._sqs,
             table=self._table,
@@ -61,6 +67,7 @@ class AwsBackend:
             store=self._store,
             keys=KeyRing(ImmediateKeys(self._keys), lock=ImmediateLock, clock=clock),
             metrics=self._metrics,
+            secrets=self._secrets,
             clock=clock,
             sleep=time.sleep,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
@@ -74,14 +81,7 @@ class AwsBackend:
 
     def close(self) -> None:
         """Close all connections. Idempotent; a later call opens them again."""
-        for each in (
-            self._sqs,
-            self._table,
-            self._scheduler,
-            self._store,
-            self._keys,
-            self._metrics,
-        ):
+        for each in self._all:
             each.close()
 
 
@@ -121,6 +121,11 @@ class AsyncAwsBackend:
         self._keys = AsyncKmsKeys(**access)
         self._metrics = AsyncCloudWatchMetrics(**access)
         clock = SystemClock()
+        self._secrets = AsyncSecretsManager(**access)
+        self._all = (
+            *(self._sqs, self._table, self._scheduler),
+            *(self._store, self._keys, self._secrets, self._metrics),
+        )
         self.async_ports = AsyncPorts(
             transport=self._sqs,
             table=self._table,
@@ -128,6 +133,7 @@ class AsyncAwsBackend:
             store=self._store,
             keys=KeyRing(self._keys, lock=asyncio.Lock, clock=clock),
             metrics=self._metrics,
+            secrets=self._secrets,
             clock=clock,
             sleep=asyncio.sleep,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
@@ -149,26 +155,12 @@ class AsyncAwsBackend:
             TransportError: the region, the profile or the CA bundle is missing, or the endpoint is
                 not a URL.
         """
-        for each in (
-            self._sqs,
-            self._table,
-            self._scheduler,
-            self._store,
-            self._keys,
-            self._metrics,
-        ):
+        for each in self._all:
             await each.start()
 
     async def close(self) -> None:
         """Close all connections. Idempotent, and safe before `start`."""
-        for each in (
-            self._sqs,
-            self._table,
-            self._scheduler,
-            self._store,
-            self._keys,
-            self._metrics,
-        ):
+        for each in self._all:
             await each.stop()
 
 

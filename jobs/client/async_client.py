@@ -31,6 +31,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.definitions.policies import keyring_of
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.calling.handler_host import Send
@@ -103,17 +104,21 @@ class AsyncClient(AsyncDesks):
         self._is_open = self._own_backend is None
         # With a fallback, submitters need not wait for an outage to end.
         insist = ports.pacing.insist and not (kept_in or fallback or self._paused)
+        self.keyring = keyring_of(app, ports.secrets, clock=ports.clock, events=self._events)
         self._storing = Storing(
             ports.transport,
             ports.store,
             concurrency=self._concurrency,
             limit=app.max_message_bytes,
             paused=self._paused,
+            keyring=self.keyring,
         )
         self._requests = SharedRequests(
             self._storing.send, pacing=replace(ports.pacing, insist=insist), rng=ports.rng
         )
-        self._delayed = DelayedJobs(ports.scheduler, lambda: app.topology, ports.clock)
+        self._delayed = DelayedJobs(
+            ports.scheduler, lambda: app.topology, ports.clock, self.keyring
+        )
         self._register = AsyncRegister(
             app, ports.table, clock=ports.clock, events=self._events, rng=ports.rng
         )

@@ -26,6 +26,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
     ImmediateScheduler,
+    ImmediateSecretStore,
     ImmediateSender,
     ImmediateTable,
     drive,
@@ -36,6 +37,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.definitions.policies import keyring_of
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.submission.mixed import listed
@@ -104,12 +106,16 @@ class Client(Desks):
         store, table = ImmediateObjectStore(ports.store), ImmediateTable(ports.table)
         sleep = immediate(ports.sleep)
         self._seals = seals_of(app, ports.keys, self._concurrency)
+        self._keyring = keyring_of(
+            app, ImmediateSecretStore(ports.secrets), clock=ports.clock, events=self._events
+        )
         self._storing = Storing(
             ImmediateSender(ports.transport),
             store,
             concurrency=self._concurrency,
             limit=app.max_message_bytes,
             paused=self._paused,
+            keyring=self._keyring,
         )
         self._register = Register(
             app, table, clock=ports.clock, events=self._events, rng=ports.rng, sleep=sleep
@@ -164,7 +170,10 @@ class Client(Desks):
         from headgate.jobs.schedules.delayed_jobs import DelayedJobs  # as below
 
         return DelayedJobs(
-            ImmediateScheduler(self._ports.scheduler), lambda: self._app.topology, self._clock
+            ImmediateScheduler(self._ports.scheduler),
+            lambda: self._app.topology,
+            self._clock,
+            self._keyring,
         )
 
     @cached_property

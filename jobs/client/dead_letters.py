@@ -17,6 +17,7 @@ from headgate.jobs.core.immediate import (
 )
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.dead_letters.search import LetterSearch
+from headgate.jobs.messages.keyring import Keyring
 
 
 class AsyncDeadLetters(AsyncLetterDesk, AsyncReplayer):
@@ -39,17 +40,21 @@ class DeadLetters(LetterDesk, Replayer):
         Replayer.__init__(self, engine)
 
 
-def async_dead_letters(ports: AsyncPorts, lookup: Lookup) -> AsyncDeadLetters:
+def async_dead_letters(
+    ports: AsyncPorts, lookup: Lookup, keyring: Keyring | None
+) -> AsyncDeadLetters:
     """Return the dead letters of an asynchronous client."""
-    return AsyncDeadLetters(async_services(ports, lookup), lookup)
+    return AsyncDeadLetters(async_services(ports, lookup, keyring), lookup)
 
 
-def dead_letters(ports: Ports, lookup: Lookup) -> DeadLetters:
+def dead_letters(ports: Ports, lookup: Lookup, keyring: Keyring | None) -> DeadLetters:
     """Return the dead letters of a synchronous client."""
-    return DeadLetters(AsyncDeadLetters(services(ports, lookup), lookup))
+    return DeadLetters(AsyncDeadLetters(services(ports, lookup, keyring), lookup))
 
 
-def async_services(ports: AsyncPorts, lookup: Lookup) -> ReplayServices:
+def async_services(
+    ports: AsyncPorts, lookup: Lookup, keyring: Keyring | None = None
+) -> ReplayServices:
     """Return what the dead letters of an asynchronous client are handled with."""
     return ReplayServices(
         app=lookup.app,
@@ -62,10 +67,11 @@ def async_services(ports: AsyncPorts, lookup: Lookup) -> ReplayServices:
         concurrency=lookup.concurrency,
         seals=lookup.seals,
         look_wait_s=ports.look_wait_s,
+        keyring=keyring,
     )
 
 
-def services(ports: Ports, lookup: Lookup) -> ReplayServices:
+def services(ports: Ports, lookup: Lookup, keyring: Keyring | None = None) -> ReplayServices:
     """Return what the dead letters of a synchronous client are handled with."""
     return ReplayServices(
         app=lookup.app,
@@ -78,4 +84,5 @@ def services(ports: Ports, lookup: Lookup) -> ReplayServices:
         concurrency=lookup.concurrency,
         seals=lookup.seals,
         look_wait_s=ports.look_wait_s,
+        keyring=keyring,
     )

@@ -29,6 +29,23 @@ if TYPE_CHECKING:
     from headgate.jobs.core.batcher import Pacing
 
 
+class AsyncSecretStore(Protocol):
+    """AWS Secrets Manager, for an event loop. It may raise a `TransportError`."""
+
+    async def versions(self, name: str) -> Sequence[bytes]:
+        """Return a secret's current value and, if there is one, the previous, in this order.
+
+        ``name`` may be its ARN.
+        """
+        ...
+
+
+class SecretStore(Protocol):
+    """`AsyncSecretStore` for synchronous code, from any thread."""
+
+    def versions(self, name: str) -> Sequence[bytes]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricQuery:
     """A question for one of SQS's metrics of a queue, minute by minute."""
@@ -69,6 +86,7 @@ class Ports:
     keys: KeyRing
     """Data keys; over a key service that never suspends."""
     metrics: MetricReader
+    secrets: SecretStore
     clock: Clock
     sleep: Callable[[float], None]
     rng: random.Random
@@ -90,6 +108,7 @@ class AsyncPorts:
     keys: KeyRing
     """Data keys."""
     metrics: AsyncMetricReader
+    secrets: AsyncSecretStore
     clock: Clock
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random

@@ -56,6 +56,7 @@ from headgate.jobs.core.events import (
     RecordsWritten,
     SettlementFailed,
     SettlementFlushed,
+    SigningKeysFailed,
     SpoolFailed,
 )
 from headgate.jobs.values.texts import LONGEST, legible
@@ -115,6 +116,7 @@ LEVELS: dict[type[Event], int] = {
     RecordsWritten: logging.DEBUG,
     RecordsShed: logging.ERROR,
     CancellationsFailed: logging.WARNING,
+    SigningKeysFailed: logging.ERROR,
     ItemsSkipped: logging.WARNING,
     ClaimFailed: logging.WARNING,
     QueuePaused: logging.WARNING,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from headgate.jobs.core.backend import MetricReader
+from headgate.jobs.core.backend import MetricReader, SecretStore
 from headgate.jobs.core.keys.key_ring import Keys
 from headgate.jobs.core.ports import (
     ObjectStore,
@@ -149,3 +149,10 @@ class ImmediateKeys:
     def __init__(self, keys: Keys) -> None:
         self.generate = immediate(keys.generate)
         self.unwrap = immediate(keys.unwrap)
+
+
+class ImmediateSecretStore:
+    """A `jobs.core.backend.AsyncSecretStore` that never suspends."""
+
+    def __init__(self, store: SecretStore) -> None:
+        self.versions = immediate(store.versions)

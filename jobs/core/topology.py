@@ -234,6 +234,11 @@ class Topology:
         return _scheduler_name("role", self.app, self.stage, "scheduler", room=_LONGEST_REGION)
 
     @property
+    def signing_secret_name(self) -> str:
+        """The name of the secret that CDK creates for the key that signs messages."""
+        return physical_name(self.app, self.stage, "signing")
+
+    @property
     def failed_firings_name(self) -> str:
         """The name of the queue that keeps firings which did not become jobs."""
         return physical_name(self.app, self.stage, "schedules-dlq")

@@ -32,6 +32,7 @@ from headgate.jobs.errors import (
     UnknownJobType,
     did_you_mean,
 )
+from headgate.jobs.messages.signing import Signing, check_signing
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.retry.policy import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
 from headgate.jobs.values.durations import Duration
@@ -92,6 +93,8 @@ class App(Declares, Provides, Hooks):
         encryption: ``Encryption()`` seals payloads, results and progress with keys of KMS, so that
             no queue, table, bucket or schedule holds them open; see
             `jobs.core.keys.encryption.Encryption`.
+        signing: a `Signing` signs every message, and refuses those that are not signed by whoever
+            has the key; None: anyone who may send to a queue may submit the jobs that it takes.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.core.limits`.
 
@@ -115,6 +118,7 @@ class App(Declares, Provides, Hooks):
         max_message_bytes: int = DEFAULT_PAYLOAD_LIMIT,
         redact: Iterable[str | re.Pattern[str]] = (),
         encryption: Encryption | None = None,
+        signing: Signing | None = None,
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
@@ -147,6 +151,7 @@ class App(Declares, Provides, Hooks):
         self.max_message_bytes = _checked_limit(max_message_bytes)
         self.redaction = Redaction(redact)
         self.encryption = encryption
+        self.signing = check_signing(signing)
         self._bucket_name = Settings.from_env().bucket
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}

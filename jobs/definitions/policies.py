@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from headgate.jobs.core.backend import AsyncSecretStore
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.events import Events
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.hooks import Hook, hooks_for
 from headgate.jobs.definitions.importing import imported
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.messages.keyring import Keyring
 
 if TYPE_CHECKING:
     from headgate.jobs.core.events import Event
@@ -54,6 +58,32 @@ def hooks_of(app: App, event: Event) -> Iterator[Hook]:
     yield from hooks_for(app, event)
     if (declared := app.types.get(getattr(event, "job_type", ""))) is not None:
         yield from hooks_for(declared, event)
+
+
+def signing_secret_of(app: App) -> str | None:
+    """Return the name or the ARN of the secret with the key that signs an app's messages, if any.
+
+    None: they aren't signed, or the keys were given themselves.
+    """
+    if app.signing is None or app.signing.given_keys:
+        return None
+    return app.signing.secret or app.topology.signing_secret_name
+
+
+def keyring_of(
+    app: App, secrets: AsyncSecretStore, *, clock: Clock, events: Events
+) -> Keyring | None:
+    """Return the keys of an app whose messages are signed; None for any other."""
+    if (signing := app.signing) is None:
+        return None
+    return Keyring(
+        secrets,
+        signing_secret_of(app) or "",
+        given=signing.given_keys,
+        accept_unsigned=signing.accept_unsigned,
+        clock=clock,
+        events=events,
+    )
 
 
 def load_handlers(app: App) -> None:

@@ -34,6 +34,9 @@ KEY_ENDPOINT = "kms"
 DELAY_ENDPOINT = "scheduler"
 """One more paid endpoint, for an app with `long_delays`."""
 
+SIGNING_ENDPOINT = "secretsmanager"
+"""Another one, for an app whose messages are signed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
@@ -101,15 +104,23 @@ class Deployment:
         if malformed := [address for address in self.alerts_to if "@" not in address]:
             raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
 
-    def interface_endpoints(self, *, long_delays: bool, seals: bool) -> tuple[str, ...]:
+    def interface_endpoints(
+        self, *, long_delays: bool, seals: bool, signing: bool = False
+    ) -> tuple[str, ...]:
         """Return the services with paid endpoints in the workers' own network.
 
         Long delays need EventBridge Scheduler, and encryption KMS.
 
         Each has one in each of `endpoint_zones`. Empty if the network is public, or there are no
         workers.
+
+        Args:
+            long_delays: whether workers call EventBridge Scheduler.
+            signing: whether they read the key that signs messages from Secrets Manager.
         """
         if not self.workers or self.network == "public":
             return ()
         delays = (DELAY_ENDPOINT,) if long_delays else ()
-        return (*INTERFACE_ENDPOINTS, *delays, *((KEY_ENDPOINT,) if seals else ()))
+        keys = (KEY_ENDPOINT,) if seals else ()
+        signs = (SIGNING_ENDPOINT,) if signing else ()
+        return (*INTERFACE_ENDPOINTS, *delays, *keys, *signs)

@@ -31,6 +31,8 @@ HeadgateError
 │   ├── MessageTypeUnknown
 │   ├── MessageQueueWrong           its type doesn't run from the queue it is in
 │   ├── MessageSchemaNewer
+│   ├── MessageUnsigned             it has no signature, and the app's messages are signed
+│   ├── SignatureInvalid            it was altered, moved, or signed by somebody else
 │   ├── PayloadLost             the object that holds its payload is gone or damaged
 │   ├── PayloadUnopenable       it is sealed: damaged, another job's, or of an unknown key
 │   └── PayloadNotSealed        Encryption(required=True) demands it
@@ -46,6 +48,7 @@ HeadgateError
 │   ├── ItemUnreadable              Headgate has not written an item of the table
 │   ├── ScheduleGroupMissing
 │   ├── BucketMissing
+│   ├── SecretMissing
 │   ├── Throttled
 │   ├── ServiceUnavailable
 │   └── SpoolError                  the spool's file can't be used, or stored no job
@@ -86,9 +89,11 @@ from headgate.jobs.errors.messages import (
     MessageSchemaNewer,
     MessageTypeUnknown,
     MessageUnreadable,
+    MessageUnsigned,
     PayloadLost,
     PayloadNotSealed,
     PayloadUnopenable,
+    SignatureInvalid,
 )
 from headgate.jobs.errors.replays import ReplayError, ReplayMissing, ReplayOver, ReplayRunning
 from headgate.jobs.errors.reruns import JobNotEnded, PayloadUnknown, RerunError
@@ -133,6 +138,7 @@ from headgate.jobs.errors.transport import (
     QueuesMissing,
     RegionMissing,
     ScheduleGroupMissing,
+    SecretMissing,
     ServiceUnavailable,
     SpoolCorrupt,
     SpoolError,
@@ -173,6 +179,7 @@ __all__ = [
     "MessageSchemaNewer",
     "MessageTypeUnknown",
     "MessageUnreadable",
+    "MessageUnsigned",
     "OptionInvalid",
     "PartlySubmitted",
     "PayloadInvalid",
@@ -200,8 +207,10 @@ __all__ = [
     "ScheduleExists",
     "ScheduleGroupMissing",
     "ScheduleMissing",
+    "SecretMissing",
     "ServiceUnavailable",
     "SettingsInvalid",
+    "SignatureInvalid",
     "SpoolCorrupt",
     "SpoolError",
     "SpoolFull",

@@ -33,5 +33,13 @@ class PayloadNotSealed(MessageError):
     """The payload is not sealed, which ``Encryption(required=True)`` demands."""
 
 
+class MessageUnsigned(MessageError):
+    """The message has no signature, and the app's messages are signed."""
+
+
+class SignatureInvalid(MessageError):
+    """The message's signature is not that of its body in its queue, by any key of the app."""
+
+
 class PayloadLost(MessageError):
     """The payload is not in the message, and the object that holds it is gone or damaged."""

@@ -106,6 +106,18 @@ class BucketMissing(TransportError):
         )
 
 
+class SecretMissing(TransportError):
+    """The secret with the key that signs messages does not exist on AWS."""
+
+    def __init__(self, secret: str) -> None:
+        self.secret = secret
+        super().__init__(
+            f"the secret {secret!r} does not exist in this account and region, or has no value: "
+            "provision it with `cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL "
+            "and HEADGATE_STAGE"
+        )
+
+
 class Throttled(TransportError):
     """AWS asked for fewer requests."""
 

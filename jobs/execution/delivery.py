@@ -25,20 +25,26 @@ from headgate.jobs.errors import (
     MessageSchemaNewer,
     MessageTypeUnknown,
     MessageUnreadable,
+    MessageUnsigned,
     PayloadInvalid,
     PayloadLost,
     PayloadNotSealed,
     PayloadUnopenable,
+    SignatureInvalid,
 )
 from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, parse
 from headgate.jobs.messages.foreign_formats import Accepts, Foreign, opened
+from headgate.jobs.messages.keyring import Keyring, KeyUnknown
+from headgate.jobs.messages.signatures import Destination
 
 UNRUNNABLE: dict[type[Exception], Reason] = {
     MessageUnreadable: Reason.UNREADABLE,
     MessageTypeUnknown: Reason.UNKNOWN_TYPE,
     MessageQueueWrong: Reason.WRONG_QUEUE,
     MessageSchemaNewer: Reason.NEWER_SCHEMA,
+    MessageUnsigned: Reason.UNSIGNED,
+    SignatureInvalid: Reason.SIGNATURE_INVALID,
     PayloadInvalid: Reason.PAYLOAD_INVALID,
     PayloadLost: Reason.PAYLOAD_LOST,
     PayloadUnopenable: Reason.PAYLOAD_UNOPENABLE,
@@ -71,6 +77,12 @@ class Delivery:
     queue: QueueSpec
     received_at: float
     """On the clock's monotonic time; the earliest possible time if it is not known exactly."""
+
+    @property
+    def destination(self) -> Destination:
+        """The destination that the message's signature has to be bound to."""
+        group = self.message.group if self.queue.fifo else None
+        return Destination(queue=self.queue.name, fifo_group=group)
 
     def hides_s(self, now: float) -> int:
         """Return the longest visibility timeout that SQS accepts at that monotonic time: it ends
@@ -119,26 +131,34 @@ class Job:
     """True if the envelope differs from the message's body."""
 
 
-def load(app: App, delivery: Delivery, *, received: bool = True) -> Job:
+def load(
+    app: App, delivery: Delivery, keyring: Keyring | None = None, *, received: bool = True
+) -> Job:
     """Read a delivery.
 
     A payload that is large, sealed, or in the object store, is left unread: `validated` and
-    `with_payload` read it.
+    `with_payload` read it. With a keyring, nothing but the body's form is looked at before its
+    signature is checked; a foreign message has none.
 
     Args:
         app: the app.
         delivery: the delivery.
+        keyring: checks the signature; None checks none.
         received: whether it comes from a queue; a message that this process has made is not sealed.
 
     Raises:
         MessageUnreadable, MessageSchemaNewer: the body can't be read here.
+        MessageUnsigned, SignatureInvalid: whoever sent it doesn't have the key.
+        KeyUnknown: its signature can't be checked yet.
         MessageTypeUnknown: this process has no handler for its type.
         MessageQueueWrong: its type doesn't run from the queue that it was received from.
         PayloadInvalid: the payload doesn't fit the type's model.
         PayloadNotSealed: it should be sealed, and is not.
     """
     try:
-        job = _loaded(app, delivery)
+        job = _loaded(app, delivery, keyring)
+    except KeyUnknown:
+        raise
     except tuple(UNRUNNABLE):
         raise
     except Exception as error:
@@ -151,8 +171,10 @@ def load(app: App, delivery: Delivery, *, received: bool = True) -> Job:
     return job
 
 
-def _loaded(app: App, delivery: Delivery) -> Job:
+def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
     envelope, foreign = envelope_of(app, delivery.message, delivery.queue)
+    if keyring is not None and not foreign:
+        keyring.check(delivery.message.body, delivery.destination)
     declared = _type_of(app, envelope, delivery.queue)
     if envelope.schema_ > declared.schema:
         raise MessageSchemaNewer(

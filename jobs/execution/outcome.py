@@ -24,12 +24,18 @@ class Reason(StrEnum):
     UNREADABLE = "unreadable"
     UNKNOWN_TYPE = "unknown-type"
     WRONG_QUEUE = "wrong-queue"
+    UNSIGNED = "unsigned"
+    SIGNATURE_INVALID = "signature-invalid"
     NEWER_SCHEMA = "newer-schema"
     DEFERRED_TOO_OFTEN = "deferred-too-often"
     WAIT_TOO_LONG = "wait-too-long"
     CLAIM_UNREADABLE = "claim-unreadable"
     RETRY_BUDGET = "retry-budget"
     RECEIVED_TOO_OFTEN = "received-too-often"
+
+
+STRANGERS = frozenset({Reason.WRONG_QUEUE, Reason.UNSIGNED, Reason.SIGNATURE_INVALID})
+"""The reasons for which nothing is believed that a message says of itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

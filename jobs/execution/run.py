@@ -21,10 +21,11 @@ from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.call import HandlerCall, Means
 from headgate.jobs.execution.calling.claimed_call import OnceCall, replaced_by
 from headgate.jobs.execution.calling.payload import deferred, fetched
-from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, Job, legible, load
+from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from headgate.jobs.execution.earlier_deliveries import History
 from headgate.jobs.execution.foregone import foregone
 from headgate.jobs.execution.outcome import (
+    STRANGERS,
     Attempt,
     Cancelled,
     Crashed,
@@ -43,8 +44,9 @@ from headgate.jobs.execution.outcome import (
 from headgate.jobs.execution.settling.delayed_retry import holds_s
 from headgate.jobs.execution.settling.settlement import WHOLE_ROOM, Room
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.execution.unrunnable import checked_late, refusal, verdict_on
 from headgate.jobs.messages.envelope import Envelope
-from headgate.jobs.values.texts import text_of
+from headgate.jobs.messages.keyring import KeyUnknown
 
 Backlog = Callable[[str], Awaitable[int]]
 """Returns the number of visible messages in a queue, given its physical name."""
@@ -111,6 +113,8 @@ class Run:
         """The outcome, if the job's past already decides that its handler must not be called."""
         self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
         """The outcome of a message that can't be run as a job here."""
+        self._unchecked = False
+        """True if the message's signature can't be checked yet."""
         self._tries: int | None = None
         """Earlier deliveries that could not be run either; None if only deliveries are counted."""
         self.known = True
@@ -128,8 +132,12 @@ class Run:
         self.beats: Mapping[str, int] = {}
         """Beats of the silent workers that began the job, as seen after its receipt."""
         try:
-            job = load(executor.means.app, delivery, received=executor.received)
+            means = executor.means
+            job = load(means.app, delivery, means.keyring, received=executor.received)
             self._take(self._counted(job))
+        except KeyUnknown as error:
+            self._unchecked = True
+            self._unfit = Unrunnable(reason=Reason.WAIT_TOO_LONG, detail=str(error))
         except tuple(UNRUNNABLE) as error:
             self._refuse(error)
 
@@ -160,11 +168,11 @@ class Run:
 
     @property
     def envelope(self) -> Envelope | None:
-        """The job's envelope; None if the message has none, or came from a wrong queue."""
+        """The job's envelope; None if the message has none, or is a stranger's."""
         if (job := self.job) is not None:
             return job.envelope
-        if self._unfit.reason is Reason.WRONG_QUEUE:
-            return None  # senders to this queue must not affect jobs of another queue
+        if self._unfit.reason in STRANGERS:
+            return None  # its sender must not affect the jobs that it names
         return legible(self._executor.means.app, self.delivery)
 
     @property
@@ -222,12 +230,22 @@ class Run:
         if self.lacks_payload and self._interruption is None:
             await self.fetch()
         if (job := self.job) is None:
-            return self._unrunnable(self._unfit)
+            return self._unrunnable(await self._unfitness())
         outcome = await self._outcome(job)
         if isinstance(outcome, Unrunnable):
             self._unfit = outcome
             return self._unrunnable(outcome)
         return self._settled(job, outcome, await self._attempt(job, outcome))
+
+    async def _unfitness(self) -> Unrunnable | Unstarted:
+        """Return the outcome of a message that can't be run as a job here."""
+        keyring = self._executor.means.keyring
+        if keyring is None or not self._unchecked:
+            return self._unfit
+        outcome = await checked_late(self.delivery, keyring)
+        if isinstance(outcome, Unrunnable):
+            self._unfit, self._tries = outcome, None  # recalled as the job that it says it is
+        return outcome
 
     def unstarted(self, delay_s: float = 0.0) -> Verdict:
         """Return the verdict on a job that is released without being run, after that delay."""
@@ -373,27 +391,18 @@ class Run:
 
     def _refuse(self, error: Exception) -> None:
         self.job = self.foregone = None
-        self._unfit = Unrunnable(reason=UNRUNNABLE[type(error)], detail=text_of(error))
+        self._unfit = refusal(error)
 
     # --- messages that are no job here -----------------------------------------------------------
 
     def _unrunnable(self, outcome: Unrunnable | Unstarted) -> Verdict:
-        message = self.delivery.message
-        envelope = legible(self._executor.means.app, self.delivery)
-        attempt = Attempt(
-            job_id=str(envelope.id) if envelope else message.message_id,
-            number=message.receive_count if self._tries is None else self._tries + 1,
-            max_attempts=self._executor.means.app.parking.max_attempts,
-            receives=message.receive_count,
+        return verdict_on(
+            outcome,
+            self.delivery,
+            self._executor.means.app,
+            unfit=self._unfit,
+            tries=self._tries,
             known=self.known,
             lives_s=self._lives_s,
-            renewable=False,  # a message that can't be read is left as it is
-        )
-        return Verdict(
-            outcome=outcome,
-            attempt=attempt,
-            policy=self._executor.means.app.parking,
             room=self._room,
-            job_type=envelope.type if envelope else message.attributes.get("JobType", UNNAMED),
-            tell=partial(job_events.unrunnable, self.delivery, envelope, self._unfit),
         )

@@ -188,6 +188,13 @@ def json_schema() -> dict[str, Any]:
         {"required": [name], "properties": {name: {"type": "object"}}}
         for name in ("payload_ref", "sealed")
     ]
+    schema["properties"]["signature"] = {
+        "description": (
+            "Of the body's text before this field, which is the last: the key's id, a full stop, "
+            "and the HMAC-SHA256 in URL-safe base64. Absent: the app's messages are not signed."
+        ),
+        "type": "string",
+    }
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         "$id": f"urn:headgate:envelope:v{VERSION}",

@@ -23,8 +23,11 @@ from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Events, FiringRefused
-from headgate.jobs.core.ports import Item, Sender, Table
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.core.ports import Item, OutgoingMessage, Sender, Table
 from headgate.jobs.errors import TransportError
+from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.inputs import Input
 from headgate.jobs.schedules.routes import Routes
 
@@ -50,6 +53,7 @@ class Bridge:
         now: the wall clock.
         routes: the queues that each type's jobs may be sent to.
         events: receives an event for each input that is refused.
+        keyring: signs the messages of recurring schedules and events; None leaves them unsigned.
     """
 
     def __init__(
@@ -60,12 +64,14 @@ class Bridge:
         *,
         routes: Routes,
         events: Events | None = None,
+        keyring: Keyring | None = None,
     ) -> None:
         self._transport = transport
         self._table = table
         self._now = now
         self._routes = routes
         self._events = events or Events()
+        self._keyring = keyring
 
     def submit(self, given: Input) -> bool:
         """Send the message; when this returns, SQS has it.
@@ -75,7 +81,7 @@ class Bridge:
 
         Raises:
             MessageError: its queue is not one that its type runs from.
-            TransportError: SQS could not be asked, or refused.
+            TransportError: SQS could not be asked, or refused; or the signing key can't be read.
         """
         if not given.counts:
             return False
@@ -83,7 +89,8 @@ class Bridge:
         mark = self._claimed(given)
         if mark.data.get("sent") is True:
             return False
-        for failure in self._transport.send(given.queue_name, [given.message(self._now())]):
+        message = drive(as_sent(given, given.message(self._now()), self._keyring))
+        for failure in self._transport.send(given.queue_name, [message]):
             raise EntryRejected(failure)
         self._replace(mark, sent=True)
         return True
@@ -123,6 +130,22 @@ class Bridge:
         except TransportError as error:
             _log.warning("%s is not marked and may be sent twice: %s", standing.pk, error)
             return mark
+
+
+async def as_sent(
+    given: Input, message: OutgoingMessage, keyring: Keyring | None
+) -> OutgoingMessage:
+    """Return the message of an input as it is sent: signed, if the app's messages are.
+
+    That of a delayed job has the signature of whoever has delayed it: the bridge vouches for none
+    that it has not made itself.
+
+    Raises:
+        TransportError: no key could be read.
+    """
+    if keyring is None or isinstance(given, DelayedJob):
+        return message
+    return await keyring.signed_message(given.queue_name, message)
 
 
 def place_of(given: Input) -> str:

@@ -17,6 +17,7 @@ from headgate.jobs.core.ports import OutgoingMessage, ScheduleSpec
 from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import PayloadTooLarge
 from headgate.jobs.messages.envelope import GroupId, Moment
+from headgate.jobs.messages.signatures import Destination
 
 MAX_INPUT_BYTES = 262_144
 """EventBridge Scheduler's limit for a schedule's input, 256 KiB.
@@ -60,6 +61,11 @@ class DelayedJob(BaseModel):
         """The name of the one sending that this schedule stands for, however often it fires."""
         due = self.delayed_until.astimezone(UTC).isoformat()
         return f"delayed#{due}#{self.token}"
+
+    @property
+    def destination(self) -> Destination:
+        """The destination that the message's signature is bound to."""
+        return Destination(queue=self.queue_name, fifo_group=self.group if self._is_fifo else None)
 
     def message(self, now: datetime) -> OutgoingMessage:
         """Return the message to send at ``now``; a standard queue delays it until it is due."""

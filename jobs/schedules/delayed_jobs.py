@@ -17,6 +17,7 @@ from headgate.jobs.core.ports import AsyncScheduler, ScheduleSpec
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.schedules.delayed_job import (
     DelayedJob,
     check_input,
@@ -38,6 +39,7 @@ class DelayedJobs:
         scheduler: EventBridge Scheduler.
         topology: returns the app's topology, which names the schedules' targets.
         clock: tells the time.
+        keyring: signs the messages that schedules hold; None leaves them unsigned.
     """
 
     def __init__(
@@ -45,10 +47,12 @@ class DelayedJobs:
         scheduler: AsyncScheduler,
         topology: Callable[[], Topology],
         clock: Clock,
+        keyring: Keyring | None,
     ) -> None:
         self._scheduler = scheduler
         self._topology = topology
         self._clock = clock
+        self._keyring = keyring
 
     async def hold(self, job: DelayedJob) -> bool:
         """Create the schedule that holds a job until it is due; return True if one holds it.
@@ -60,6 +64,9 @@ class DelayedJobs:
             PayloadTooLarge: its message is over EventBridge Scheduler's limit.
             TransportError: AWS did not create it, as far as is known.
         """
+        if self._keyring is not None:
+            body = await self._keyring.signed(job.body, job.destination)
+            job = job.model_copy(update={"body": body})
         name = retry_name(job.job_id) if job.token else delay_name(job.job_id)
         spec = schedule_of(job, self._topology(), name, self._clock.now())
         check_input(f"the schedule {name!r}", spec.input)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -24,6 +24,7 @@ from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import OptionInvalid, UnknownJobType
 from headgate.jobs.messages.envelope import VERSION, Envelope, UniqueBy, new_job_id
 from headgate.jobs.messages.outgoing import message_of
+from headgate.jobs.messages.signatures import reserved
 from headgate.jobs.schedules.delayed_job import DelayedJob, check_input, delayed
 from headgate.jobs.submission.overrides import (
     check_names,
@@ -180,6 +181,8 @@ def prepare(
     )
     group = fifo_group(job, payload, overrides, queue, tenant.org if tenant else None)
     message = message_of(envelope, delay_s=delay_by_sqs(queue, not_before, now), fifo_group=group)
+    if app.signing is not None:
+        message = replace(message, body=reserved(message.body))
     submission = Submission(queue=queue, message=message, envelope=envelope)
     if submission.due is not None:
         check_input(f"the delayed job of {job.name!r}", submission.delayed().to_input())

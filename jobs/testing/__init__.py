@@ -10,6 +10,7 @@ from headgate.jobs.testing.memory.keys import MemoryKeys
 from headgate.jobs.testing.memory.metrics import MemoryMetrics
 from headgate.jobs.testing.memory.ordering import MessageState
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
+from headgate.jobs.testing.memory.secrets import MemorySecrets
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
 from headgate.jobs.testing.memory.table import MemoryTable
@@ -29,6 +30,7 @@ __all__ = [
     "MemoryKeys",
     "MemoryMetrics",
     "MemoryScheduler",
+    "MemorySecrets",
     "MemorySqs",
     "MemoryStore",
     "MemoryTable",

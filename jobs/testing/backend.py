@@ -13,9 +13,11 @@ from typing_extensions import TypeVar  # with a default
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock, ImmediateSecretStore
 from headgate.jobs.core.keys.key_ring import KeyRing
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.policies import keyring_of
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
@@ -23,6 +25,7 @@ from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.memory.keys import MemoryKeys
 from headgate.jobs.testing.memory.metrics import MemoryMetrics
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
+from headgate.jobs.testing.memory.secrets import MemorySecrets
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
 from headgate.jobs.testing.memory.table import MemoryTable
@@ -68,6 +71,8 @@ class MemoryBackend(Generic[C]):
         self._async_ring = KeyRing(self.keys, lock=asyncio.Lock, clock=self.clock)
         self.metrics = MemoryMetrics()
         """SQS's metrics of the queues: none, unless a test puts some."""
+        self.secrets = MemorySecrets()
+        """The key that the app's messages are signed with."""
         self.scheduler = MemoryScheduler(self.clock, fire=self._fire)
         """Schedules and long delays; what is due is submitted as the clock moves on."""
         self.rng = random.Random(0)  # noqa: S311 - spreads pauses
@@ -83,6 +88,7 @@ class MemoryBackend(Generic[C]):
             store=self.store.sync,
             keys=self._ring,
             metrics=self.metrics.sync,
+            secrets=self.secrets.sync,
             clock=self.clock,
             sleep=self._pass,
             rng=self.rng,
@@ -99,6 +105,7 @@ class MemoryBackend(Generic[C]):
             store=self.store,
             keys=self._async_ring,
             metrics=self.metrics,
+            secrets=self.secrets,
             clock=self.clock,
             sleep=self._async_pass,
             rng=self.rng,
@@ -113,7 +120,14 @@ class MemoryBackend(Generic[C]):
     def _fire(self, text: str) -> None:
         """Submit a firing's job, as the bridge does when a schedule invokes it."""
         routes = Routes.of(self._app)
-        bridge = Bridge(self.sqs.sync, self.table.sync, self.clock.now, routes=routes)
+        secrets = ImmediateSecretStore(self.secrets.sync)
+        bridge = Bridge(
+            self.sqs.sync,
+            self.table.sync,
+            self.clock.now,
+            routes=routes,
+            keyring=keyring_of(self._app, secrets, clock=self.clock, events=Events()),
+        )
         bridge.submit(read_input(from_json(text)))
 
     def _pass(self, seconds: float) -> None:

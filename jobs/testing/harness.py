@@ -87,16 +87,11 @@ class Harness:
         """The table that the clients' handles read."""
         self.store = backend.store
         """Holds payloads that are too large for messages."""
+        self.secrets = backend.secrets
+        """Holds the key, if the app's messages are signed."""
         self.events: list[Event] = []
         """All events, in order."""
         self._hub = Events(self.events.append)
-        self._hand_over = HandOver(
-            self.scheduler if app.long_delays else None,
-            app.topology,
-            clock=self.clock,
-            events=self._hub,
-            store=self.store,
-        )
         self._next = NextMessage(app, self.sqs, self.scheduler, self.clock)
         self._received: dict[str, tuple[Envelope, int]] = {}
         """Each job as it was last received, with its receive count, by the job's id."""
@@ -104,6 +99,15 @@ class Harness:
         """Number of events whose hooks have been called."""
         self.client = Client(app, events=self._hub, backend=backend)
         self.async_client = AsyncClient(app, events=self._hub, backend=backend)
+        self._keyring = self.async_client.keyring
+        self._hand_over = HandOver(
+            self.scheduler if app.long_delays else None,
+            app.topology,
+            clock=self.clock,
+            events=self._hub,
+            store=self.store,
+            keyring=self._keyring,
+        )
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that wait in the queues, in order of submission."""
@@ -260,6 +264,7 @@ class Harness:
         async with self._opened() as resources:
             executor = self._executor(resources)
             executor.received = False
+            executor.means.keyring = None  # the message comes through no queue
             outcome = await attempted(executor, submission, number)
             await self._call_hooks()
         return outcome
@@ -278,6 +283,7 @@ class Harness:
             seals=self._seals,
             resources=resources,
             claims=Claims(self.table, owner="harness", clock=self.clock, seals=self._seals),
+            keyring=self._keyring,
         )
         return Executor(means, backlog=self._backlog, scheduled=self.app.long_delays)
 
@@ -295,6 +301,8 @@ class Harness:
             if (taken := await self._next.take()) is None:
                 return
             spec, message = taken
+            if self._keyring is not None:
+                await self._keyring.refresh()
             if (envelope := self._envelope(spec, message)) is not None:
                 self._received[str(envelope.id)] = (envelope, message.receive_count)
             delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())

@@ -46,7 +46,9 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
         yield Charge(price=IMAGE, units=IMAGE_GB)
     yield Charge(price=KEYS, units=1)
     endpoints = deployment.interface_endpoints(
-        long_delays=app.long_delays, seals=app.encryption is not None
+        long_delays=app.long_delays,
+        seals=app.encryption is not None,
+        signing=app.signing is not None,
     )
     yield Charge(price=INTERFACE_ENDPOINT, units=len(endpoints) * deployment.endpoint_zones * HOURS)
     for stream in fleet.streams:

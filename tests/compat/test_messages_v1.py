@@ -30,6 +30,7 @@ from headgate.jobs.messages.envelope import (
 )
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.messages.sealing import opened_payload
+from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing import VirtualClock
 
@@ -171,6 +172,15 @@ EXPECTED = {
         submitted_at=SUBMITTED,
         source="event:order-placed",
     ),
+    "signed": Envelope(
+        v=VERSION,
+        id=job_id(13),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+    ),
     "stored": Envelope(
         v=VERSION,
         id=job_id(11),
@@ -212,7 +222,7 @@ def test_a_message_of_version_1_stays_readable_for_ever(name: str) -> None:
     assert parse((GOLDEN / f"{name}.json").read_text()) == EXPECTED[name]
 
 
-@pytest.mark.parametrize("name", [name for name in EXPECTED if name != "foreign"])
+@pytest.mark.parametrize("name", [name for name in EXPECTED if name not in ("foreign", "signed")])
 def test_today_s_writer_still_writes_the_same_fields(name: str) -> None:
     written = json.loads(EXPECTED[name].to_body())
     assert written == json.loads((GOLDEN / f"{name}.json").read_text())
@@ -267,6 +277,16 @@ def test_no_golden_file_was_ever_changed() -> None:
         if path.name != "SHA256SUMS"
     }
     assert found == sums
+
+
+def test_a_message_that_was_signed_once_stays_valid_for_ever() -> None:
+    body = (GOLDEN / "signed.json").read_text().rstrip("\n")
+    text, signature = parted(body)
+    assert signature is not None
+    key = SigningKey(b"the key of the golden messages: 32+ bytes")
+    destination = Destination(queue="shop-test-jobs-normal")
+    assert signed(text, key, destination) == body
+    assert text == EXPECTED["signed"].to_body()
 
 
 def test_a_payload_that_was_stored_once_stays_readable_for_ever() -> None:

@@ -9,7 +9,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
-from headgate.jobs.core.backend import AsyncMetricReader, AsyncPorts, MetricReader, Ports
+from headgate.jobs.core.backend import (
+    AsyncMetricReader,
+    AsyncPorts,
+    AsyncSecretStore,
+    MetricReader,
+    Ports,
+    SecretStore,
+)
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock
@@ -26,7 +33,14 @@ from headgate.jobs.core.ports import (
     Transport,
 )
 from headgate.jobs.testing.memory.keys import MemoryKeys
-from headgate.testing import MemoryMetrics, MemoryScheduler, MemoryStore, MemoryTable, VirtualClock
+from headgate.testing import (
+    MemoryMetrics,
+    MemoryScheduler,
+    MemorySecrets,
+    MemoryStore,
+    MemoryTable,
+    VirtualClock,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,7 @@ def over(
     store: ObjectStore | None = None,
     keys: Keys | None = None,
     metrics: MetricReader | None = None,
+    secrets: SecretStore | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Given:
@@ -64,6 +79,7 @@ def over(
             store=store or MemoryStore().sync,
             keys=KeyRing(ImmediateKeys(keys or MemoryKeys().sync), lock=ImmediateLock, clock=clock),
             metrics=metrics or MemoryMetrics().sync,
+            secrets=secrets or MemorySecrets().sync,
             clock=clock,
             sleep=sleep,
             rng=random.Random(0),  # noqa: S311 - spreads pauses
@@ -80,6 +96,7 @@ def async_over(
     store: AsyncObjectStore | None = None,
     keys: AsyncKeys | None = None,
     metrics: AsyncMetricReader | None = None,
+    secrets: AsyncSecretStore | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     pacing: Pacing = Pacing(),  # noqa: B008 - frozen
@@ -95,6 +112,7 @@ def async_over(
             store=store or MemoryStore(),
             keys=KeyRing(keys or MemoryKeys(), lock=asyncio.Lock, clock=clock),
             metrics=metrics or MemoryMetrics(),
+            secrets=secrets or MemorySecrets(),
             clock=clock,
             sleep=sleep,
             rng=rng or random.Random(0),  # noqa: S311 - spreads pauses

@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack, cast
 
 from headgate import App, DeadLetterFilter
 from headgate.jobs.core.concurrency import Tasks
+from headgate.jobs.core.events import Events
 from headgate.jobs.dead_letters.replaying.options import (
     ReplayOptions,
     ReplaySettings,
@@ -17,6 +18,7 @@ from headgate.jobs.dead_letters.replaying.options import (
 from headgate.jobs.dead_letters.replaying.replays import Replays
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.definitions.policies import keyring_of
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.testing import Harness, MemoryBackend
 
@@ -105,6 +107,7 @@ class ReplayBench:
             concurrency=Tasks(),
             seals=seals_of(self.app, ports.keys, Tasks()),
             look_wait_s=ports.look_wait_s,
+            keyring=keyring_of(self.app, ports.secrets, clock=ports.clock, events=Events()),
         )
 
     async def start(
@@ -129,4 +132,5 @@ def bench_of(harness: Harness) -> ReplayBench:
     backend = MemoryBackend(harness.app, clock=harness.clock)
     backend.sqs, backend.table = harness.sqs, harness.table
     backend.store, backend.scheduler = harness.store, harness.scheduler
+    backend.secrets = harness.secrets
     return ReplayBench(harness.app, backend)

@@ -6,6 +6,7 @@ The tables list names, since botocore adds classes and codes from version to ver
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from types import TracebackType
@@ -25,6 +26,7 @@ from headgate.jobs.errors import (
     QueueMissing,
     RegionMissing,
     ScheduleGroupMissing,
+    SecretMissing,
     ServiceUnavailable,
     TableMissing,
     Throttled,
@@ -82,7 +84,14 @@ _REFUSAL_CODES = frozenset(
 _QUOTES_ITS_VALUES = frozenset({"ParamValidationError", "ValidationError"})
 
 _QUEUE_MISSING_CODES = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
-_NOT_FOUND_CODE = "ResourceNotFoundException"  # of several services
+_NOT_FOUND_CODE = "ResourceNotFoundException"
+_NOT_FOUND: Mapping[str, Callable[[str], TransportError]] = {
+    "dynamodb": TableMissing,
+    "scheduler": ScheduleGroupMissing,
+    "secretsmanager": SecretMissing,
+}
+"""The error for that code, by service."""
+
 _BUCKET_MISSING_CODE = "NoSuchBucket"
 _CREDENTIAL_CODES = frozenset(
     {
@@ -224,10 +233,8 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
     name = re.split(r"[.#]", code)[-1]
     if name in _QUEUE_MISSING_CODES:
         return QueueMissing(target)
-    if name == _NOT_FOUND_CODE and action.startswith("dynamodb:"):
-        return TableMissing(target)
-    if name == _NOT_FOUND_CODE and action.startswith("scheduler:"):
-        return ScheduleGroupMissing(target)
+    if name == _NOT_FOUND_CODE and (missing := _NOT_FOUND.get(action.partition(":")[0])):
+        return missing(target)
     if name == _BUCKET_MISSING_CODE and action.startswith("s3:"):
         return BucketMissing(target)
     if name in skew.CODES and (clocks := _clocks(error)):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import ImmediateMetricReader, ImmediateReceiver, drive
+from headgate.jobs.messages.keyring import Keyring
 
 if TYPE_CHECKING:
     from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
@@ -31,13 +32,14 @@ class Desks:
     _ports: Ports
     _lookup: Lookup
     _engine: SubmissionEngine
+    _keyring: Keyring | None
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
         """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
         from headgate.jobs.client.dead_letters import dead_letters
 
-        return dead_letters(self._ports, self._lookup)
+        return dead_letters(self._ports, self._lookup, self._keyring)
 
     @cached_property
     def erase(self) -> Erase:
@@ -104,13 +106,15 @@ class AsyncDesks:
     _ports: AsyncPorts
     _lookup: Lookup
     _engine: SubmissionEngine
+    keyring: Keyring | None
+    """Signs the client's messages; None: the app's are not signed."""
 
     @cached_property
     def dead_letters(self) -> AsyncDeadLetters:
         """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
         from headgate.jobs.client.dead_letters import async_dead_letters
 
-        return async_dead_letters(self._ports, self._lookup)
+        return async_dead_letters(self._ports, self._lookup, self.keyring)
 
     @cached_property
     def erase(self) -> AsyncErase:

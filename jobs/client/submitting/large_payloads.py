@@ -1,6 +1,7 @@
 """Sending with large payloads kept in the object store: first the object, then the message.
 
-Its users (a client, its batches, its spool) handle messages with their whole payload.
+Its users (a client, its batches, its spool) handle messages with their whole payload, and without
+a signature: they are signed here, each time that they are sent.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncSender, EntryFailure, OutgoingMessage
 from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.large_payloads import LARGEST, parted
 
 
@@ -23,6 +25,7 @@ class Storing:
         concurrency: packs payloads.
         limit: maximum size of a message in bytes.
         paused: if true, sends nothing, as if SQS could not be reached.
+        keyring: signs the messages; None leaves them unsigned.
     """
 
     def __init__(
@@ -33,12 +36,14 @@ class Storing:
         concurrency: Parallelism,
         limit: int,
         paused: bool,
+        keyring: Keyring | None,
     ) -> None:
         self._transport = transport
         self._store = store
         self._concurrency = concurrency
         self._limit = limit
         self._paused = paused
+        self._keyring = keyring
 
     def passes(self, messages: Sequence[OutgoingMessage]) -> bool:
         """Return True for a batch that `send` would pass to the transport unchanged.
@@ -47,10 +52,10 @@ class Storing:
             ServiceUnavailable: submissions are paused.
         """
         refuse_if(self._paused)
-        return all(each.size <= self._limit for each in messages)
+        return self._keyring is None and all(each.size <= self._limit for each in messages)
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
-        """Send a batch; a message whose payload could not be stored is returned as a failed entry.
+        """Send a batch; a message that could not be stored or signed is returned as a failed entry.
 
         Raises:
             TransportError: no message of the batch could be sent.
@@ -60,10 +65,15 @@ class Storing:
         batch = Batch()
         for message in messages:
             try:
-                batch.take(await self._fitting(message))
+                batch.take(await self._signed(queue, await self._fitting(message)))
             except TransportError as error:
                 batch.leave(error)
         return batch.failures(await self._transport.send(queue, batch.fitting()))
+
+    async def _signed(self, queue: str, message: OutgoingMessage) -> OutgoingMessage:
+        if self._keyring is None:
+            return message
+        return await self._keyring.signed_message(queue, message)
 
     async def _fitting(self, message: OutgoingMessage) -> OutgoingMessage:
         if message.size <= self._limit:

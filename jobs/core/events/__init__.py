@@ -37,6 +37,8 @@
     records.failed        records could not be read or written; jobs continue without them
     records.written       a request wrote records in the background
     records.shed          records were given up, for lack of room or time
+    signing.keys_failed   the keys that sign messages could not be read; those that are known stay
+                          in use, and it is tried again
     cancellations.failed  the cancelled jobs could not be read; it is tried again
     items.skipped         items of the table were left out: Headgate has not written them, or they
                           are another job type's
@@ -101,6 +103,7 @@ from headgate.jobs.core.events.process import (
     RecordsFailed,
     RecordsShed,
     RecordsWritten,
+    SigningKeysFailed,
 )
 from headgate.jobs.core.events.queues import (
     ClaimFailed,
@@ -173,5 +176,6 @@ __all__ = [
     "RecordsWritten",
     "SettlementFailed",
     "SettlementFlushed",
+    "SigningKeysFailed",
     "SpoolFailed",
 ]

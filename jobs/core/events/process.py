@@ -60,6 +60,13 @@ class ItemsSkipped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKeysFailed(Event):
+    name = "signing.keys_failed"
+    secret: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationsFailed(Event):
     name = "cancellations.failed"
     error: str

@@ -15,20 +15,23 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from headgate.jobs.core.ports import AsyncObjectStore, OutgoingMessage
+from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES, QueueSpec
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.dead_letters.reading import REPLAYED, REPLAYS
 from headgate.jobs.dead_letters.replaying.options import ReplayOptions
-from headgate.jobs.definitions.app import App
+from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import MessageError, PayloadInvalid, UnknownQueue
 from headgate.jobs.execution.delivery import JOB_ID, UNNAMED
 from headgate.jobs.messages.envelope import Envelope, derived_job_id, parse
+from headgate.jobs.messages.keyring import KeyUnknown
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
 from headgate.jobs.messages.outgoing import sendable
 from headgate.jobs.messages.schema_upgrades import upgraded
-from headgate.jobs.messages.sealing import About, Seals, opened_payload
+from headgate.jobs.messages.sealing import About, opened_payload
+from headgate.jobs.messages.signatures import SIGNATURE, Destination
+from headgate.jobs.schedules.bridging import as_sent
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.values.texts import legible
@@ -64,29 +67,21 @@ class Remaker:
     """Makes the messages of one replay.
 
     Args:
-        app: the app, whose models read the payloads.
+        services: the app, whose models read the payloads, its bucket and its keys.
         replay_id: the replay.
         options: what to change.
-        store: holds large payloads.
-        seals: seals and opens payloads; None leaves them as they are.
     """
 
-    def __init__(
-        self,
-        app: App,
-        replay_id: str,
-        options: ReplayOptions,
-        store: AsyncObjectStore,
-        seals: Seals | None,
-    ) -> None:
-        self._seals = seals
-        self._app = app
+    def __init__(self, services: ReplayServices, replay_id: str, options: ReplayOptions) -> None:
+        self._seals = services.seals
+        self._app = app = services.app
         self._topology = app.topology
         self._routes = Routes.of(app)
         self._by_name = {spec.name: spec for spec in self._topology.queues}
         self._source = f"{REPLAYED}{replay_id}"
         self._options = options
-        self._store = store
+        self._store = services.store
+        self._keyring = services.keyring
 
     def is_own(self, letter: DeadLetter) -> bool:
         """Return True if a job has died again after this very replay had sent it."""
@@ -104,14 +99,16 @@ class Remaker:
             Unfit: there is none.
             TransportError: its payload could not be read from the object store.
         """
-        queue, content = self._source_of(letter, now)
-        queue = self._moved(queue)
+        origin, content = await self._source_of(letter, now)
+        queue = self._moved(origin)
         try:
             envelope = parse(content.body)
         except MessageError:
             body, told = self._as_it_is(letter, content)
         else:
-            body = await self._body(envelope, content.body, queue)
+            await self._verify(content, origin)
+            place = Destination(queue=queue.name, fifo_group=content.group if queue.fifo else None)
+            body = await self._signed(await self._body(envelope, content.body, queue), place)
             told = {
                 "JobType": envelope.type,
                 "Priority": str(queue.priority),
@@ -125,6 +122,20 @@ class Remaker:
             deduplication_id=self._deduplication_id(letter) if queue.fifo else None,
         )
         return self._checked(Remade(letter=letter, queue=queue, message=message))
+
+    async def _verify(self, content: LetterContent, queue: QueueSpec) -> None:
+        """Refuse a letter that its queue's worker would refuse: a new signature must not turn what
+        a stranger has written into a job."""
+        if self._keyring is None:
+            return
+        place = Destination(queue=queue.name, fifo_group=content.group if queue.fifo else None)
+        try:
+            await self._keyring.verify(content.body, place)
+        except (MessageError, KeyUnknown) as error:
+            raise Unfit(str(error)) from error
+
+    async def _signed(self, body: str, place: Destination) -> str:
+        return body if self._keyring is None else await self._keyring.signed(body, place)
 
     def _checked(self, remade: Remade) -> Remade:
         if remade.queue.fifo and not remade.message.group:
@@ -142,12 +153,14 @@ class Remaker:
 
     # --- the queue --------------------------------------------------------------------------------
 
-    def _source_of(self, letter: DeadLetter, now: datetime) -> tuple[QueueSpec, LetterContent]:
+    async def _source_of(
+        self, letter: DeadLetter, now: datetime
+    ) -> tuple[QueueSpec, LetterContent]:
         """Return the queue that a letter's message came from, or was for, and the message."""
         if (content := letter.content) is None:
             raise Unfit("its message was not read")
         if letter.queue == self._topology.failed_firings_name:
-            return self._firing(content, now)
+            return await self._firing(content, now)
         if letter.origin is None:
             raise Unfit("nothing tells which queue it came from")
         return self._known(letter.origin), content
@@ -157,7 +170,9 @@ class Remaker:
             raise Unfit(f"its queue {legible(name, 80)!r} is none of the app's")
         return queue
 
-    def _firing(self, content: LetterContent, now: datetime) -> tuple[QueueSpec, LetterContent]:
+    async def _firing(
+        self, content: LetterContent, now: datetime
+    ) -> tuple[QueueSpec, LetterContent]:
         """Return the queue and the message of a firing or an event, as the bridge would send it."""
         try:
             event = from_json(content.body)
@@ -170,7 +185,7 @@ class Remaker:
             raise Unfit(str(refusal))
         if not given.counts:
             raise Unfit("its schedule had not begun, so the firing counts for nothing")
-        message = given.message(now)
+        message = await as_sent(given, given.message(now), self._keyring)
         return self._known(given.queue_name), LetterContent(
             body=message.body, attributes=message.attributes, group=message.group
         )
@@ -194,7 +209,7 @@ class Remaker:
 
     async def _body(self, envelope: Envelope, body: str, queue: QueueSpec) -> str:
         value: dict[str, Any] = read(body)
-        for name in ("attempts_used", "not_before"):
+        for name in ("attempts_used", "not_before", SIGNATURE):
             value.pop(name, None)
         value |= {"source": self._source, "queue": queue.group, "priority": str(queue.priority)}
         if changed := await self._payload(envelope):

@@ -147,9 +147,7 @@ class _Rehearsal:
     def __init__(self, services: ReplayServices, report: ReplayReport) -> None:
         self._services = services
         self._report = report
-        self._remaker = Remaker(
-            services.app, report.id, report.options, services.store, services.seals
-        )
+        self._remaker = Remaker(services, report.id, report.options)
         self._by_queue = Counter[str]()
         self._left: list[LeftLetter] = []
         self._refused = 0

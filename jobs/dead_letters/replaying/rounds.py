@@ -52,9 +52,7 @@ class Rounds:
         self._pace = pace
         self._wait = wait
         self._began_at = services.clock.now()
-        self._remaker = Remaker(
-            services.app, report.id, report.options, services.store, services.seals
-        )
+        self._remaker = Remaker(services, report.id, report.options)
         self._dispatcher = Dispatcher(
             services.transport,
             concurrency=services.concurrency,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
 from headgate.jobs.dead_letters.surroundings import LetterServices
 from headgate.jobs.dead_letters.walk import AT_ONCE, Walk
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.sealing import Seals
 
 WITHIN = timedelta(minutes=2)
@@ -26,6 +27,9 @@ class ReplayServices(LetterServices):
     store: AsyncObjectStore
     seals: Seals | None
     """Seals and opens payloads; None: the app seals nothing."""
+    keyring: Keyring | None = None
+    """Checks the letters' signatures, and signs the messages that are sent in their place; None:
+    the app's messages are not signed."""
     is_stopping: Callable[[], bool] = lambda: False
     """Returns True once the process wants to end."""
 

@@ -34,6 +34,7 @@ from headgate.jobs.execution.outcome import (
     Interrupted,
     Outcome,
 )
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.redaction import secrets_of
@@ -84,6 +85,9 @@ class Means:
     a failure of the handler, as it always is in a thread, where Ctrl-C is never raised."""
     claims: Claims | None = None
     """Required for types with ``once=True``."""
+    keyring: Keyring | None = None
+    """Checks the signatures of messages; if None, none is checked: the app's messages are not
+    signed, or did not come through a queue."""
 
     def isolates(self, job: Job) -> bool:
         """Return True if the job's handler runs in a process of its own."""

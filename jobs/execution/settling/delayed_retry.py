@@ -27,8 +27,10 @@ from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
 from headgate.jobs.execution.settling.settlement import Release, RetryAfter, Way
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import MOST_ATTEMPTS_USED, parse
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.large_payloads import check_reference, max_packed
 from headgate.jobs.messages.outgoing import sendable
+from headgate.jobs.messages.signatures import SIGNATURE
 from headgate.jobs.schedules.delayed_job import delayed
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
@@ -55,6 +57,7 @@ class HandOver:
         clock: tells the time.
         events: receives an event for each schedule that could not be created.
         store: holds the payloads that are too large for messages.
+        keyring: signs the messages that jobs go on in; None leaves them unsigned.
     """
 
     def __init__(
@@ -65,10 +68,12 @@ class HandOver:
         clock: Clock,
         events: Events,
         store: AsyncObjectStore | None = None,
+        keyring: Keyring | None = None,
     ) -> None:
         self._delayed: DelayedJobs | None = None
         if scheduler is not None:
-            self._delayed = DelayedJobs(scheduler, lambda: topology, clock)
+            self._delayed = DelayedJobs(scheduler, lambda: topology, clock, keyring)
+        self._keyring = keyring
         self._clock = clock
         self._events = events
         self._store = store
@@ -91,7 +96,10 @@ class HandOver:
             if await self._is_held(delivery, verdict):
                 return verdict, None
             verdict = replace(verdict, room=replace(verdict.room, scheduled_s=0))
-        return verdict, _again(delivery, verdict, self._clock.now())
+        message = _again(delivery, verdict, self._clock.now())
+        if self._keyring is not None:
+            message = await self._keyring.signed_message(delivery.queue.name, message)
+        return verdict, message
 
     async def _is_held(self, delivery: Delivery, verdict: Verdict) -> bool:
         """Create a one-time schedule for the job; return True if one holds it now."""
@@ -145,6 +153,7 @@ def _again(delivery: Delivery, verdict: Verdict, now: datetime) -> OutgoingMessa
     due = now + timedelta(seconds=wait_s)
     if isinstance(verdict.outcome, Unstarted) and (early := parse(message.body).not_before):
         due = max(due, early)  # it was already waiting until then
+    body.pop(SIGNATURE, None)
     body |= {"attempts_used": _used(body, verdict), "not_before": due.isoformat()}
     return OutgoingMessage(
         body=sendable(to_json(body).decode()),

@@ -42,6 +42,7 @@ from headgate.jobs.execution.settling.settlement import (
     Way,
 )
 from headgate.jobs.execution.settling.verdict import Verdict, parked
+from headgate.jobs.messages.keyring import Keyring
 
 T = TypeVar("T")
 
@@ -128,6 +129,7 @@ class Settler(Generic[K]):
         pacing: the pacing of requests.
         scheduler: takes over waits longer than SQS allows; without one the message is sent anew.
         store: the store of large payloads, for messages that are handed over.
+        keyring: signs these messages; None leaves them unsigned.
     """
 
     def __init__(
@@ -143,6 +145,7 @@ class Settler(Generic[K]):
         pacing: Pacing,
         scheduler: AsyncScheduler | None = None,
         store: AsyncObjectStore | None = None,
+        keyring: Keyring | None = None,
     ) -> None:
         self._keeper = keeper
         self._transport = transport
@@ -152,7 +155,9 @@ class Settler(Generic[K]):
         self._eager = eager
         self._rng = rng
         self._pacing = pacing
-        self._hand_over = HandOver(scheduler, topology, clock=clock, events=events, store=store)
+        self._hand_over = HandOver(
+            scheduler, topology, clock=clock, events=events, store=store, keyring=keyring
+        )
         self._deletes: dict[str, Batcher[str]] = {}
         self._changes: dict[str, Batcher[VisibilityChange]] = {}
         self._sends: dict[str, Batcher[OutgoingMessage]] = {}

@@ -174,6 +174,7 @@ class Rig:
         self.table = self.backend.table
         self.scheduler = self.backend.scheduler
         self.store = self.backend.store
+        self.secrets = self.backend.secrets
         self.events: list[Event] = []
         self.subscribers: list[Subscriber] = []
         """Further subscribers to the events of workers made from now on."""
@@ -208,6 +209,7 @@ class Rig:
                 scheduler=self.scheduler,
                 store=self.store,
                 keys=self.backend.keys,
+                secrets=self.secrets,
                 clock=self.clock,
                 rng=random.Random(0),  # noqa: S311 - spreads pauses
             ),
@@ -246,7 +248,13 @@ class Rig:
     async def submit(self, job: JobType[Any, Any], *texts: str, **overrides: Any) -> list[str]:
         """Submit one job per text; return their ids."""
         # By a table of its own, so that `table` has the worker's items alone.
-        backend = async_over(self.sqs, store=self.store, keys=self.backend.keys, clock=self.clock)
+        backend = async_over(
+            self.sqs,
+            store=self.store,
+            keys=self.backend.keys,
+            secrets=self.secrets,
+            clock=self.clock,
+        )
         async with AsyncClient(self.app, backend=backend) as client:
             notes = [Note(text=text) for text in texts or ("",)]
             return [handle.id for handle in await client.submit_many(job, notes, **overrides)]

@@ -22,6 +22,7 @@ from headgate.jobs.core.events import (
     RecordsFailed,
     RecordsShed,
     RecordsWritten,
+    SigningKeysFailed,
 )
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -40,6 +41,7 @@ OF_THE_WORKER = (
     RecordsFailed,
     RecordsShed,
     RecordsWritten,
+    SigningKeysFailed,
 )
 """Events that belong to no single job, queue, limit or pause."""
 
