@@ -144,7 +144,8 @@ def load(
         app: the app.
         delivery: the delivery.
         keyring: checks the signature; None checks none.
-        received: whether it comes from a queue; a message that this process has made is not sealed.
+        received: whether it comes from a queue; a message that this process has made is neither
+            sealed nor signed.
 
     Raises:
         MessageUnreadable, MessageSchemaNewer: the body can't be read here.
@@ -156,7 +157,7 @@ def load(
         PayloadNotSealed: it should be sealed, and is not.
     """
     try:
-        job = _loaded(app, delivery, keyring)
+        job = _loaded(app, delivery, keyring if received else None)
     except KeyUnknown:
         raise
     except tuple(UNRUNNABLE):

@@ -51,11 +51,8 @@ from headgate.jobs.messages.keyring import KeyUnknown
 Backlog = Callable[[str], Awaitable[int]]
 """Returns the number of visible messages in a queue, given its physical name."""
 
-
 _EARLY_S = 60.0
 """Seconds by which a job may run before it is due, since clocks may differ by as much."""
-
-_NOT_STARTED = "it was not started"
 
 _CANCELLABLE = (Interrupted, Failed, Deferred, Crashed, Spent)
 """The outcomes that are replaced by `Cancelled` once the job is cancelled: none completed it."""
@@ -113,8 +110,6 @@ class Run:
         """The outcome, if the job's past already decides that its handler must not be called."""
         self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
         """The outcome of a message that can't be run as a job here."""
-        self._unchecked = False
-        """True if the message's signature can't be checked yet."""
         self._tries: int | None = None
         """Earlier deliveries that could not be run either; None if only deliveries are counted."""
         self.known = True
@@ -136,7 +131,6 @@ class Run:
             job = load(means.app, delivery, means.keyring, received=executor.received)
             self._take(self._counted(job))
         except KeyUnknown as error:
-            self._unchecked = True
             self._unfit = Unrunnable(reason=Reason.WAIT_TOO_LONG, detail=str(error))
         except tuple(UNRUNNABLE) as error:
             self._refuse(error)
@@ -240,7 +234,7 @@ class Run:
     async def _unfitness(self) -> Unrunnable | Unstarted:
         """Return the outcome of a message that can't be run as a job here."""
         keyring = self._executor.means.keyring
-        if keyring is None or not self._unchecked:
+        if keyring is None or self._unfit.reason is not Reason.WAIT_TOO_LONG:
             return self._unfit
         outcome = await checked_late(self.delivery, keyring)
         if isinstance(outcome, Unrunnable):
@@ -249,7 +243,7 @@ class Run:
 
     def unstarted(self, delay_s: float = 0.0) -> Verdict:
         """Return the verdict on a job that is released without being run, after that delay."""
-        outcome = Unstarted(after_s=delay_s, reason=_NOT_STARTED)
+        outcome = Unstarted(after_s=delay_s, reason="it was not started")
         if (job := self.job) is None:
             return self._unrunnable(outcome)
         # While the job is not due, none of its message's deliveries has run it.

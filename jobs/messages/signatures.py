@@ -98,6 +98,11 @@ def reserved(body: str) -> str:
     return _with(body, _BLANK)
 
 
+def reserved_as(body: str, other: str) -> str:
+    """Return an unsigned body, with room for its signature if the other has some."""
+    return reserved(body) if other.endswith(_with("", _BLANK)) else body
+
+
 def signed(body: str, key: SigningKey, to: Destination) -> str:
     """Return a body with its signature, in place of any that it has."""
     text, _ = parted(body)

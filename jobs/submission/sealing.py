@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.messages.sealing import Seals, about_payload
+from headgate.jobs.messages.signatures import reserved_as
 from headgate.jobs.schedules.delayed_job import check_input
 from headgate.jobs.submission.prepare import Submission
 
@@ -43,7 +44,8 @@ async def _sealed(seals: Seals, submission: Submission, of: str | None = None) -
         return submission
     payload = await seals.seal(about_payload(envelope), envelope.payload, of=of)
     closed = envelope.model_copy(update={"payload": None, "sealed": payload})
-    message = replace(submission.message, body=message_of(closed).body)
+    body = reserved_as(message_of(closed).body, submission.message.body)
+    message = replace(submission.message, body=body)
     sealed_one = replace(submission, envelope=closed, message=message)
     if sealed_one.due is not None:  # a ciphertext is larger than what `prepare` has checked
         check_input(f"the delayed job of {envelope.type!r}", sealed_one.delayed().to_input())

@@ -264,7 +264,6 @@ class Harness:
         async with self._opened() as resources:
             executor = self._executor(resources)
             executor.received = False
-            executor.means.keyring = None  # the message comes through no queue
             outcome = await attempted(executor, submission, number)
             await self._call_hooks()
         return outcome

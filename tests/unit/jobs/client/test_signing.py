@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, Client, Signing, Spool
+from headgate import App, AsyncClient, Client, Encryption, Signing, Spool
 from headgate.errors import ServiceUnavailable
 from headgate.jobs.core.ports import OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
@@ -147,3 +147,20 @@ def test_the_harness_signs_and_checks_by_itself() -> None:
     assert ran == ["ada", "bob"]
     assert [each.attributes["Reason"] for each in jobs.dead_letters()] == ["signature-invalid"]
     assert str(jobs.run(send, {"text": "at once"})).startswith("Done")
+
+
+def test_a_sealed_job_is_signed_as_it_travels_and_runs() -> None:
+    app, ran = App("shop", signing=Signing(), encryption=Encryption()), list[str]()
+
+    @app.job("send")
+    def send(note: dict[str, str]) -> None:
+        ran.append(note["text"])
+
+    jobs = Harness(app)
+    jobs.secrets.put(SECRET, FIRST)
+    jobs.client.submit(send, {"text": "ada"})
+    [message] = jobs.sqs.messages(NORMAL)
+    assert is_signed(message)
+    assert "ada" not in message.body
+    jobs.drain()
+    assert (ran, jobs.dead_letters()) == (["ada"], [])
