@@ -86,8 +86,7 @@ class AsyncClient(AsyncDesks):
         events: Events | None = None,
         backend: AsyncBackend | None = None,
     ) -> None:
-        self._app = app
-        self._concurrency = Tasks()
+        self._app, self._concurrency = app, Tasks()
         kept_in = check_choice(spool, fallback)
         self._events = events or (Events(log_event) if kept_in or fallback else Events())
         self._paused = Settings.from_env().paused
@@ -99,8 +98,7 @@ class AsyncClient(AsyncDesks):
             self._own_backend = AsyncAwsBackend(app.topology, session=session, config=config)
             backend = self._own_backend
         self._ports = ports = backend.async_ports
-        self._clock = ports.clock
-        self._seals = seals_of(app, ports.keys, self._concurrency)
+        self._clock, self._seals = ports.clock, seals_of(app, ports.keys, self._concurrency)
         self._is_open = self._own_backend is None
         # With a fallback, submitters need not wait for an outage to end.
         insist = ports.pacing.insist and not (kept_in or fallback or self._paused)
@@ -134,8 +132,7 @@ class AsyncClient(AsyncDesks):
             seals=self._seals,
         )
         self._sending: set[asyncio.Future[Submission]] = set()
-        self._preparing = Preparing(app)
-        self._turns = Turns()
+        self._preparing, self._turns = Preparing(app), Turns()
         self._engine = SubmissionEngine(
             send=self._send_together,
             hold=partial(hold_all, self._delayed, concurrency=self._concurrency),
