@@ -114,8 +114,7 @@ class IJobSystem(Construct):
             grant = grant.combine(permissions.grant_enter(grantee, self.table))
         if unique:
             grant = grant.combine(permissions.grant_unique(grantee, self.table))
-        grant = grant_signing(grant, grantee, self._resources.signing_key)
-        return self._with_delays(grant, grantee)
+        return self._extended(grant, grantee)
 
     def grant_follow(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` read the outcomes of any of the app's jobs, and cancel them."""
@@ -145,8 +144,7 @@ class IJobSystem(Construct):
             self.bucket,
         )
         grant = grant.combine(self._resources.payload_keys.grant_work(grantee))
-        grant = grant_signing(grant, grantee, self._resources.signing_key)
-        return self._with_delays(grant, grantee)
+        return self._extended(grant, grantee)
 
     def grant_operate(
         self, grantee: iam.IGrantable, *, opens: bool = False, erase: bool = False
@@ -330,6 +328,6 @@ class IJobSystem(Construct):
     def _delays(self) -> ScheduleAccess | None:
         return self._resources.schedules if self.app.long_delays else None
 
-    def _with_delays(self, grant: iam.Grant, grantee: iam.IGrantable) -> iam.Grant:
-        delays = self._delays
+    def _extended(self, grant: iam.Grant, grantee: iam.IGrantable) -> iam.Grant:
+        delays, grant = self._delays, grant_signing(grant, grantee, self._resources.signing_key)
         return grant.combine(delays.grant_delays(grantee)) if delays is not None else grant

@@ -234,10 +234,8 @@ class Run:
     async def _unfitness(self) -> Unrunnable | Unstarted:
         """Return the outcome of a message that can't be run as a job here."""
         keyring = self._executor.means.keyring
-        if keyring is None or self._unfit.reason is not Reason.WAIT_TOO_LONG:
-            return self._unfit
-        outcome = await checked_late(self.delivery, keyring)
-        if isinstance(outcome, Unrunnable):
+        outcome = await checked_late(self._unfit, self.delivery, keyring)
+        if isinstance(outcome, Unrunnable) and outcome is not self._unfit:
             self._unfit, self._tries = outcome, None  # recalled as the job that it says it is
         return outcome
 

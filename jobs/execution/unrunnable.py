@@ -7,7 +7,7 @@ from functools import partial
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, legible
-from headgate.jobs.execution.outcome import Attempt, Unrunnable, Unstarted
+from headgate.jobs.execution.outcome import Attempt, Reason, Unrunnable, Unstarted
 from headgate.jobs.execution.settling.settlement import Room
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.keyring import GAP_S, Keyring, KeyUnknown
@@ -28,13 +28,19 @@ def refusal(error: Exception) -> Unrunnable:
     return Unrunnable(reason=UNRUNNABLE[type(error)], detail=text_of(error))
 
 
-async def checked_late(delivery: Delivery, keyring: Keyring) -> Unrunnable | Unstarted:
+async def checked_late(
+    unfit: Unrunnable, delivery: Delivery, keyring: Keyring | None
+) -> Unrunnable | Unstarted:
     """Return the outcome of a message whose signature names a key that was not known.
+
+    Any other has the outcome that is known: ``unfit``.
 
     If the key is known after all once the keys are read anew, or if they can't be read, the message
     goes back to its queue, at no cost of an attempt: what is known of a job is read before its
     start, and not at it.
     """
+    if keyring is None or unfit.reason is not Reason.WAIT_TOO_LONG:
+        return unfit
     message = delivery.message
     try:
         await keyring.verify(message.body, delivery.destination)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
 from headgate.jobs.client.async_client import AsyncClient
@@ -36,6 +37,7 @@ from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.inspection import StoredMessage, Submitted, submitted
+from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
 from headgate.jobs.testing.next_message import NextMessage
 from headgate.jobs.testing.remembering import Remembering
@@ -284,7 +286,7 @@ class Harness:
             claims=Claims(self.table, owner="harness", clock=self.clock, seals=self._seals),
             keyring=self._keyring,
         )
-        return Executor(means, backlog=self._backlog, scheduled=self.app.long_delays)
+        return Executor(means, backlog=partial(_backlog, self.sqs), scheduled=self.app.long_delays)
 
     async def _drain(self, resources: OpenResources, max_runs: int) -> None:
         executor = self._executor(resources)
@@ -334,9 +336,6 @@ class Harness:
         except MessageError:
             return None
 
-    async def _backlog(self, queue: str) -> int:
-        return (await self.sqs.depth(queue)).visible
-
     def _order_of_submission(self) -> dict[str, int]:
         # Ids don't show it: the clock stands still between submissions.
         submissions = (event for event in self.events if isinstance(event, JobSubmitted))
@@ -372,3 +371,7 @@ def _as_received(message: StoredMessage) -> ReceivedMessage:
         sent_at=message.sent_at,
         attributes=message.attributes,
     )
+
+
+async def _backlog(sqs: MemorySqs, queue: str) -> int:
+    return (await sqs.depth(queue)).visible
