@@ -63,7 +63,9 @@ FULL = signed(
 
 def is_valid(body: str, place: Destination = PLACE, key: SigningKey = KEY) -> bool:
     text, signature = parted(body)
-    return signature is not None and verifies(signature, key, text, place)
+    if signature is None or signature.key_id != key.id:
+        return False  # no key of that id is known
+    return verifies(signature, key, text, place)
 
 
 def test_a_signature_is_that_of_the_body_in_its_place_by_its_key() -> None:
