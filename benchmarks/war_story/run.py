@@ -37,7 +37,7 @@ WHY = {
     "ErrorMessage": REFUSED,
     "Attempts": str(MAX_ATTEMPTS),
 }
-"""What a worker says of a webhook that died."""
+"""The error text of a webhook that died."""
 
 _LAST_S = 3 * 3_600
 """Maximum number of seconds for all webhooks to end."""

@@ -26,7 +26,7 @@ MAX_ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What happens, and in which numbers."""
+    """The numbers of the story."""
 
     webhooks: int = 45_000
     """Webhooks that died while the endpoint was down."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class Erased:
-    """What an erasure has deleted so far; in a dry run, what it would delete."""
+    """The numbers of things that an erasure has deleted so far, or would delete in a dry run."""
 
     tenant: str
     dry_run: bool
@@ -31,7 +31,7 @@ class Erased:
     unseen: Mapping[str, int] = field(default_factory=dict)
     """Approximate number of dead letters that others held, by their queue's physical name."""
     left: list[str] = field(default_factory=list)
-    """What could not be deleted, and why."""
+    """The things that could not be deleted, each with the reason."""
 
     @property
     def complete(self) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Desks:
-    """What `Client` offers to those who look after an app."""
+    """The parts of `Client` for those who look after an app."""
 
     _ports: Ports
     _lookup: Lookup
@@ -101,7 +101,7 @@ class Desks:
 
 
 class AsyncDesks:
-    """What `AsyncClient` offers to those who look after an app."""
+    """The parts of `AsyncClient` for those who look after an app."""
 
     _ports: AsyncPorts
     _lookup: Lookup

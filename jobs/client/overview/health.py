@@ -59,7 +59,7 @@ class SystemHealth:
     reasons: Sequence[HealthReason]
     """The worst first."""
     pauses: Sequence[Pause] = ()
-    """What is paused, which somebody wants: no reason by itself."""
+    """The pauses; somebody wants them, so they are no reason by themselves."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """The reasons for which ``metrics``, ``workers`` or ``pauses`` are unknown."""
 

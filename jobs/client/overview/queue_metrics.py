@@ -32,7 +32,7 @@ _COUNTS = (_SENT, _DELETED, _RECEIVED, _EMPTY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMetrics:
-    """What CloudWatch knows of one queue over the last minutes; None is unknown."""
+    """CloudWatch's metrics of one queue over the last minutes; None is unknown."""
 
     oldest: timedelta | None = None
     """Age of the oldest message, those that run included."""

@@ -44,7 +44,7 @@ class QueueStatus:
     dead: int | None
     """All messages of its dead-letter queue."""
     metrics: QueueMetrics
-    """What CloudWatch knows of it."""
+    """Its metrics in CloudWatch."""
     workers: Sequence[str] | None
     """The names of the live workers that receive from it; None if these are unknown."""
     pauses: Sequence[Pause] | None

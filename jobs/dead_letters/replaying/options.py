@@ -68,7 +68,7 @@ class ReplayOptions:
     priority: Priority | None = None
     set: Mapping[str, Any] = field(default_factory=dict, repr=False)
     sealed_set: Sealed | None = field(default=None, repr=False, compare=False)
-    """What stands in place of ``set`` in the table."""
+    """The text that stands in place of ``set`` in the table."""
 
 
 def check_options(settings: ReplaySettings) -> ReplayOptions:

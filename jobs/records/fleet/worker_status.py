@@ -118,7 +118,7 @@ class WorkerStatus:
     """By name, as in ``rate:queue:payments``, the limits and breakers that let no job start, or
     only a few; 20 at most."""
     pauses: Sequence[str]
-    """What is paused, as this worker knows it; 20 at most."""
+    """The pauses known to this worker; 20 at most."""
 
     def polls_queue(self, queue: QueueSpec) -> bool:
         """Return True if it receives from a queue, unless it drains."""
