@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.jobs.dead_letters.letter import DeadLetter
-from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import Duration
-from headgate.jobs.values.kinds import check_kinds
-from headgate.jobs.values.time_bounds import check_bound, check_order, moment_of
+from headgate.jobs.values.selections import check_selection
+from headgate.jobs.values.time_bounds import moment_of
 
 _OWNER = "a DeadLetterFilter"
 _TEXTS = ("ids", "types", "reasons", "errors", "queues", "tenants")
@@ -46,18 +45,7 @@ class DeadLetterFilter:
     """Only those that died before a time, or longer ago than an age; given as ``since``."""
 
     def __post_init__(self) -> None:
-        for name in _TEXTS:
-            if isinstance(text := getattr(self, name), str):
-                raise ConfigurationError(
-                    f"{_OWNER}: {name} takes a tuple of texts, got {text!r}: write ({text!r},)"
-                )
-        for name in ("since", "until"):
-            object.__setattr__(self, name, check_bound(_OWNER, name, getattr(self, name)))
-        check_kinds(_OWNER, self)
-        for name in _TEXTS:
-            if "" in getattr(self, name):
-                raise ConfigurationError(f"{_OWNER}: {name} has an empty text, which matches none")
-        check_order(_OWNER, self.since, self.until)
+        check_selection(_OWNER, self, _TEXTS)
 
     def matches(self, letter: DeadLetter, *, now: datetime | None = None) -> bool:
         """Return True if a letter is selected.

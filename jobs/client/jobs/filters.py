@@ -9,11 +9,11 @@ from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.records.lists.entries import STATES, ListEntry
 from headgate.jobs.records.state import JobState
 from headgate.jobs.values.durations import Duration
-from headgate.jobs.values.kinds import check_kinds
-from headgate.jobs.values.time_bounds import check_bound, check_order, moment_of
+from headgate.jobs.values.selections import check_selection
+from headgate.jobs.values.time_bounds import moment_of
 
 _OWNER = "a JobFilter"
-_TEXTS = ("types", "queues", "tenants")
+_TEXTS = ("states", "types", "queues", "tenants")
 
 LISTED = frozenset(STATES.values()) - {JobState.WAITING}
 """The states whose jobs are listed."""
@@ -54,20 +54,9 @@ class JobFilter:
     """Only those that got into it before a time, or longer ago than an age; as ``since``."""
 
     def __post_init__(self) -> None:
-        for name in ("states", *_TEXTS):
-            if isinstance(text := getattr(self, name), str):
-                raise ConfigurationError(
-                    f"{_OWNER}: {name} takes a tuple of texts, got {text!r}: write ({text!r},)"
-                )
-        for name in ("since", "until"):
-            object.__setattr__(self, name, check_bound(_OWNER, name, getattr(self, name)))
-        check_kinds(_OWNER, self)
-        for name in _TEXTS:
-            if "" in getattr(self, name):
-                raise ConfigurationError(f"{_OWNER}: {name} has an empty text, which matches none")
+        check_selection(_OWNER, self, _TEXTS)
         for state in self.states:
             _check_state(state)
-        check_order(_OWNER, self.since, self.until)
 
     def bounds(self, now: datetime) -> tuple[str, str]:
         """Return the places between which the entries lie, for ages that count from ``now``."""
