@@ -99,7 +99,7 @@ def check_library() -> None:
         ConfigurationError: it is not.
     """
     try:
-        import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
+        import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401 - is it there?
     except ImportError as error:
         raise ConfigurationError(
             "App(encryption=...) needs the library cryptography: pip install 'headgate[encryption]'"

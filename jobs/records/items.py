@@ -202,7 +202,7 @@ class Scribe:
     retention: timedelta
     """The queue's: the time for which SQS keeps the message, and so may deliver it again."""
     submission: Mapping[str, Any] = field(default_factory=dict)
-    """What each item says of the job's submission; see `submission_of`."""
+    """The facts about the job's submission that each item repeats; see `submission_of`."""
 
     def mark(
         self, kind: Mark, at: datetime, data: Mapping[str, Any], *, receive: int | None = None

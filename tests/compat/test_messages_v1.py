@@ -232,7 +232,7 @@ class _Keys:
     """A key service that has unwrapped the golden message's data key."""
 
     def generate(self, key: str, context: Mapping[str, str]) -> DataKey:
-        raise NotImplementedError
+        raise NotImplementedError  # the golden message is only opened
 
     def unwrap(self, key: str, wrapped: bytes, context: Mapping[str, str]) -> bytes:
         assert (key, wrapped) == ("alias/shop-prod-payloads", b"a wrapped data key")

@@ -71,6 +71,7 @@ async def test_another_key_unwraps_nothing(
     service: _Service, request: pytest.FixtureRequest
 ) -> None:
     if not isinstance(service.async_keys, MemoryKeys):
+        # KMS refuses a wrapped key under another name than it was wrapped with.
         gap = "MiniStack unwraps with the key that wrapped, whichever is named"
         request.applymarker(pytest.mark.xfail(strict=True, reason=gap))
     made = await service.async_keys.generate(service.first, CONTEXT)

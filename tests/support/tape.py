@@ -19,7 +19,7 @@ from headgate.jobs.testing.memory import store, table
 
 
 class Tape:
-    """What was sent, stored, scheduled and logged; subscribe it to events to have them logged."""
+    """All that was sent, stored, scheduled and logged; subscribed to events, it has them logged."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []

@@ -1,4 +1,4 @@
-"""What is shipped is known, under permitted licences, and from images that stay the same."""
+"""All that is shipped is known, under permitted licences, and from images that stay the same."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ TWICE = Retry(max_attempts=2, backoff=Backoff.fixed(60))
 
 
 class Mood:
-    """What the handlers of a test do."""
+    """The behaviour of a test's handlers."""
 
     works = False
 
