@@ -37,7 +37,7 @@ from headgate.workers.worker import Worker
 from tests.support import isolated_app
 from tests.support.backends import async_over
 from tests.support.isolated_app import TRIES, Work, app
-from tests.support.journal import GENEROUS_S
+from tests.support.journal import GENEROUS_S, whole_lines
 
 E = TypeVar("E", bound=Event)
 
@@ -108,13 +108,9 @@ async def gone(pid: int) -> None:
 async def lines(path: Path, count: int = 1) -> list[str]:
     """Wait until a file has that many lines; return them."""
     async with asyncio.timeout(GENEROUS_S):
-        while len(_lines(path)) < count:  # noqa: ASYNC110 - another process writes them
+        while len(whole_lines(path)) < count:  # noqa: ASYNC110 - another process writes them
             await asyncio.sleep(0.05)
-    return _lines(path)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
+    return whole_lines(path)
 
 
 def _lives(pid: int) -> bool:

@@ -33,7 +33,7 @@ from tests.infra.templates import Properties, resources, template_of
 from tests.support.backends import async_over
 from tests.support.bundled_function import OWN_PIN, build, write_project
 from tests.support.environment import REGION, with_test_credentials
-from tests.support.journal import GENEROUS_S, until
+from tests.support.journal import GENEROUS_S, until, whole_lines
 
 # Dependencies are installed, and a bundle of 50 MB is given to a server that starts it.
 
@@ -98,8 +98,7 @@ class Letters:
 
     def attempts(self) -> list[tuple[str, int]]:
         """Return text and number of each attempt so far."""
-        lines = self.journal.read_text().splitlines() if self.journal.exists() else []
-        found = (line.rpartition(" ") for line in lines)
+        found = (line.rpartition(" ") for line in whole_lines(self.journal))
         return [(text, int(attempt)) for text, _, attempt in found]
 
 

@@ -25,7 +25,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from tests.support.backends import async_over
 from tests.support.environment import REGION, with_test_credentials
-from tests.support.journal import GENEROUS_S, until
+from tests.support.journal import GENEROUS_S, until, whole_lines
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,9 +103,8 @@ class Deployed:
 
     def ran(self) -> list[tuple[str, str, str]]:
         """Return group, text and process of completed jobs, in order."""
-        lines = self.journal.read_text().splitlines() if self.journal.exists() else []
         found = []
-        for line in lines:
+        for line in whole_lines(self.journal):
             group, text, process = line.split()
             found.append((group, text, process))
         return found

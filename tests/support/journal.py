@@ -41,20 +41,13 @@ class Journal:
 
     def entries(self, *, pid: int | None = None) -> list[Entry]:
         """Return all entries so far, or those of one process."""
-        if not self._path.exists():
-            return []
-        found = [_entry(line) for line in self._path.read_text().splitlines()]
+        found, _ = self.entries_from(0)
         return [entry for entry in found if pid in (None, entry.pid)]
 
     def entries_from(self, offset: int) -> tuple[list[Entry], int]:
         """Read on from an offset; return the entries and the offset where this reading ended."""
-        if not self._path.exists():
-            return [], offset
-        with self._path.open("rb") as file:
-            file.seek(offset)
-            data = file.read()
-        whole = data.rfind(b"\n") + 1
-        return [_entry(line) for line in data[:whole].decode().splitlines()], offset + whole
+        lines, end = _read_lines(self._path, offset)
+        return [_entry(line) for line in lines], end
 
     def count(self, event: str, *, pid: int | None = None) -> Counter[str]:
         """Return the number of such events by job id."""
@@ -82,6 +75,27 @@ async def until(happened: Callable[[], object], *, within_s: float = GENEROUS_S)
     async with asyncio.timeout(within_s):
         while not happened():  # noqa: ASYNC110 - another process sets no event of ours
             await asyncio.sleep(_LOOK_S)
+
+
+def whole_lines(path: Path) -> list[str]:
+    """Return the lines that processes have written to a file so far; none if it is missing."""
+    lines, _ = _read_lines(path, 0)
+    return lines
+
+
+def _read_lines(path: Path, offset: int) -> tuple[list[str], int]:
+    """Return the complete lines from an offset on, and the offset where they end.
+
+    Even a line appended in one write is visible in part for a moment, where it crosses a page of
+    the file: what follows the last line break is left to the next reading.
+    """
+    if not path.exists():
+        return [], offset
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read()
+    whole = data.rfind(b"\n") + 1
+    return data[:whole].decode().splitlines(), offset + whole
 
 
 def _entry(line: str) -> Entry:
