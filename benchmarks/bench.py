@@ -25,7 +25,7 @@ from benchmarks.results import Collector
 from benchmarks.scale import Scale
 from benchmarks.stage import Stage
 from benchmarks.waits import ON_FOUR_QUEUES, Waits
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from tests.support.proxy import ProxyProcess
 from tests.support.swallowing_table import SwallowingTable
 

@@ -23,7 +23,7 @@ from benchmarks.soak import Soaked, soak
 from benchmarks.stage import REGION, Stage
 from benchmarks.trials import JOB_S, LongJob, Moment, Trial
 from headgate.jobs.aws.sqs.transport import SqsTransport
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -15,7 +15,7 @@ from benchmarks.processes import WorkerProcess
 from benchmarks.stage import REGION, Stage
 from benchmarks.tally import Mark, Tally
 from headgate.jobs.aws.sqs.transport import SqsTransport
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import Priority
 from tests.support.proxy import ProxyProcess
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.stage import Stage
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 
 _START_BOUND_S = 120.0
 _RUN_BOUND_S = 600.0

@@ -16,7 +16,7 @@ from benchmarks.processes import WorkerProcess
 from benchmarks.stage import Stage
 from benchmarks.tally import Runs
 from headgate.jobs.aws.sqs.transport import SqsTransport
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH
 
 JOB_S = 0.05

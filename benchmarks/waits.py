@@ -20,7 +20,7 @@ from benchmarks.results import Collector
 from benchmarks.rows import URGENT
 from benchmarks.scale import Scale
 from benchmarks.stage import Stage
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from tests.support.proxy import ProxyProcess
 
 ON_FOUR_QUEUES = (HEADGATE, CELERY_PREFORK, DRAMATIQ, TASKIQ, BARE, BARE_BOTO3)

@@ -20,7 +20,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from headgate.jobs.core.ports import AsyncScheduler, AsyncTransport
+from headgate.jobs.core.ports.scheduler import AsyncScheduler
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.pausing import pause_of, without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder

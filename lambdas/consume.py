@@ -35,7 +35,7 @@ from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import AsyncTransport
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records, load_handlers

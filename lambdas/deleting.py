@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, SettlementFlushed
-from headgate.jobs.core.ports import AsyncTransport
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.delivery import Delivery

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.execution.delivery import Delivery

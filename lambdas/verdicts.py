@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from headgate.jobs.core.ports import AsyncScheduler, AsyncTransport
+from headgate.jobs.core.ports.scheduler import AsyncScheduler
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder

@@ -13,7 +13,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.definitions.policies import keeps_records, records_of
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.recording.recorder import Recorder

@@ -22,7 +22,7 @@ from benchmarks.war_story.world import (
 )
 from headgate import AsyncClient, DeadLetterFilter, Events, Priority
 from headgate.jobs.core.events import Event, JobCompleted, JobDeadLettered
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.testing import LoopClock, MemoryBackend
 from headgate.workers.configuration import WorkerSettings

@@ -17,7 +17,7 @@ from headgate.jobs.core.topology import (
 )
 
 LINES = "lines"
-"""The index that `jobs.core.ports.ListLine` is for, by ``list`` and ``place``."""
+"""The index that `jobs.core.ports.table.ListLine` is for, by ``list`` and ``place``."""
 
 PROJECTED = ("summary", "expires_at")
 """Attributes that the index has besides keys."""

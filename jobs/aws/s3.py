@@ -1,4 +1,4 @@
-"""S3: `AsyncS3Store` is a `jobs.core.ports.AsyncObjectStore`, and `S3Store` a synchronous one.
+"""The ports of `jobs.core.ports.object_store` on S3.
 
 Both find the bucket's name when it is first needed: it contains the account, which AWS returns to
 anyone with credentials (sts:GetCallerIdentity takes no permission). Nothing is opened before that,
@@ -114,7 +114,7 @@ class _Calls(OnDemand[tuple[Any, str]]):
 
 
 class AsyncS3Store(_Calls):
-    """An app's bucket for an event loop: `jobs.core.ports.AsyncObjectStore`.
+    """An app's bucket for an event loop: `jobs.core.ports.object_store.AsyncObjectStore`.
 
     ::
 
@@ -136,7 +136,7 @@ class AsyncS3Store(_Calls):
 
 
 class S3Store:
-    """An app's bucket for synchronous code: `jobs.core.ports.ObjectStore`.
+    """An app's bucket for synchronous code: `jobs.core.ports.object_store.ObjectStore`.
 
     Safe to share between threads. It opens with its first call, and again with one after `close`.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.core.topology import role_in
 from headgate.jobs.errors import MessageUnreadable
 

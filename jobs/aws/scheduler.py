@@ -1,4 +1,4 @@
-"""`jobs.core.ports.AsyncScheduler` and `Scheduler` on EventBridge Scheduler.
+"""`jobs.core.ports.scheduler.AsyncScheduler` and `Scheduler` on EventBridge Scheduler.
 
 The calls of both are written once. They use names: STS is asked for the account, once; function,
 role and queues are the account's own, in the client's region. Both open with their first call,
@@ -23,7 +23,7 @@ from headgate.jobs.aws.connections.clients import (
 from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.immediate import driven
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 
 _POOL = 16  # as many as `client.schedules.list` asks at once
 
@@ -112,7 +112,7 @@ class _Calls(OnDemand[tuple[Any, schedule_wire.AwsPlace]]):
 
 
 class AsyncEventBridgeScheduler(_Calls):
-    """EventBridge Scheduler for an event loop: `jobs.core.ports.AsyncScheduler`.
+    """EventBridge Scheduler for an event loop: `jobs.core.ports.scheduler.AsyncScheduler`.
 
     ::
 
@@ -132,7 +132,7 @@ class AsyncEventBridgeScheduler(_Calls):
 
 
 class EventBridgeScheduler:
-    """EventBridge Scheduler for synchronous code: `jobs.core.ports.Scheduler`.
+    """EventBridge Scheduler for synchronous code: `jobs.core.ports.scheduler.Scheduler`.
 
     Safe to share between threads. It opens with its first call, and again with one after `close`.
 

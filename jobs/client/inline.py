@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from headgate.jobs.client.fallback import Result, may_fall_back
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, JobInline
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.policies import load_handlers

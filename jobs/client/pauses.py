@@ -16,7 +16,7 @@ from typing import Any
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority, PriorityName, QueueSpec
 from headgate.jobs.definitions.app import App

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 from uuid import uuid4
 
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import NewJob
 from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences

@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.keys.key_ring import KeyRing
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.object_store import (
     AsyncObjectStore,
-    AsyncScheduler,
-    AsyncTable,
-    AsyncTransport,
     ObjectStore,
+)
+from headgate.jobs.core.ports.scheduler import (
+    AsyncScheduler,
     Scheduler,
+)
+from headgate.jobs.core.ports.table import (
+    AsyncTable,
     Table,
+)
+from headgate.jobs.core.ports.transport import (
+    AsyncTransport,
     Transport,
 )
 from headgate.jobs.errors import ConfigurationError

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes, held_back_by, pause_s
-from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
 

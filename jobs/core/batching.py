@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
 
-from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 from headgate.jobs.errors import TransportError
 from headgate.jobs.retry.backoff import Backoff

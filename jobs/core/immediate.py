@@ -15,12 +15,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from headgate.jobs.core.backend import MetricReader, SecretStore
 from headgate.jobs.core.keys.key_ring import Keys
-from headgate.jobs.core.ports import (
-    ObjectStore,
+from headgate.jobs.core.ports.object_store import ObjectStore
+from headgate.jobs.core.ports.scheduler import Scheduler
+from headgate.jobs.core.ports.table import Table
+from headgate.jobs.core.ports.transport import (
     Receiver,
-    Scheduler,
     Sender,
-    Table,
     Transport,
 )
 
@@ -76,14 +76,14 @@ class ImmediateLock:
 
 
 class ImmediateSender:
-    """A `jobs.core.ports.AsyncSender` that never suspends."""
+    """A `jobs.core.ports.transport.AsyncSender` that never suspends."""
 
     def __init__(self, transport: Sender) -> None:
         self.send = immediate(transport.send)
 
 
 class ImmediateReceiver:
-    """A `jobs.core.ports.AsyncReceiver` that never suspends."""
+    """A `jobs.core.ports.transport.AsyncReceiver` that never suspends."""
 
     def __init__(self, transport: Receiver) -> None:
         self.receive = immediate(transport.receive)
@@ -92,7 +92,7 @@ class ImmediateReceiver:
 
 
 class ImmediateTransport(ImmediateSender, ImmediateReceiver):
-    """A `jobs.core.ports.AsyncTransport` that never suspends."""
+    """A `jobs.core.ports.transport.AsyncTransport` that never suspends."""
 
     def __init__(self, transport: Transport) -> None:
         ImmediateSender.__init__(self, transport)
@@ -101,7 +101,7 @@ class ImmediateTransport(ImmediateSender, ImmediateReceiver):
 
 
 class ImmediateTable:
-    """A `jobs.core.ports.AsyncTable` that never suspends."""
+    """A `jobs.core.ports.table.AsyncTable` that never suspends."""
 
     def __init__(self, table: Table) -> None:
         self.put = immediate(table.put)
@@ -115,7 +115,7 @@ class ImmediateTable:
 
 
 class ImmediateScheduler:
-    """A `jobs.core.ports.AsyncScheduler` that never suspends."""
+    """A `jobs.core.ports.scheduler.AsyncScheduler` that never suspends."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.create = immediate(scheduler.create)
@@ -133,7 +133,7 @@ class ImmediateMetricReader:
 
 
 class ImmediateObjectStore:
-    """A `jobs.core.ports.AsyncObjectStore` that never suspends."""
+    """A `jobs.core.ports.object_store.AsyncObjectStore` that never suspends."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.put = immediate(store.put)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from headgate.jobs.core.ports import AsyncObjectStore
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.core.topology import DEAD_LETTERS
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.errors import MessageError, MessageUnreadable, PayloadLost

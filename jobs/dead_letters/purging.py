@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.ports import AsyncObjectStore, AsyncTransport
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.dead_letters.copies import save_copy
 from headgate.jobs.dead_letters.search import FoundLetter, SearchRound

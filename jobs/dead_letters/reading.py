@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import Priority, Topology
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.deployment.sweep_plan import ParkingQueue

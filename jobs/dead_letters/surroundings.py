@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.ports import AsyncTransport
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import read_letter, unread
 from headgate.jobs.dead_letters.walk import AT_ONCE, HeldLetter, Walk

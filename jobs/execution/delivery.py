@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from headgate.jobs.core.limits import Limits
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.handlers.handler import Handler

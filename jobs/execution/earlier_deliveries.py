@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.execution.outcome import Attempt, LastFailure, Reason
 from headgate.jobs.records.items import Mark, deliveries_of
 from headgate.jobs.records.lives import Fate

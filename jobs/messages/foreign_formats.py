@@ -16,7 +16,7 @@ from urllib.parse import unquote_plus
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
 
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.messages.json_paths import at_path, check_paths, mapped
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from headgate.jobs.core.backend import AsyncSecretStore
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, SigningKeysFailed
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import (
     ConfigurationError,
     MessageUnsigned,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.messages.envelope import Envelope
 
 _GROUP_ID = re.compile("[!-~]{1,128}")

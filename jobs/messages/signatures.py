@@ -19,7 +19,7 @@ import re
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.outgoing import lane_of
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.records.items import Mark, asked_partition, deliveries_of
 from headgate.jobs.records.state import CANCEL

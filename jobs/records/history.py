@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.messages.envelope import PayloadRef, Sealed
 from headgate.jobs.records.items import Mark

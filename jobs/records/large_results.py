@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from headgate.jobs.core.ports import AsyncObjectStore
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.errors import PayloadTooLarge, ResultNotKept, TransportError
 from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.messages.large_payloads import parcel

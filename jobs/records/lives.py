@@ -23,7 +23,10 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports import AsyncTable, Item
+from headgate.jobs.core.ports.table import (
+    AsyncTable,
+    Item,
+)
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.values.stored import moment, text, whole
 

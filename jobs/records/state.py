@@ -47,7 +47,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.records.items import REPLAY_SOURCE, REPLAYED, Mark
 from headgate.jobs.records.reading import checked
 from headgate.jobs.values.stored import moment

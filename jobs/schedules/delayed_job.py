@@ -13,7 +13,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headgate.jobs.core.ports import OutgoingMessage, ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import PayloadTooLarge
 from headgate.jobs.messages.envelope import GroupId, Moment

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME, Priority
 from headgate.jobs.definitions.app import App

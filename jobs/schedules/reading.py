@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from headgate.jobs.core.batching import TRIES, pause_s
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import MessageUnreadable, Throttled
 from headgate.jobs.schedules.registry import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.schedules.occurrences import occurrences

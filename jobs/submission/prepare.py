@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from headgate.jobs.core.events import JobDeduplicated, JobSubmitted
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.core.tracing import current_traceparent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Executor

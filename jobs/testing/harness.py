@@ -13,7 +13,7 @@ from headgate.jobs.client.client import Client
 from headgate.jobs.core.concurrency import Tasks, Threads
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.injection import NOTHING, Shared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.schedules.delayed_job import PREFIX

@@ -9,7 +9,8 @@ from contextlib import suppress
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events
-from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.execution.pausing import pause_of, without_attempt

@@ -14,7 +14,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import ObjectStore, Receiver, Table
+from headgate.jobs.core.ports.object_store import ObjectStore
+from headgate.jobs.core.ports.table import Table
+from headgate.jobs.core.ports.transport import Receiver
 from headgate.jobs.core.topology import Bucket
 from headgate.jobs.deployment.metric_lines import metric_line
 from headgate.jobs.deployment.metric_names import DEAD_LETTERS, QUEUE, REASON, TYPE

@@ -30,10 +30,8 @@ from typing import Any
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.immediate import ImmediateObjectStore, ImmediateReceiver, drive, immediate
-from headgate.jobs.core.ports import (
-    ObjectStore,
-    Receiver,
-)
+from headgate.jobs.core.ports.object_store import ObjectStore
+from headgate.jobs.core.ports.transport import Receiver
 from headgate.jobs.dead_letters.copies import copy_key, save_copy
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import content_of, read_letter, unread

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headgate.jobs.core.ports import AsyncTransport, QueueDepth, ReceivedMessage
+from headgate.jobs.core.ports.transport import (
+    AsyncTransport,
+    QueueDepth,
+    ReceivedMessage,
+)
 from headgate.jobs.core.topology import MAX_BATCH, Topology
 from headgate.ops.demo.checks import Letter
 

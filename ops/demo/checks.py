@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headgate.jobs.core.ports import QueueDepth
+from headgate.jobs.core.ports.transport import QueueDepth
 from headgate.ops.demo.accounting import Account, Accounting
 from headgate.ops.demo.books import effect_key
 from headgate.ops.demo.plan import FinalOutcome, Plan, PlannedJob

@@ -16,7 +16,7 @@ from headgate.jobs.client.client import Client
 from headgate.jobs.core.backend import AsyncBackend, Backend
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Event, Events, JobSubmitted
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import Firing, schedule_input

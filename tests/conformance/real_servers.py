@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.transport import (
     AsyncTransport,
     EntryFailure,
     OutgoingMessage,

@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import AsyncTransport
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.testing import MemorySqs
 
 

@@ -1,4 +1,4 @@
-"""The guarantees of every `jobs.core.ports.AsyncScheduler`, whichever service is behind it.
+"""The guarantees of every `AsyncScheduler`, whichever service is behind it.
 
 Firing is not tested here: moto never fires, and MiniStack goes by the wall clock.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError
 from tests.conformance.schedulers import SchedulerFeature, SchedulerUnderTest
 from tests.conformance.servers import needs

@@ -1,4 +1,4 @@
-"""The guarantees of every `jobs.core.ports.AsyncObjectStore`, whichever server is behind it."""
+"""The guarantees of every `AsyncObjectStore`, whichever server is behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guarantees of every `jobs.core.ports.AsyncTable`, whichever server is behind it.
+"""The guarantees of every `jobs.core.ports.table.AsyncTable`, whichever server is behind it.
 
 Items expire by a clock that the test owns, years ahead of the server's: no server deletes them.
 """
@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.core.ports import Item, ListLine
+from headgate.jobs.core.ports.table import (
+    Item,
+    ListLine,
+)
 from headgate.jobs.errors import TableMissing, TransportError
 from tests.conformance.servers import needs
 from tests.conformance.tables import TableFeature, TableUnderTest

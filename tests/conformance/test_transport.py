@@ -1,4 +1,4 @@
-"""The guarantees of every `jobs.core.ports.AsyncTransport`, whichever server is behind it.
+"""The guarantees of every `AsyncTransport`, whichever server is behind it.
 
 The servers run in real time, so timeouts are short, and each test waits for an event: a long poll
 that returns. The only time limit is a generous bound on a server's answers.
@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.transport import (
     AsyncTransport,
     EntryFailure,
     OutgoingMessage,

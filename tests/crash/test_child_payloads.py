@@ -10,7 +10,7 @@ import pytest
 
 from headgate import AsyncClient, Priority
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Done

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from headgate.jobs.core.ports import QueueDepth
+from headgate.jobs.core.ports.transport import QueueDepth
 from headgate.workers.process.exit_codes import EXIT_CLEAN, EXIT_UNFINISHED
 from tests.support.proxy import Hold, Proxy
 from tests.support.stage import Stage

@@ -15,7 +15,7 @@ import pytest
 
 from headgate import App, Client, JobHandle, Priority
 from headgate.jobs.core.events import ItemsSkipped, JobAlreadyDone, JobCompleted
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.errors import JobTypeWrong, ResultInvalid, ResultTimeout
 from headgate.jobs.execution.calling.claim_items import CLAIM, ClaimSubject, Ended

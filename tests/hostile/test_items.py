@@ -26,7 +26,7 @@ from headgate.jobs.core.events import (
     LeaseFailed,
     MessageUnrunnable,
 )
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import ItemUnreadable, ServiceUnavailable
 from headgate.jobs.execution.calling.claim_items import CLAIM, Unreadable, standing_of
 from headgate.jobs.execution.earlier_deliveries import Past

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from headgate import App
-from headgate.jobs.core.ports import Item, OutgoingMessage
+from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.marks import left_of, partition_of
 from headgate.jobs.dead_letters.replaying.report import (
     REPLAYS,

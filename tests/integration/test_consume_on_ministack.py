@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, Priority
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
-from headgate.jobs.core.ports import QueueDepth
+from headgate.jobs.core.ports.transport import QueueDepth
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue

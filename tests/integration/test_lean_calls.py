@@ -29,7 +29,7 @@ from headgate.jobs.aws.connections.connection import Connection, async_aws_clien
 from headgate.jobs.aws.connections.faults import fault
 from headgate.jobs.aws.lean import async_http, sockets
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
-from headgate.jobs.core.ports import VisibilityChange
+from headgate.jobs.core.ports.transport import VisibilityChange
 from headgate.jobs.errors import CredentialsMissing, ServiceUnavailable
 from tests.support.environment import with_test_credentials
 from tests.support.lean_calls import (

@@ -32,7 +32,7 @@ from headgate.jobs.aws.lean.opening import find_route
 from headgate.jobs.aws.lean.route import Route
 from headgate.jobs.aws.lean.services import SQS
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import TransportError
 from tests.support.environment import REGION, with_test_credentials, without_aws
 from tests.support.lean_calls import KINDS, Reply, serving

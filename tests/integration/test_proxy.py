@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable, Throttled
 from tests.support.environment import with_test_credentials
 from tests.support.proxy import (

@@ -14,7 +14,7 @@ import pytest
 
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, RequestMade, SqsTransport
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.transport import (
     AsyncTransport,
     OutgoingMessage,
     QueueDepth,

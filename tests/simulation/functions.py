@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.deployment.sweep_plan import sweep_plan
 from headgate.jobs.errors import TransportError
 from headgate.jobs.schedules.bridging import Bridge

@@ -8,15 +8,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from headgate.jobs.core.ports import (
-    EntryFailure,
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
+from headgate.jobs.core.ports.table import (
     Item,
     Key,
-    OutgoingMessage,
     Page,
+)
+from headgate.jobs.core.ports.transport import (
+    EntryFailure,
+    OutgoingMessage,
     QueueDepth,
     ReceivedMessage,
-    ScheduleSpec,
     VisibilityChange,
 )
 from headgate.jobs.errors import (
@@ -123,7 +125,7 @@ class Link:
 
 
 class AsyncSqsLink:
-    """A `jobs.core.ports.AsyncTransport`, and by `sync` a synchronous one."""
+    """A `jobs.core.ports.transport.AsyncTransport`, and by `sync` a synchronous one."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -214,7 +216,7 @@ class AsyncSqsLink:
 
 
 class SqsLink:
-    """A `jobs.core.ports.Transport`."""
+    """A `jobs.core.ports.transport.Transport`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._sqs = aws.sqs.sync
@@ -251,7 +253,7 @@ class SqsLink:
 
 
 class AsyncTableLink:
-    """A `jobs.core.ports.AsyncTable`, and by `sync` a synchronous one."""
+    """A `jobs.core.ports.table.AsyncTable`, and by `sync` a synchronous one."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -313,7 +315,7 @@ def _is_cursed(item: Item) -> bool:
 
 
 class TableLink:
-    """A `jobs.core.ports.Table`."""
+    """A `jobs.core.ports.table.Table`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._table = aws.table.sync
@@ -353,7 +355,7 @@ class TableLink:
 
 
 class AsyncStoreLink:
-    """A `jobs.core.ports.AsyncObjectStore`, and by `sync` a synchronous one."""
+    """A `jobs.core.ports.object_store.AsyncObjectStore`, and by `sync` a synchronous one."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws
@@ -396,7 +398,7 @@ class AsyncStoreLink:
 
 
 class StoreLink:
-    """A `jobs.core.ports.ObjectStore`."""
+    """A `jobs.core.ports.object_store.ObjectStore`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._store = aws.store.sync
@@ -419,7 +421,7 @@ class StoreLink:
 
 
 class AsyncSchedulerLink:
-    """A `jobs.core.ports.AsyncScheduler`."""
+    """A `jobs.core.ports.scheduler.AsyncScheduler`."""
 
     def __init__(self, aws: Aws, link: Link) -> None:
         self._aws = aws

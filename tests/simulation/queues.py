@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.testing.memory.ordering import Message as StoredIn
 from headgate.jobs.testing.memory.ordering import MessageState, StandardOrdering

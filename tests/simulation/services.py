@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from unittest import mock
 
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, MemoryTable, MemoryTopic
 from headgate.jobs.testing.memory import sqs as memory_module

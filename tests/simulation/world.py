@@ -18,7 +18,7 @@ from typing import Any
 
 from headgate import App, AsyncClient
 from headgate.jobs.core.events import Event, Events
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.errors import PartlySubmitted, RecordsOff, SubmissionError, TransportError
 from headgate.jobs.schedules.delayed_job import PREFIX
 from headgate.jobs.schedules.firing import schedule_input

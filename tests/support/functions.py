@@ -17,7 +17,7 @@ from typing import Any
 
 from headgate import App, Client
 from headgate.jobs.core.events import Event, Events
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.testing import MemoryBackend, StoredMessage, VirtualClock
 from headgate.lambdas.consume import Consumer, Response, consumer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import DEFAULT_KEEP, Keep, RecordsLevel
 from headgate.jobs.records.items import Mark, Scribe
 

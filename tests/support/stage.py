@@ -11,7 +11,7 @@ from uuid import uuid4
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.client.async_client import AsyncClient
-from headgate.jobs.core.ports import QueueDepth
+from headgate.jobs.core.ports.transport import QueueDepth
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.core.topology import Priority, QueueSpec
 from tests.support.backends import async_over

@@ -13,7 +13,9 @@ import pytest
 from headgate.jobs.aws.dynamo.attributes import encode_all, encode_next
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Event
-from headgate.jobs.core.ports import Item, OutgoingMessage, ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
+from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.testing import MemoryScheduler, MemorySqs
 from headgate.jobs.testing.memory import store, table
 

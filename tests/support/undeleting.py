@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.testing import MemorySqs
 
 

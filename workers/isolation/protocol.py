@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ChildFailed, Stopped
 from headgate.jobs.execution.delivery import LARGE
 from headgate.jobs.retry.classification import retry_after_s

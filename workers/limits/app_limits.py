@@ -10,7 +10,7 @@ from functools import partial
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import BudgetSpent, Events, LeaseFailed
 from headgate.jobs.core.limits import Concurrency, Limits, RateLimit, RetryBudget
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import types_from

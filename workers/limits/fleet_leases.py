@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, ItemsSkipped, LeaseFailed
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.workers.limits.lease import Lease
 

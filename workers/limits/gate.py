@@ -13,7 +13,7 @@ from typing import Protocol
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.delivery import Job

@@ -12,7 +12,7 @@ are back. The tokens of a worker that died are free again once its lease, and an
 have used until then, has expired. Clocks may differ by `jobs.core.clock.SKEW_S`.
 
 The item is replaced on the condition that no other worker has replaced it meanwhile; if one has,
-the result shows the others' leases. See `jobs.core.ports.AsyncTable.replace`.
+the result shows the others' leases. See `jobs.core.ports.table.AsyncTable.replace`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports import AsyncTable, Item
+from headgate.jobs.core.ports.table import (
+    AsyncTable,
+    Item,
+)
 from headgate.jobs.core.topology import LIMIT
 from headgate.jobs.errors import ItemUnreadable, TransportError
 from headgate.jobs.values.stored import mapping, number, whole

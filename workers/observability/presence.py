@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.records.fleet.worker_status import (
     EVERY_S,

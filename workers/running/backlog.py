@@ -7,7 +7,7 @@ from collections import defaultdict
 from contextlib import suppress
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import AsyncTransport
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.errors import TransportError
 
 _FRESH_S = 15.0

@@ -1,4 +1,4 @@
-"""`jobs.core.ports.AsyncTable` and `Table` on DynamoDB; the calls of both are written once."""
+"""The ports of `jobs.core.ports.table` on DynamoDB; the calls of both are written once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from headgate.jobs.aws.lean.opening import open_caller
 from headgate.jobs.aws.lean.services import DYNAMODB
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import driven
-from headgate.jobs.core.ports import Item, Key, Page
+from headgate.jobs.core.ports.table import (
+    Item,
+    Key,
+    Page,
+)
 
 
 class _Calls(OnDemand[Caller]):
@@ -155,7 +159,7 @@ class _Calls(OnDemand[Caller]):
 
 
 class AsyncDynamoTable(_Calls):
-    """One DynamoDB table for an event loop: `jobs.core.ports.AsyncTable`.
+    """One DynamoDB table for an event loop: `jobs.core.ports.table.AsyncTable`.
 
     ::
 
@@ -190,7 +194,7 @@ class AsyncDynamoTable(_Calls):
 
 
 class DynamoTable:
-    """One DynamoDB table for synchronous code: `jobs.core.ports.Table`.
+    """One DynamoDB table for synchronous code: `jobs.core.ports.table.Table`.
 
     ::
 

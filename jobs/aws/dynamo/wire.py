@@ -21,7 +21,11 @@ from headgate.jobs.aws.dynamo.attributes import (
     encode_next,
     lives,
 )
-from headgate.jobs.core.ports import Item, Key, Page
+from headgate.jobs.core.ports.table import (
+    Item,
+    Key,
+    Page,
+)
 from headgate.jobs.errors import ItemUnreadable
 
 CONNECT_TIMEOUT_S = 1.0
@@ -218,7 +222,7 @@ def replace_request(table: str, written: Attributes, version: int, now: datetime
 
 
 def read_refusal(item: Item, written: Attributes, found: Attributes, now: datetime) -> Item | None:
-    """Return the result of `jobs.core.ports.AsyncTable.replace` if DynamoDB holds ``found``."""
+    """Return the result of `AsyncTable.replace` if DynamoDB holds ``found``."""
     if found.get(_WRITE) == written[_WRITE]:
         return None
     return read_item(found, now) or Item(pk=item.pk, sk=item.sk)

@@ -1,4 +1,4 @@
-"""SQS: `AsyncSqsTransport` is a `jobs.core.ports.AsyncTransport`, `SqsTransport` a `Transport`.
+"""The ports of `jobs.core.ports.transport` on SQS.
 
 The calls of both are written once. Both take queues by name, find their addresses with GetQueueUrl
 once, and never list or create queues, so a worker's role needs no more than the calls below.
@@ -24,7 +24,7 @@ from headgate.jobs.aws.sqs import wire
 from headgate.jobs.aws.sqs.request_log import Action, Ledger, Observer, RequestMade
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import driven
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.transport import (
     EntryFailure,
     OutgoingMessage,
     QueueDepth,
@@ -121,7 +121,7 @@ class _Calls(OnDemand[_Callers]):
 
 
 class AsyncSqsTransport(_Calls):
-    """SQS for an event loop: `jobs.core.ports.AsyncTransport`.
+    """SQS for an event loop: `jobs.core.ports.transport.AsyncTransport`.
 
     ::
 
@@ -179,7 +179,7 @@ class AsyncSqsTransport(_Calls):
 
 
 class SqsTransport:
-    """SQS for synchronous code: `jobs.core.ports.Transport`.
+    """SQS for synchronous code: `jobs.core.ports.transport.Transport`.
 
     Safe to share between threads. It opens with its first call, and again with one after `close`; a
     process may fork before and after that. Its calls use `jobs.aws.lean`, as `AsyncSqsTransport`'s

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.transport import (
     EntryFailure,
     OutgoingMessage,
     QueueDepth,

@@ -17,7 +17,7 @@ from headgate.jobs.client.handle import Lookup
 from headgate.jobs.client.waiting import longest_in_queue
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import ImmediateScheduler, drive
-from headgate.jobs.core.ports import AsyncScheduler
+from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.policies import keeps_records

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from headgate.jobs.client.handle import Lookup
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent

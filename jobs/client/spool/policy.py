@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from headgate.jobs.core.events import Event, JobSpooled, JobSpoolRefused, JobSubmitted, SpoolFailed
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY
 from headgate.jobs.errors import SettingsInvalid, TransportError
 from headgate.jobs.messages.envelope import Envelope, parse

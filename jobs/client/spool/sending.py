@@ -14,13 +14,16 @@ from headgate.jobs.client.spool.policy import Answer, Sent, SpoolClaim, SpooledJ
 from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Reply, Widths, unexpected
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import EntryFailure, OutgoingMessage
+from headgate.jobs.core.ports.transport import (
+    EntryFailure,
+    OutgoingMessage,
+)
 from headgate.jobs.errors import SpoolError, TransportError
 
 _log = logging.getLogger("headgate.spool")
 
 Send = Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]]
-"""`jobs.core.ports.AsyncSender.send`."""
+"""`jobs.core.ports.transport.AsyncSender.send`."""
 
 
 class SpoolSending:

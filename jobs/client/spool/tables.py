@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headgate.jobs.client.spool.policy import SpooledJob, remaining_delay_s
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.submission.prepare import Submission
 
 APPLICATION = 0x48475350

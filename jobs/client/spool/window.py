@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from headgate.jobs.client.spool.policy import Answer, SpoolClaim, SpooledJob
 from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes
-from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.outgoing import lane_of

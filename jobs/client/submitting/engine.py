@@ -15,7 +15,7 @@ from headgate.jobs.client.submitting.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.errors import HeadgateError, TransportError
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.submission.mixed import deliver_mixed

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES, QueueSpec
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.dead_letters.reading import REPLAYED, REPLAYS

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.replaying.options import (

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from headgate.jobs.core.ports import AsyncObjectStore, AsyncTable
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.dead_letters.surroundings import LetterServices
 from headgate.jobs.dead_letters.walk import AT_ONCE, Walk
 from headgate.jobs.messages.keyring import Keyring

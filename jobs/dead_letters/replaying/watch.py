@@ -11,7 +11,7 @@ from datetime import datetime
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.ports import AsyncTable
+from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import Priority, Topology, check_name
 from headgate.jobs.definitions.event_rules.event_patterns import checked_pattern
 from headgate.jobs.definitions.job_type import JobType

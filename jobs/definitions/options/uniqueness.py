@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import UNIQUE
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid

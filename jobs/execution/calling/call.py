@@ -14,7 +14,7 @@ from typing import Any
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.event_log import current_job
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import AsyncObjectStore
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.context import JobContext, request_stop
 from headgate.jobs.definitions.handlers.injection import Shared

@@ -11,7 +11,7 @@
     each with "runner": RUNNER, "type": TYPE, "queue": GROUP
 
 Each write replaces exactly the item that its writer has read
-(`jobs.core.ports.AsyncTable.replace`), so only one of two competing runners gets a job, and a
+(`jobs.core.ports.table.AsyncTable.replace`), so only one of two competing runners gets a job, and a
 runner that has lost its claim can't mark the job as done. A runner is one delivery in one process.
 It holds its lease until that expires by its own monotonic clock, counted from before the request;
 other runners wait until the lease has expired by their wall clocks, and for another `SKEW_S`.
@@ -44,7 +44,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports import AsyncTable, Item
+from headgate.jobs.core.ports.table import (
+    AsyncTable,
+    Item,
+)
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.errors import ItemRefused, ServiceUnavailable
 from headgate.jobs.execution.calling.claim_items import (

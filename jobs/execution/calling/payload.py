@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
-from headgate.jobs.core.ports import AsyncObjectStore
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.calling.call import CallBlocking
 from headgate.jobs.execution.delivery import LARGE, Job, validated, with_payload

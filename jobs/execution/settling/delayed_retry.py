@@ -18,7 +18,9 @@ from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports import AsyncObjectStore, AsyncScheduler, OutgoingMessage
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
+from headgate.jobs.core.ports.scheduler import AsyncScheduler
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import PayloadLost, PayloadTooLarge, TransportError
 from headgate.jobs.execution import job_events

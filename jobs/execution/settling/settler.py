@@ -19,9 +19,9 @@ from headgate.jobs.core.batcher import Batcher, Pacing
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, SettlementFlushed
-from headgate.jobs.core.ports import (
-    AsyncObjectStore,
-    AsyncScheduler,
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
+from headgate.jobs.core.ports.scheduler import AsyncScheduler
+from headgate.jobs.core.ports.transport import (
     AsyncTransport,
     EntryFailure,
     OutgoingMessage,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from headgate.jobs.core.events import Event
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Attempt, Outcome
 from headgate.jobs.execution.settling.dead_letter import dead_letter

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.values.stored import mapping, moment, number, text, whole
 from headgate.jobs.values.texts import legible

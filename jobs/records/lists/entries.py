@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.records.items import SHARDS, list_name
 from headgate.jobs.records.reading import checked
 from headgate.jobs.records.state import JobState

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
 from headgate.jobs.values.stored import moment, text

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, QueuePaused, QueueResumed
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.records.pausing.pause import Pause, PauseTarget, read_pauses
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.ports.transport import EntryFailure
 
 Action = Literal["send", "receive", "delete", "change_visibility", "depth"]
-"""The calls of a `jobs.core.ports.AsyncTransport`."""
+"""The calls of a `jobs.core.ports.transport.AsyncTransport`."""
 
 BatchAction = Literal["send", "delete", "change_visibility"]
 """The calls that answer for each entry."""

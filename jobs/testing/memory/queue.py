@@ -9,7 +9,11 @@ from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from headgate.jobs.core.ports import OutgoingMessage, ReceivedMessage, VisibilityChange
+from headgate.jobs.core.ports.transport import (
+    OutgoingMessage,
+    ReceivedMessage,
+    VisibilityChange,
+)
 from headgate.jobs.testing.memory.bell import Bell
 from headgate.jobs.testing.memory.ordering import (
     FifoOrdering,

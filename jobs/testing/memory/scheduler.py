@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import Scheduler, ScheduleSpec
+from headgate.jobs.core.ports.scheduler import (
+    Scheduler,
+    ScheduleSpec,
+)
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError
@@ -31,7 +34,7 @@ class _Stored:
 
 
 class MemoryScheduler:
-    """A scheduler in memory: a `jobs.core.ports.AsyncScheduler`, and by ``sync`` a synchronous one.
+    """A scheduler in memory: an `AsyncScheduler`, and by ``sync`` a synchronous one.
 
     On a `VirtualClock`, due schedules are fired by each `advance`; on another clock, while `run`
     runs. A firing passes its input to ``fire``, with the context attributes filled in; a paused
@@ -210,7 +213,7 @@ class MemoryScheduler:
 
 
 class _Scheduler:
-    """`MemoryScheduler` as a `jobs.core.ports.Scheduler`."""
+    """`MemoryScheduler` as a `jobs.core.ports.scheduler.Scheduler`."""
 
     def __init__(self, scheduler: MemoryScheduler) -> None:
         self._scheduler = scheduler

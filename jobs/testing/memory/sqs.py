@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.transport import (
     EntryFailure,
     OutgoingMessage,
     QueueDepth,
@@ -35,8 +35,8 @@ _MOMENT_S = 0.001
 
 
 class MemorySqs:
-    """A queue service in memory: a `jobs.core.ports.AsyncTransport` for any number of loops, and by
-    ``sync`` a synchronous one.
+    """A queue service in memory: an `AsyncTransport` for any number of loops, and by ``sync`` a
+    synchronous one.
 
     On `SystemClock` and `LoopClock` long polls wait in the loop's time. On a `VirtualClock` only
     `advance`, or an arriving message, ends a long poll: nothing happens by itself there.
@@ -318,7 +318,7 @@ class MemorySqs:
 
 
 class _Sqs:
-    """`MemorySqs` as a `jobs.core.ports.Transport`."""
+    """`MemorySqs` as a `jobs.core.ports.transport.Transport`."""
 
     def __init__(self, sqs: MemorySqs) -> None:
         self._sqs = sqs

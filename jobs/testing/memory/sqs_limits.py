@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH, MAX_DELAY, MAX_MESSAGE_BYTES, MAX_VISIBILITY
 from headgate.jobs.errors import TransportError
 

@@ -1,4 +1,4 @@
-"""S3 in memory, as far as `jobs.core.ports.AsyncObjectStore` needs it, with faults on demand."""
+"""S3 in memory, as far as `jobs.core.ports.object_store` needs it, with faults on demand."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
-from headgate.jobs.core.ports import ObjectStore
+from headgate.jobs.core.ports.object_store import ObjectStore
 from headgate.jobs.errors import BucketMissing, PayloadLost
 
 StoreAction = Literal["put", "get", "keys", "delete"]
-"""The requests of a `jobs.core.ports.AsyncObjectStore`; "put" is that of `put` and `create`."""
+"""The requests of an `AsyncObjectStore`; "put" is that of `put` and `create`."""
 
 _MOST_KEYS = 1_000
 """https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html"""
@@ -24,7 +24,7 @@ class _Fault(NamedTuple):
 
 
 class MemoryStore:
-    """A bucket in memory: a `jobs.core.ports.AsyncObjectStore`, and by ``sync`` a synchronous one.
+    """A bucket in memory: an `AsyncObjectStore`, and by ``sync`` a synchronous one.
 
     ``objects`` is its content, which a test may change; while ``missing`` is true there is no such
     bucket; ``calls`` lists the calls, with their keys.
@@ -100,7 +100,7 @@ class MemoryStore:
 
 
 class _ObjectStore:
-    """`MemoryStore` as a `jobs.core.ports.ObjectStore`."""
+    """`MemoryStore` as a `jobs.core.ports.object_store.ObjectStore`."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store

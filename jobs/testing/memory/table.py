@@ -1,4 +1,4 @@
-"""DynamoDB in memory, as far as `jobs.core.ports.AsyncTable` needs it, on a test's own clock."""
+"""DynamoDB in memory, as far as `jobs.core.ports.table` needs it, on a test's own clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from headgate.jobs.aws.dynamo.attributes import (
     size_of,
 )
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports import Item, Key, Page, Table
+from headgate.jobs.core.ports.table import (
+    Item,
+    Key,
+    Page,
+    Table,
+)
 from headgate.jobs.errors import ItemUnreadable, TableMissing
 from headgate.jobs.testing.memory.table_faults import TableAction, TableFaults, Unprocessed
 
@@ -30,8 +35,8 @@ https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Query.html"""
 
 
 class MemoryTable:
-    """A table in memory: a `jobs.core.ports.AsyncTable` with DynamoDB's limits, in any number of
-    loops, and by ``sync`` a synchronous one.
+    """A table in memory: an `AsyncTable` with DynamoDB's limits, in any number of loops, and by
+    ``sync`` a synchronous one.
 
     Items that have expired by ``clock`` are gone. ``faults`` makes calls fail or slow, and leaves
     items unprocessed; while ``missing`` is true there is no such table; ``calls`` lists the calls.
@@ -125,7 +130,7 @@ class MemoryTable:
 
 
 class _Table:
-    """`MemoryTable` as a `jobs.core.ports.Table`."""
+    """`MemoryTable` as a `jobs.core.ports.table.Table`."""
 
     def __init__(
         self,

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.values.durations import Duration, duration
 
 TableAction = Literal["put", "query", "page", "get", "lines", "scan", "delete", "replace"]
-"""The calls of a `jobs.core.ports.AsyncTable`."""
+"""The calls of a `jobs.core.ports.table.AsyncTable`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

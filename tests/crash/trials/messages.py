@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from headgate import Accepts, App, Backoff, Priority, Retry
 from headgate.jobs.core.event_log import log_event, name_job
 from headgate.jobs.core.events import Event, Events, JobCompleted, Subscriber
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.testing import LoopClock, MemoryBackend, MemorySqs
 from headgate.workers.configuration import WorkerSettings

@@ -16,7 +16,7 @@ from headgate import App, Priority, Schedule, cron
 from headgate.infra.job_system import JobSystem
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.schedule_wire import AwsPlace, create_request
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.core.topology import role_in
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError

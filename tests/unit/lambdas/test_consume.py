@@ -50,7 +50,7 @@ from headgate.jobs.core.events import (
     SettlementFailed,
     SettlementFlushed,
 )
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.transport import (
     EntryFailure,
     OutgoingMessage,
     ReceivedMessage,

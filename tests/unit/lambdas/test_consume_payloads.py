@@ -6,7 +6,7 @@ import asyncio
 
 from headgate import Accepts, App, Backoff, Client, Priority, Retry
 from headgate.jobs.core.events import Events, JobCompleted, JobDeferred
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.testing import MemoryStore
 from headgate.lambdas.consume import consumer

@@ -9,7 +9,7 @@ import pytest
 
 from headgate import App, Priority
 from headgate.jobs.core.events import Event, Events, SettlementFlushed
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.testing import LoopClock, MemorySqs

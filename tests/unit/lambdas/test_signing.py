@@ -15,7 +15,7 @@ from headgate import App, Backoff, Client, Retry, Schedule, Signing
 from headgate.errors import ServiceUnavailable, TransportError
 from headgate.jobs.core.events import Event, Events, JobCompleted, MessageUnrunnable
 from headgate.jobs.core.immediate import ImmediateSecretStore
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed

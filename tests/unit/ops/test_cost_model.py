@@ -14,7 +14,7 @@ import pytest
 
 from headgate import App, AsyncClient, Backoff, JobContext, Unique
 from headgate.jobs.core.events import JobCompleted, JobDeadLettered, PollReceived
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.deployment.deployment import Deployment

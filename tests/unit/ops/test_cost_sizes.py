@@ -24,7 +24,8 @@ from headgate.jobs.core.events import (
     JobRetryScheduled,
     JobStarted,
 )
-from headgate.jobs.core.ports import Item, OutgoingMessage
+from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.deployment.metric_lines import MetricLines

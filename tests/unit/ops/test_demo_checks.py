@@ -22,7 +22,7 @@ from headgate.jobs.core.events import (
     MessageUnrunnable,
     SettlementFailed,
 )
-from headgate.jobs.core.ports import QueueDepth
+from headgate.jobs.core.ports.transport import QueueDepth
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.execution.outcome import Reason
 from headgate.ops.demo.accounting import Accounting

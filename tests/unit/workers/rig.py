@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, JobContext, Priority
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, Subscriber
-from headgate.jobs.core.ports import (
+from headgate.jobs.core.ports.transport import (
     EntryFailure,
     OutgoingMessage,
     QueueDepth,

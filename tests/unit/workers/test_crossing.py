@@ -8,7 +8,7 @@ import pytest
 
 from headgate import App, Concurrency, JobContext, Priority, Retry
 from headgate.jobs.core.events import JobCompleted, JobDeadLettered, JobStarted
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from tests.unit.workers.rig import Gate, Note, Rig
 
 pytestmark = pytest.mark.looptime

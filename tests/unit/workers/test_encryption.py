@@ -11,7 +11,7 @@ import pytest
 from headgate import AsyncClient, Encryption, JobContext, JobState
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.events import Events, JobAlreadyDone, JobCompleted, JobDeferred
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.calling.call import Means

@@ -22,7 +22,7 @@ from headgate.jobs.core.events import (
     JobRetryScheduled,
     MessageUnrunnable,
 )
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.testing import Harness
 from headgate.workers.logs import configure
 

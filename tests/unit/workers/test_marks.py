@@ -9,7 +9,7 @@ import pytest
 
 from headgate import Concurrency, RetryLater
 from headgate.jobs.core.events import JobCompleted, JobCrashed, JobStarted
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.records.items import Mark, partition
 from headgate.jobs.records.late_starts import AFTER_S, LateStarts
 from headgate.jobs.records.lives import Life, life_item

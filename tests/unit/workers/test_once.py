@@ -29,7 +29,8 @@ from headgate.jobs.core.events import (
     JobRetryScheduled,
     JobStarted,
 )
-from headgate.jobs.core.ports import Item, OutgoingMessage
+from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.calling.claims import GRACE_S, Claims
 from headgate.jobs.execution.outcome import Done

@@ -20,7 +20,7 @@ from headgate.jobs.core.events import (
     RecordsShed,
     RecordsWritten,
 )
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.errors import (
     ResultInvalid,

@@ -17,7 +17,7 @@ from headgate.jobs.core.events import (
     MessageUnrunnable,
     SigningKeysFailed,
 )
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed

@@ -17,7 +17,7 @@ from headgate.jobs.aws.schedule_wire import (
     read_schedule,
     update_request,
 )
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.errors import (
     AccessDenied,
     MessageUnreadable,

@@ -12,7 +12,7 @@ import pytest
 
 import headgate.jobs.aws.connections.clients
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 
 SPEC = ScheduleSpec(
     group="shop",

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from headgate import App, Client, DeadLetterFilter, Schedule, Tenant
 from headgate.jobs.aws.dynamo.attributes import Attributes, decode, encode
 from headgate.jobs.client.erasing.report import Erased
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import ASKED
 from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
 from headgate.jobs.records.items import partition

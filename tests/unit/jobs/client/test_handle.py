@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, AsyncClient, AsyncJobHandle, JobState
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import (

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from headgate import App, AsyncJobHandle, Backoff, JobState, Keep, Retry, Tenant
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.errors import RecordsOff, ResultTimeout
 from headgate.jobs.messages.envelope import new_job_id, time_of

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Client, DeadLetterFilter
 from headgate.errors import ReplayOver, SettingsInvalid
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.report import ReplayState
 from headgate.testing import MemoryBackend
 from tests.support.clients import Kind, awaited

@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Schedule, cron
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import (
     AccessDenied,

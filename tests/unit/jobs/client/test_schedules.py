@@ -15,7 +15,7 @@ from typing_extensions import TypedDict  # pydantic uses typing's only from Pyth
 
 from headgate import App, AsyncJobHandle, JobContext, Priority, Tenant, Unique, cron
 from headgate.jobs.client.schedules import AsyncSchedules, Schedules
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.schedules.schedule import Schedule

@@ -11,7 +11,7 @@ import pytest
 
 from headgate import App, AsyncClient, Client, Encryption, Signing, Spool
 from headgate.errors import ServiceUnavailable
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headgate.jobs.core.batcher import Batcher, Pacing
 from headgate.jobs.core.batching import TRIES, EntryRejected, in_batches, pause_s
-from headgate.jobs.core.ports import EntryFailure
+from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled
 

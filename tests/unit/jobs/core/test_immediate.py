@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.core import ports
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
     ImmediateScheduler,
@@ -19,7 +18,10 @@ from headgate.jobs.core.immediate import (
     driven,
     immediate,
 )
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.object_store import AsyncObjectStore
+from headgate.jobs.core.ports.scheduler import AsyncScheduler
+from headgate.jobs.core.ports.table import AsyncTable, Item
+from headgate.jobs.core.ports.transport import AsyncSender
 from headgate.jobs.errors import Throttled
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, MemoryTable, VirtualClock
 
@@ -76,10 +78,10 @@ def test_a_driven_function_returns_and_raises_what_its_coroutine_does() -> None:
 @pytest.mark.parametrize(
     ("port", "make"),
     [
-        (ports.AsyncSender, lambda: ImmediateSender(MemorySqs(VirtualClock()).sync)),
-        (ports.AsyncTable, lambda: ImmediateTable(MemoryTable(VirtualClock()).sync)),
-        (ports.AsyncScheduler, lambda: ImmediateScheduler(MemoryScheduler(VirtualClock()).sync)),
-        (ports.AsyncObjectStore, lambda: ImmediateObjectStore(MemoryStore().sync)),
+        (AsyncSender, lambda: ImmediateSender(MemorySqs(VirtualClock()).sync)),
+        (AsyncTable, lambda: ImmediateTable(MemoryTable(VirtualClock()).sync)),
+        (AsyncScheduler, lambda: ImmediateScheduler(MemoryScheduler(VirtualClock()).sync)),
+        (AsyncObjectStore, lambda: ImmediateObjectStore(MemoryStore().sync)),
     ],
 )
 def test_an_adapter_has_every_method_of_its_port(port: type, make: Callable[[], Any]) -> None:

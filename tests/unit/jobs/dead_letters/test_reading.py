@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import App
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.dead_letters.letter import DeadLetter

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.execution.earlier_deliveries import History, Past, UnendedStart
 from headgate.jobs.execution.outcome import LastFailure, Reason
 from headgate.jobs.records.items import Mark, partition

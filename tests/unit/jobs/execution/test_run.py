@@ -32,7 +32,7 @@ from headgate.jobs.core.events import (
     JobStalled,
     JobStarted,
 )
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.app import DEFAULT_PARKING
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery

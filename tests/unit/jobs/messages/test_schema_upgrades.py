@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Priority
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.errors import ConfigurationError, PayloadInvalid
 from headgate.jobs.execution.delivery import Delivery, Job, load
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from headgate import App, Signing, SubmitOptions, Tenant
 from headgate.errors import ConfigurationError
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.messages.signatures import (
     Destination,

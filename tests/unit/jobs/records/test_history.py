@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import headgate.jobs.records.state
 from headgate import JobState, Tenant
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.records.history import JobRecord, read_job
 from headgate.jobs.records.items import Mark, partition
 from tests.support.story import JOB, START, Story

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import App
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.policies import keep_of, keeps_records, records_of
 from headgate.jobs.errors import ConfigurationError

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.jobs.core.events import Event, Events, RecordsFailed, RecordsShed, RecordsWritten
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable, TransportError
 from headgate.jobs.records.journal import ROOM, ROOM_BYTES, Journal
 from headgate.jobs.testing import LoopClock, MemoryTable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headgate.jobs.core.clock import SKEW_S
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.lives import LEASE_S, LIVES, Fate, Life, Lives, life_item, read_life
 from headgate.jobs.testing import MemoryTable, VirtualClock

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from headgate import App, Schedule, cron
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.schedules.occurrences import occurrences
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.schedules.declared_starts import Start, deployed

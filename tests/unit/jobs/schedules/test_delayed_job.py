@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Client, Priority, Retry, RetryLater
 from headgate.jobs.core.events import JobRetryScheduled, JobStarted, JobSubmitted
-from headgate.jobs.core.ports import ScheduleSpec
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import (

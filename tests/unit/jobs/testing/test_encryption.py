@@ -24,7 +24,7 @@ from headgate import (
     Schedule,
 )
 from headgate.jobs.core.events import JobDeferred
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import (
     AccessDenied,
     ConfigurationError,

@@ -19,7 +19,7 @@ from headgate import (
     Tenant,
 )
 from headgate.jobs.core.events import JobRetryScheduled
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import HandlerMissing, JobCancelled, JobDead, ResultTimeout
 from headgate.jobs.testing import DrainUnfinished, Harness
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.jobs.aws.dynamo.attributes import encode
-from headgate.jobs.core.ports import Item, OutgoingMessage
+from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ChildFailed
 from headgate.jobs.testing.memory import sqs_limits
 from headgate.jobs.values.texts import LONGEST, LONGEST_NAME, legible, printable, text_of, type_of

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from headgate import App, Priority
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.deployment.metric_names import DEAD_LETTERS, NAMESPACE, OF_DEAD_LETTER
 from headgate.jobs.deployment.sweep_plan import TIMEOUT, plan_input, sweep_plan
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import read_letter
 from headgate.jobs.deployment.sweep_plan import (

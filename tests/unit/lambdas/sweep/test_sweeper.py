@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headgate import App, Priority
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import DEAD_LETTERS
 from headgate.jobs.dead_letters.copies import copy_of
 from headgate.jobs.dead_letters.reading import (

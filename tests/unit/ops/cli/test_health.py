@@ -10,7 +10,7 @@ import pytest
 
 from headgate import Client, load_app
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.testing import MemorySqs, MemoryTable
 from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended

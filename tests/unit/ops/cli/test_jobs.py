@@ -11,7 +11,7 @@ import pytest
 
 from headgate import App, Client, JobState
 from headgate.jobs.client.jobs.desk import ListedJob
-from headgate.jobs.core.ports import Table
+from headgate.jobs.core.ports.table import Table
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock

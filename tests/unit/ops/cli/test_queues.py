@@ -13,7 +13,7 @@ from rich.console import Console
 
 from headgate import Client, Priority, load_app
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled
 from headgate.jobs.records.fleet.worker_status import status_item
 from headgate.jobs.testing import MemoryMetrics, MemorySqs, MemoryTable, VirtualClock

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Client, load_app
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.testing import MemoryBackend
 from tests.support.command_line import CommandLine, Ended

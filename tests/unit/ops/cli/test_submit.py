@@ -10,7 +10,11 @@ from datetime import timedelta
 import pytest
 
 from headgate import App, Client
-from headgate.jobs.core.ports import Item, Sender, Table
+from headgate.jobs.core.ports.table import (
+    Item,
+    Table,
+)
+from headgate.jobs.core.ports.transport import Sender
 from headgate.jobs.errors import QueueMissing
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock

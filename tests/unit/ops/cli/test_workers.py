@@ -11,7 +11,7 @@ import pytest
 
 from headgate import Client
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.records.fleet.worker_status import (
     SILENT_AFTER_S,
     WORKER_STATUSES,

@@ -21,7 +21,7 @@ from headgate.jobs.core.events import (
     QueuePaused,
     QueueResumed,
 )
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.records.cancellation import CANCELLATIONS, cancellation

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headgate import App, JobContext, Priority
 from headgate.jobs.core.events import Events, JobCompleted, JobStarted
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.execution.calling.call import Means

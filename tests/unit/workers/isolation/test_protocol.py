@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.workers.isolation.protocol import message_fields
 
 

@@ -39,7 +39,7 @@ from headgate.jobs.core.events import (
     LimitReached,
 )
 from headgate.jobs.core.limits import LimitKey, OnExhausted, Scope
-from headgate.jobs.core.ports import VisibilityChange
+from headgate.jobs.core.ports.transport import VisibilityChange
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.items import Mark

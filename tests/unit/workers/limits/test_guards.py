@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from headgate import App
 from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from headgate.jobs.core.limits import Breaker, LimitKey
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.execution.delivery import Delivery, Job, load
 from headgate.jobs.execution.outcome import Crashed, Discarded, Done, Failed, Outcome
 from headgate.jobs.execution.settling.settlement import Exhausted, Granted

@@ -10,7 +10,7 @@ import pytest
 
 from headgate import AsyncClient
 from headgate.jobs.core.events import Event, Events, RecordsFailed
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.lives import LEASE_S, LIVES, RENEW_S, Fate, Life, Lives, life_item
 from headgate.jobs.testing import LoopClock, MemoryTable

@@ -19,7 +19,7 @@ from headgate.jobs.core.events import (
     ReceiptLost,
     SettlementFailed,
 )
-from headgate.jobs.core.ports import VisibilityChange
+from headgate.jobs.core.ports.transport import VisibilityChange
 from headgate.jobs.errors import ServiceUnavailable, Throttled
 from headgate.jobs.testing import MessageState
 from tests.unit.workers.rig import LIMIT_S, MAIL, Gate, Note, Rig, lanes, one_lane

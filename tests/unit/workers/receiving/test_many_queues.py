@@ -11,7 +11,7 @@ import pytest
 
 from headgate import App, Backoff, Breaker, Concurrency, Priority, Retry
 from headgate.jobs.core.events import BreakerOpened, JobCompleted, JobStarted
-from headgate.jobs.core.ports import ReceivedMessage
+from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.job_type import JobType
 from tests.unit.workers.rig import Note, Rig
 

@@ -23,7 +23,7 @@ from headgate.events import (
     JobInterrupted,
     JobSubmitted,
 )
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.definitions.handlers.context import request_stop
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.execution.calling.surroundings import CLOSING_S

@@ -18,7 +18,7 @@ from headgate.jobs.core.events import (
     JobInterrupted,
     JobStarted,
 )
-from headgate.jobs.core.ports import Page
+from headgate.jobs.core.ports.table import Page
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.queue import Queue

@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.jobs.aws.sqs import wire
-from headgate.jobs.core.ports import EntryFailure, OutgoingMessage, QueueDepth, VisibilityChange
+from headgate.jobs.core.ports.transport import (
+    EntryFailure,
+    OutgoingMessage,
+    QueueDepth,
+    VisibilityChange,
+)
 
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/shop-jobs-high"
 

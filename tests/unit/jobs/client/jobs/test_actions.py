@@ -20,7 +20,7 @@ from headgate import (
     Unique,
 )
 from headgate.errors import JobNotEnded, PayloadInvalid, PayloadLost, PayloadUnknown, UnknownJobType
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing.harness import DrainUnfinished
 from headgate.testing import Harness

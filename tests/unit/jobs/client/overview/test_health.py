@@ -11,7 +11,7 @@ import pytest
 from headgate import App, AsyncClient, Client, Priority
 from headgate.infra import ConsumerGroup, Deployment, Thresholds, WorkerGroup
 from headgate.jobs.client.overview.health import SystemHealth, SystemState
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import AccessDenied, Throttled
 from headgate.jobs.records.fleet.worker_status import LimitState, status_item
 from headgate.testing import MemoryBackend

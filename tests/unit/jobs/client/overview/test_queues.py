@@ -10,7 +10,7 @@ import pytest
 from headgate import App, AsyncClient, Client, Priority
 from headgate.jobs.client.overview.queue_metrics import FRESH_S, UNKNOWN
 from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueStatus
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.errors import ServiceUnavailable, Throttled
 from headgate.jobs.records.fleet.worker_status import WorkerState, status_item

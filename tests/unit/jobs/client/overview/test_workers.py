@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App
 from headgate.jobs.client.overview.workers import AsyncWorkerDesk
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
 from headgate.jobs.records.fleet.worker_status import (

@@ -36,7 +36,8 @@ from headgate.jobs.core.events import (
     JobDropped,
     JobSubmitted,
 )
-from headgate.jobs.core.ports import Item, OutgoingMessage
+from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.uniqueness import place, unique_by
 from headgate.jobs.errors import (

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, AsyncClient, Priority
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.report import ReplayState
 from headgate.jobs.dead_letters.replaying.services import HOLD
 from headgate.jobs.messages.envelope import parse

@@ -22,7 +22,7 @@ from headgate import (
     Unique,
     cron,
 )
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.firing import schedule_input

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from headgate import App, DeadLetterFilter, JobState, Priority, Retry
 from headgate.errors import ReplayMissing, ReplayOver, ReplayRunning, ServiceUnavailable
 from headgate.jobs.client.replaying import AsyncReplayer
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.book import LEASE_S
 from headgate.jobs.dead_letters.replaying.pace import AHEAD_S
 from headgate.jobs.dead_letters.replaying.report import ReplayReport, ReplayState

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from headgate import App, DeadLetterFilter, Retry, Signing
-from headgate.jobs.core.ports import OutgoingMessage
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.copies import SavedLetter
 from headgate.jobs.dead_letters.importing import message_of
 from headgate.jobs.dead_letters.letter import LetterContent

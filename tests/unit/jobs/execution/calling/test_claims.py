@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from headgate import App, Priority
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.execution.calling.claim_items import (
     ClaimSubject,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import App
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.records.fleet.worker_status import (
     MOST_LIMITS,

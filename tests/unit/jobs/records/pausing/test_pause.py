@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App, Pause, Priority
 from headgate.jobs.core.events import Event, Events, QueuePaused, QueueResumed
-from headgate.jobs.core.ports import Item
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.pausing.pause import (

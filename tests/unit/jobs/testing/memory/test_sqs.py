@@ -24,7 +24,12 @@ from hypothesis.stateful import (
     rule,
 )
 
-from headgate.jobs.core.ports import OutgoingMessage, QueueDepth, ReceivedMessage, VisibilityChange
+from headgate.jobs.core.ports.transport import (
+    OutgoingMessage,
+    QueueDepth,
+    ReceivedMessage,
+    VisibilityChange,
+)
 from headgate.jobs.core.topology import DEFAULT_LANES, Priority, QueueSpec, Topology
 from headgate.jobs.errors import (
     QueueMissing,
