@@ -15,10 +15,7 @@ from benchmarks.environments import PEERS
 from benchmarks.processes import WorkerProcess
 from benchmarks.tally import Runs, Tally
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.core.topology import MAX_BATCH, Priority
 from tests.support.queues import Queues
 

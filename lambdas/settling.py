@@ -16,10 +16,7 @@ from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.events import SettlementFlushed
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
-from headgate.jobs.core.ports.transport import (
-    AsyncTransport,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import AsyncTransport, VisibilityChange
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery

@@ -15,10 +15,7 @@ from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.ports.table import AsyncTable
-from headgate.jobs.core.ports.transport import (
-    AsyncTransport,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import AsyncTransport, OutgoingMessage
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path

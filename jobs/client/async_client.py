@@ -26,10 +26,7 @@ from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob

@@ -29,10 +29,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import PayloadUnopenable, Throttled, TransportError

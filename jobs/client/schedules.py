@@ -18,10 +18,7 @@ from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports.scheduler import (
-    AsyncScheduler,
-    ScheduleSpec,
-)
+from headgate.jobs.core.ports.scheduler import AsyncScheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions

@@ -9,10 +9,7 @@ from functools import partial
 from operator import attrgetter
 
 from headgate.jobs.core.batcher import Batcher, Pacing
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.submission.prepare import Submission

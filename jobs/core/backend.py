@@ -13,22 +13,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.keys.key_ring import KeyRing
-from headgate.jobs.core.ports.object_store import (
-    AsyncObjectStore,
-    ObjectStore,
-)
-from headgate.jobs.core.ports.scheduler import (
-    AsyncScheduler,
-    Scheduler,
-)
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Table,
-)
-from headgate.jobs.core.ports.transport import (
-    AsyncTransport,
-    Transport,
-)
+from headgate.jobs.core.ports.object_store import AsyncObjectStore, ObjectStore
+from headgate.jobs.core.ports.scheduler import AsyncScheduler, Scheduler
+from headgate.jobs.core.ports.table import AsyncTable, Table
+from headgate.jobs.core.ports.transport import AsyncTransport, Transport
 from headgate.jobs.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -18,11 +18,7 @@ from headgate.jobs.core.keys.key_ring import Keys
 from headgate.jobs.core.ports.object_store import ObjectStore
 from headgate.jobs.core.ports.scheduler import Scheduler
 from headgate.jobs.core.ports.table import Table
-from headgate.jobs.core.ports.transport import (
-    Receiver,
-    Sender,
-    Transport,
-)
+from headgate.jobs.core.ports.transport import Receiver, Sender, Transport
 
 P = ParamSpec("P")
 T = TypeVar("T")

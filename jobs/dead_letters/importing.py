@@ -6,10 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from headgate.jobs.core.batching import TRIES, EntryRejected, in_batches, pause_s
-from headgate.jobs.core.ports.transport import (
-    AsyncSender,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import AsyncSender, OutgoingMessage
 from headgate.jobs.dead_letters.copies import SavedLetter, read_json
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 

@@ -28,11 +28,7 @@ from operator import itemgetter
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.ports.transport import (
-    AsyncReceiver,
-    ReceivedMessage,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import AsyncReceiver, ReceivedMessage, VisibilityChange
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import QueueMissing, TransportError

@@ -24,10 +24,7 @@ from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import CancellationsFailed, Events, ItemsSkipped
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Page,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Page
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.cancellation import CANCELLATIONS, CancelRequest, read_cancellations
 from headgate.jobs.records.pausing.pause import MOST_PAUSES, PREFIX

@@ -41,11 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-    ListLine,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item, ListLine
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import ASKED, JOB, MAX_VISIBILITY
 from headgate.jobs.messages.envelope import Envelope

@@ -16,12 +16,7 @@ from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed, RecordsShed, RecordsWritten
-from headgate.jobs.core.ports.table import (
-    MAX_PUT,
-    AsyncTable,
-    Item,
-    Key,
-)
+from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item, Key
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.writes import WriteRefusal, put_items
 from headgate.jobs.retry.backoff import Backoff

@@ -23,10 +23,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.values.stored import moment, text, whole
 

@@ -13,10 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.jobs.core.batching import TRIES, pause_s
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.errors import ItemRefused
 from headgate.jobs.values.texts import legible, text_of

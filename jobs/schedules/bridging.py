@@ -24,14 +24,8 @@ from datetime import UTC, datetime, timedelta
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Events, FiringRefused
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports.table import (
-    Item,
-    Table,
-)
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    Sender,
-)
+from headgate.jobs.core.ports.table import Item, Table
+from headgate.jobs.core.ports.transport import OutgoingMessage, Sender
 from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.schedules.delayed_job import DelayedJob

@@ -13,10 +13,7 @@ from datetime import datetime, timedelta
 from pydantic_core import from_json
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports.scheduler import (
-    AsyncScheduler,
-    ScheduleSpec,
-)
+from headgate.jobs.core.ports.scheduler import AsyncScheduler, ScheduleSpec
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headgate.jobs.core.batching import EntryRejected
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, VisibilityChange
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.settling.delayed_retry import HandOver

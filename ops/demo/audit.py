@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headgate.jobs.core.ports.transport import (
-    AsyncTransport,
-    QueueDepth,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import AsyncTransport, QueueDepth, ReceivedMessage
 from headgate.jobs.core.topology import MAX_BATCH, Topology
 from headgate.ops.demo.checks import Letter
 

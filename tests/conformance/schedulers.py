@@ -13,11 +13,7 @@ import pytest
 
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler, EventBridgeScheduler
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports.scheduler import (
-    AsyncScheduler,
-    Scheduler,
-    ScheduleSpec,
-)
+from headgate.jobs.core.ports.scheduler import AsyncScheduler, Scheduler, ScheduleSpec
 from headgate.jobs.testing import MemoryScheduler
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.servers import ServerName

@@ -12,10 +12,7 @@ import pytest
 from headgate import App
 from headgate.jobs.aws.provision import create_bucket
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
-from headgate.jobs.core.ports.object_store import (
-    AsyncObjectStore,
-    ObjectStore,
-)
+from headgate.jobs.core.ports.object_store import AsyncObjectStore, ObjectStore
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.testing import MemoryStore
 from tests.support.environment import with_test_credentials

@@ -15,13 +15,7 @@ import pytest
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.provision import create_table
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-    Key,
-    Page,
-    Table,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item, Key, Page, Table
 from headgate.jobs.testing import MemoryTable, VirtualClock
 from tests.support.environment import with_test_credentials
 from tests.support.servers import ServerName

@@ -12,10 +12,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.core.ports.table import (
-    Item,
-    ListLine,
-)
+from headgate.jobs.core.ports.table import Item, ListLine
 from headgate.jobs.errors import TableMissing, TransportError
 from tests.conformance.servers import needs
 from tests.conformance.tables import TableFeature, TableUnderTest

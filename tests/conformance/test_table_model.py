@@ -15,10 +15,7 @@ from hypothesis import strategies as st
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import create_table
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.testing import MemoryTable, VirtualClock
 from tests.conformance.tables import START
 from tests.support.environment import with_test_credentials

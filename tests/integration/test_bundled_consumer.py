@@ -24,10 +24,7 @@ from headgate import App, AsyncClient, Backoff, Priority, Retry
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
-from headgate.jobs.core.ports.transport import (
-    QueueDepth,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import QueueDepth, ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup

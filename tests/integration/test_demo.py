@@ -19,10 +19,7 @@ import pytest
 from rich.console import Console
 
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 from headgate.ops.demo import DemoOptions, run_demo
 

@@ -20,11 +20,7 @@ from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.ports.table import Item
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage, VisibilityChange
 from headgate.jobs.errors import TransportError
 from tests.support.environment import with_test_credentials
 

@@ -26,10 +26,7 @@ from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.events import JobDeferred
-from headgate.jobs.core.ports.transport import (
-    QueueDepth,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import QueueDepth, ReceivedMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.messages.envelope import new_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge

@@ -9,11 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
-from headgate.jobs.core.ports.table import (
-    Item,
-    Key,
-    Page,
-)
+from headgate.jobs.core.ports.table import Item, Key, Page
 from headgate.jobs.core.ports.transport import (
     EntryFailure,
     OutgoingMessage,

@@ -21,23 +21,10 @@ from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock
 from headgate.jobs.core.keys.key_ring import AsyncKeys, KeyRing, Keys
-from headgate.jobs.core.ports.object_store import (
-    AsyncObjectStore,
-    ObjectStore,
-)
-from headgate.jobs.core.ports.scheduler import (
-    AsyncScheduler,
-    Scheduler,
-)
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Table,
-)
-from headgate.jobs.core.ports.transport import (
-    AsyncTransport,
-    Sender,
-    Transport,
-)
+from headgate.jobs.core.ports.object_store import AsyncObjectStore, ObjectStore
+from headgate.jobs.core.ports.scheduler import AsyncScheduler, Scheduler
+from headgate.jobs.core.ports.table import AsyncTable, Table
+from headgate.jobs.core.ports.transport import AsyncTransport, Sender, Transport
 from headgate.jobs.testing.memory.keys import MemoryKeys
 from headgate.testing import (
     MemoryMetrics,

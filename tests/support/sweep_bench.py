@@ -11,10 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from headgate import App, Priority
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.deployment.sweep_plan import ParkingQueue, SweepPlan, sweep_plan
 from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.execution.settling.dead_letter import dead_letter

@@ -24,10 +24,7 @@ from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.topology import LIMIT
 from headgate.jobs.errors import ItemUnreadable, TransportError
 from headgate.jobs.values.stored import mapping, number, whole

@@ -9,10 +9,7 @@ from contextlib import suppress
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
-from headgate.jobs.core.ports.table import (
-    MAX_PUT,
-    AsyncTable,
-)
+from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.records.lives import LIVES, RENEW_S, Life, Lives, life_item
 from headgate.jobs.values.texts import text_of

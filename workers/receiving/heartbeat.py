@@ -15,11 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, HeartbeatExtended, HeartbeatFailed, ReceiptLost
-from headgate.jobs.core.ports.transport import (
-    AsyncTransport,
-    EntryFailure,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import AsyncTransport, EntryFailure, VisibilityChange
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.errors import TransportError
 from headgate.workers.held import Hold, Holdings

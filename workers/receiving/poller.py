@@ -17,10 +17,7 @@ from dataclasses import dataclass
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, PollFailed, PollReceived
-from headgate.jobs.core.ports.transport import (
-    AsyncTransport,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import AsyncTransport, ReceivedMessage
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.errors import (
     CredentialsNotConfigured,

@@ -19,11 +19,7 @@ from typing import NoReturn
 from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobCompleted, RecordsFailed
-from headgate.jobs.core.ports.table import (
-    MAX_PUT,
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.core.topology import JOB
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of

@@ -23,12 +23,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from headgate.jobs.core.ports.table import (
-    MAX_PUT,
-    Item,
-    Key,
-    ListLine,
-)
+from headgate.jobs.core.ports.table import MAX_PUT, Item, Key, ListLine
 from headgate.jobs.errors import ItemRefused, ItemUnreadable, TransportError
 
 Attribute = dict[str, Any]

@@ -19,11 +19,7 @@ from headgate.jobs.aws.lean.opening import open_caller
 from headgate.jobs.aws.lean.services import DYNAMODB
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.immediate import driven
-from headgate.jobs.core.ports.table import (
-    Item,
-    Key,
-    Page,
-)
+from headgate.jobs.core.ports.table import Item, Key, Page
 
 
 class _Calls(OnDemand[Caller]):

@@ -21,11 +21,7 @@ from headgate.jobs.aws.dynamo.attributes import (
     encode_next,
     lives,
 )
-from headgate.jobs.core.ports.table import (
-    Item,
-    Key,
-    Page,
-)
+from headgate.jobs.core.ports.table import Item, Key, Page
 from headgate.jobs.errors import ItemUnreadable
 
 CONNECT_TIMEOUT_S = 1.0

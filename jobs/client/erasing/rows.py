@@ -16,10 +16,7 @@ from uuid import UUID
 from headgate.jobs.client.erasing.report import Erased, Tell
 from headgate.jobs.client.waiting import check_id
 from headgate.jobs.core.batching import TRIES, pause_s
-from headgate.jobs.core.ports.table import (
-    MAX_PUT,
-    Item,
-)
+from headgate.jobs.core.ports.table import MAX_PUT, Item
 from headgate.jobs.core.topology import ASKED, JOB
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.policies import keeps_records

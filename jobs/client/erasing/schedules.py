@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pydantic_core import from_json
 
 from headgate.jobs.client.erasing.report import Erased, Tell
-from headgate.jobs.core.ports.scheduler import (
-    AsyncScheduler,
-    ScheduleSpec,
-)
+from headgate.jobs.core.ports.scheduler import AsyncScheduler, ScheduleSpec
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.errors import MessageError

@@ -15,10 +15,7 @@ from headgate.jobs.client.pauses import AsyncPauses, pauses_of
 from headgate.jobs.core.backend import AsyncMetricReader
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports.transport import (
-    AsyncReceiver,
-    QueueDepth,
-)
+from headgate.jobs.core.ports.transport import AsyncReceiver, QueueDepth
 from headgate.jobs.core.topology import Priority, QueueSpec, Topology
 from headgate.jobs.errors import QueueMissing, SettingsInvalid, TransportError
 from headgate.jobs.records.fleet.worker_status import WorkerStatus

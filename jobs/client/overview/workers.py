@@ -13,10 +13,7 @@ from datetime import datetime
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.errors import SettingsInvalid

@@ -14,10 +14,7 @@ from headgate.jobs.client.spool.policy import Answer, Sent, SpoolClaim, SpooledJ
 from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Reply, Widths, unexpected
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import SpoolError, TransportError
 
 _log = logging.getLogger("headgate.spool")

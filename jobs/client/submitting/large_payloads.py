@@ -11,11 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
-from headgate.jobs.core.ports.transport import (
-    AsyncSender,
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import AsyncSender, EntryFailure, OutgoingMessage
 from headgate.jobs.errors import PayloadTooLarge, ServiceUnavailable, TransportError
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.large_payloads import LARGEST, parted

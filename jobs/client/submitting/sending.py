@@ -6,10 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes, held_back_by, pause_s
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.outgoing import lane_of
 

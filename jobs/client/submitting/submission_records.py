@@ -14,11 +14,7 @@ from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
 from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports.table import (
-    MAX_PUT,
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of, records_of
 from headgate.jobs.errors import TransportError

@@ -26,10 +26,7 @@ from datetime import datetime, timedelta
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.events import ClaimFailed, Event, ItemsSkipped
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.definitions.options.uniqueness import place
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy

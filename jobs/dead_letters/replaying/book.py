@@ -14,10 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.dead_letters.replaying.report import (
     REPLAYS,
     ReplayReport,

@@ -13,11 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 
-from headgate.jobs.core.ports.table import (
-    MAX_PUT,
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.replaying.report import KEPT, MAX_LISTED, LeftLetter
 from headgate.jobs.definitions.app import App

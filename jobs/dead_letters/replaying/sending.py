@@ -10,11 +10,7 @@ from typing import TypeVar
 
 from headgate.jobs.core.batching import TRIES, in_batches, pause_s
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.ports.transport import (
-    AsyncTransport,
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import AsyncTransport, EntryFailure, OutgoingMessage
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.dead_letters.replaying.remaking import Remade
 from headgate.jobs.dead_letters.walk import HeldLetter

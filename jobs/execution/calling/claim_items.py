@@ -12,10 +12,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.clock import SKEW_S
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.errors import PayloadUnopenable, ResultNotKept, TransportError
 from headgate.jobs.execution.outcome import Discarded, Done

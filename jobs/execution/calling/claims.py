@@ -44,10 +44,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from headgate.jobs.core.clock import SKEW_S, Clock
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.errors import ItemRefused, ServiceUnavailable
 from headgate.jobs.execution.calling.claim_items import (

@@ -6,10 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.calling.claim_items import ClaimSubject, Ended, find_claim, standing_of

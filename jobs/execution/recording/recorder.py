@@ -23,10 +23,7 @@ from typing import Any, NoReturn
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobProgress, RecordsWritten
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of, records_of

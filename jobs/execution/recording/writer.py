@@ -10,11 +10,7 @@ from typing import TypeVar
 from headgate.jobs.core.batcher import Batcher, Pacing
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
-from headgate.jobs.core.ports.table import (
-    MAX_PUT,
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.records.items import Scribe

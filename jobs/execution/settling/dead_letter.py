@@ -7,10 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.execution.outcome import Attempt
 from headgate.jobs.execution.settling.settlement import DeadLetter, Quarantine

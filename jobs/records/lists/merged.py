@@ -11,10 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.ports.table import (
-    AsyncTable,
-    Item,
-)
+from headgate.jobs.core.ports.table import AsyncTable, Item
 
 _AT_ONCE = 16
 """Maximum number of lists that are read at the same time."""

@@ -9,11 +9,7 @@ from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    ReceivedMessage,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage, VisibilityChange
 from headgate.jobs.testing.memory.bell import Bell
 from headgate.jobs.testing.memory.ordering import (
     FifoOrdering,

@@ -9,10 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports.scheduler import (
-    Scheduler,
-    ScheduleSpec,
-)
+from headgate.jobs.core.ports.scheduler import Scheduler, ScheduleSpec
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError

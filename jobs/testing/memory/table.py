@@ -20,12 +20,7 @@ from headgate.jobs.aws.dynamo.attributes import (
     size_of,
 )
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.ports.table import (
-    Item,
-    Key,
-    Page,
-    Table,
-)
+from headgate.jobs.core.ports.table import Item, Key, Page, Table
 from headgate.jobs.errors import ItemUnreadable, TableMissing
 from headgate.jobs.testing.memory.table_faults import TableAction, TableFaults, Unprocessed
 

@@ -22,11 +22,7 @@ from typing import Literal
 from headgate.jobs.aws.connections.connection import Connection, async_aws_client
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.core.ports.table import Item
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    ReceivedMessage,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage, VisibilityChange
 from headgate.jobs.core.topology import DEAD_LETTERS, MAX_BATCH
 from headgate.jobs.dead_letters.replaying.report import REPLAYS, ReplayState
 from headgate.jobs.messages.envelope import parse

@@ -25,10 +25,7 @@ from headgate.jobs.core.events import (
     RecordsWritten,
     SettlementFailed,
 )
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.core.topology import Lane
 from headgate.jobs.messages.envelope import parse

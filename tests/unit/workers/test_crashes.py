@@ -21,10 +21,7 @@ from headgate.jobs.core.events import (
     RecordsFailed,
     SettlementFailed,
 )
-from headgate.jobs.core.ports.transport import (
-    ReceivedMessage,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import ReceivedMessage, VisibilityChange
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.app import BACKSTOP_MARGIN
 from headgate.jobs.definitions.job_type import JobType

@@ -13,10 +13,7 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient, AsyncJobHandle, Events, JobType, Priority
 from headgate.jobs.core.events import Event, JobSubmitted
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import (
     AccessDenied,

@@ -18,10 +18,7 @@ from hypothesis import strategies as st
 
 from headgate import AsyncClient, Client, DeadLetter, DeadLetterFilter
 from headgate.errors import ConfigurationError
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.dead_letters import surroundings
 from headgate.jobs.dead_letters.reading import read_letter

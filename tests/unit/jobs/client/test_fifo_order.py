@@ -19,10 +19,7 @@ from pydantic import BaseModel
 from headgate import App, AsyncClient, Client, JobContext, Priority, Unique
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.events import JobCompleted
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import PartlySubmitted, ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable

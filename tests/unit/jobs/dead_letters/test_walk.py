@@ -13,10 +13,7 @@ import pytest
 from headgate import App, Priority
 from headgate.jobs.core.concurrency import Tasks, Threads
 from headgate.jobs.core.immediate import ImmediateTransport, drive, immediate
-from headgate.jobs.core.ports.transport import (
-    AsyncReceiver,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import AsyncReceiver, OutgoingMessage
 from headgate.jobs.dead_letters.walk import AT_ONCE, HeldLetter, Look, Visit, Walk
 from headgate.jobs.deployment.sweep_plan import ParkingQueue, parking_queues
 from headgate.jobs.errors import QueueMissing, ServiceUnavailable, TransportError

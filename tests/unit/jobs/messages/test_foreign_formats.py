@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from headgate import Accepts, App, Priority
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.errors import (
     ConfigurationError,
     MessageQueueWrong,

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.core.ports.table import (
-    Item,
-    ListLine,
-)
+from headgate.jobs.core.ports.table import Item, ListLine
 from headgate.jobs.errors import ItemRefused, ServiceUnavailable
 from headgate.jobs.records.writes import REFUSAL, WriteRefusal, bare_mark, put_batch, put_items
 from headgate.jobs.testing import MemoryTable, VirtualClock

@@ -14,10 +14,7 @@ from pydantic import BaseModel
 
 from headgate import App, JobType, Priority, Retry, Tenant
 from headgate.jobs.core.batching import EntryRejected, in_batches
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.core.tenant import Tenant as ContextTenant
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 from headgate.jobs.definitions.options.submit_options import SubmitOptions

@@ -10,10 +10,7 @@ from datetime import timedelta
 import pytest
 
 from headgate import App, Client
-from headgate.jobs.core.ports.table import (
-    Item,
-    Table,
-)
+from headgate.jobs.core.ports.table import Item, Table
 from headgate.jobs.core.ports.transport import Sender
 from headgate.jobs.errors import QueueMissing
 from headgate.jobs.messages.envelope import parse

@@ -12,10 +12,7 @@ import pytest
 from headgate import AsyncClient, Breaker, Concurrency
 from headgate.jobs.client.overview.workers import WorkerList
 from headgate.jobs.core.events import BreakerOpened, JobCompleted, LimitReached, RecordsFailed
-from headgate.jobs.core.ports.table import (
-    Item,
-    Key,
-)
+from headgate.jobs.core.ports.table import Item, Key
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.errors import ServiceUnavailable, Throttled
 from headgate.jobs.records.fleet.worker_status import (

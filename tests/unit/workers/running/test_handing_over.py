@@ -32,10 +32,7 @@ from headgate.jobs.core.events import (
     JobStarted,
     SettlementFailed,
 )
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, VisibilityChange
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import MAX_RECEIVE_COUNT
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable

@@ -13,10 +13,7 @@ from pydantic import field_validator
 
 from headgate import App, Backoff, Client, JobContext, JobState, Priority, Retry, RetryLater
 from headgate.jobs.core.events import JobCompleted, JobCrashed, JobDeferred, MessageUnrunnable
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    VisibilityChange,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, VisibilityChange
 from headgate.jobs.errors import JobDead
 from headgate.jobs.records.items import partition
 from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane

@@ -11,10 +11,7 @@ import pytest
 from headgate import App, AsyncClient, JobFilter, JobState, Tenant
 from headgate.errors import ConfigurationError
 from headgate.jobs.client.jobs.desk import MOST_LISTED, JobPage
-from headgate.jobs.core.ports.table import (
-    Item,
-    ListLine,
-)
+from headgate.jobs.core.ports.table import Item, ListLine
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.records.items import SHARDS, line_of, list_name
 from headgate.jobs.records.lists.entries import STATES

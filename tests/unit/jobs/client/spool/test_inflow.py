@@ -14,10 +14,7 @@ from headgate import AsyncClient, Client
 from headgate.jobs.client.spool.inflow import Inflow
 from headgate.jobs.client.spool.policy import Answer, SpooledJob
 from headgate.jobs.core.batcher import Pacing
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from tests.support.backends import async_over, over
 from tests.support.spool_bench import EMAIL, NORMAL, Bench

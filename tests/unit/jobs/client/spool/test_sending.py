@@ -20,10 +20,7 @@ from headgate.jobs.client.spool.shared_commits import SharedCommits
 from headgate.jobs.client.spool.window import PARALLEL, ClaimWindow, Widths
 from headgate.jobs.core.events import JobSpoolRefused, JobSubmitted, SpoolFailed
 from headgate.jobs.core.immediate import drive, driven, immediate
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable, SpoolError, TransportError
 from tests.support.spool_bench import FIFO, NORMAL, Bench, Email, ids
 

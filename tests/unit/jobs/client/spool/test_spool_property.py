@@ -21,10 +21,7 @@ from headgate.jobs.client.spool.policy import Answer, SpoolClaim
 from headgate.jobs.client.spool.sending import SpoolSending
 from headgate.jobs.client.spool.spooler import Spooler
 from headgate.jobs.core.immediate import driven, immediate
-from headgate.jobs.core.ports.transport import (
-    EntryFailure,
-    OutgoingMessage,
-)
+from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.messages.envelope import parse
 from tests.support.backends import over

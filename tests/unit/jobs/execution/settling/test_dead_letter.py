@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.core.ports.transport import (
-    OutgoingMessage,
-    ReceivedMessage,
-)
+from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.execution.settling.dead_letter import bare, dead_letter
