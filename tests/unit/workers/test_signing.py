@@ -240,6 +240,39 @@ async def test_the_keys_can_be_given_themselves() -> None:
     assert shop.rig.secrets.reads == 0
 
 
+async def test_a_forged_message_of_an_ordering_group_is_parked_and_the_group_goes_on() -> None:
+    app = App("shop", signing=Signing(), parking=PARKING)
+    books = app.queue("books", fifo=True, priorities=[Priority.NORMAL])
+    ran: list[str] = []
+
+    @books.job("post", group_by=lambda note: note.text[0])
+    async def post(note: Note) -> None:
+        ran.append(note.text)
+
+    rig = Rig(app)
+    rig.secrets.put(SECRET, FIRST)
+    queue, dead = "shop-books-normal.fifo", "shop-books-normal-dlq.fifo"
+    await rig.submit(post, "a1")
+    [message] = await rig.sqs.receive(queue, limit=1, wait_s=0)
+    await rig.sqs.delete(queue, [message.receipt])
+    ours = OutgoingMessage(
+        body=message.body, attributes=message.attributes, group="a", deduplication_id="1"
+    )
+    # The same bytes in the order of another group are no longer what was signed.
+    elsewhere = replace(ours, group="b", deduplication_id="2")
+    await rig.sqs.send(queue, [ours])
+    await rig.sqs.send(queue, [elsewhere])
+    await rig.submit(post, "a2", "b1")
+    async with rig.working():
+        await rig.happens(JobCompleted, 3)
+    assert [text for text in ran if text[0] == "a"] == ["a1", "a2"]
+    assert ran.count("a1") == 1
+    assert ran[-1] == "b1", "it waited for the parking of what stood before it"
+    [letter] = rig.sqs.messages(dead)
+    assert (letter.body, letter.attributes["Reason"]) == (ours.body, "signature-invalid")
+    assert rig.remaining() == 0
+
+
 async def test_an_app_without_signing_runs_signed_messages() -> None:
     shop = Shop()
     message = await shop.taken()

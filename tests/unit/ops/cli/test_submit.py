@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from headgate.jobs.core.ports.table import Item, Table
 from headgate.jobs.core.ports.transport import Sender
 from headgate.jobs.errors import QueueMissing
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.job import EXIT_FAILED, EXIT_UNFINISHED
 from tests.support.backends import over
@@ -47,6 +49,19 @@ def test_submit_prints_the_id_of_the_job_that_sqs_has(
     assert envelope.payload == {"to": "ada"}
     assert message.group == "org-1"
     assert envelope.not_before == envelope.submitted_at + timedelta(seconds=90)
+
+
+def test_submit_signs_what_it_sends(sqs: MemorySqs, headgate: CommandLine, here: Path) -> None:
+    key = b"a key of thirty-two bytes or more"
+    with (here / "cli_shop.py").open("a") as source:
+        source.write(f"from headgate import Signing\napp.signing = Signing(keys=[{key!r}])\n")
+    ended = headgate("submit", "send-email", ADA, app="cli_shop:app")
+    [message] = sqs.messages("shop-test-jobs-normal")
+    text, signature = parted(message.body)
+    assert (ended.code, ended.err) == (0, "")
+    assert signature is not None
+    queue = Destination(queue="shop-test-jobs-normal")
+    assert signed(text, SigningKey(key), queue) == message.body
 
 
 def test_every_option_of_a_submission_is_one_of_the_command(
