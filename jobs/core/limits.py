@@ -9,6 +9,7 @@ could not start are not received.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
@@ -26,6 +27,9 @@ LimitKey = Literal["tenant"] | Callable[[Any], str | None] | None
 submitted for, a function gets the payload. A job whose key is None is not limited. Without a key
 (None, the default) all jobs are counted together."""
 
+LimitCost = int | Callable[[Any], float]
+"""The tokens that a job's start takes of a rate limit: a number, or a function of the payload."""
+
 OnExhausted = Literal["wait", "dead-letter"]
 
 LONGEST_LEASED = timedelta(hours=1)
@@ -42,6 +46,10 @@ class RateLimit:
     bucket for each tenant, or for each value that a function makes of the payload:
     ``RateLimit(20, key=lambda webhook: webhook.endpoint)``.
 
+    ``cost`` has a start take several tokens, so that the limit counts what a job uses up:
+    ``RateLimit(200_000, per=60, cost=lambda prompt: prompt.tokens)``. A fraction is rounded up, and
+    a job that costs 0 is not limited. A submission whose cost exceeds ``limit`` is refused.
+
     Raises:
         SettingsInvalid: a value is out of range.
     """
@@ -50,12 +58,39 @@ class RateLimit:
     _: KW_ONLY
     per: DurationField = DurationField(1, positive=True)
     key: LimitKey = None
+    cost: LimitCost = 1
     scope: Scope = "worker"
 
     def __post_init__(self) -> None:
         _check_count("RateLimit", "limit", self.limit)
         _check_key("RateLimit", self.key)
         _check_scope("RateLimit", self.scope, self.per)
+        self._check_cost()
+
+    def cost_of(self, payload: Any) -> int:
+        """Return the tokens that a job takes, which may be more than there are.
+
+        Raises:
+            ValueError: the function's answer is no number, negative, or not finite.
+            Exception: whatever the function raises.
+        """
+        if isinstance(self.cost, int):
+            return self.cost
+        cost: object = self.cost(payload)
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf:
+            return math.ceil(cost)
+        # Only its class: the number may come from the payload.
+        raise ValueError(f"not a cost, but a {type(cost).__name__}: return 0 or more, and finite")
+
+    def _check_cost(self) -> None:
+        if callable(self.cost):
+            return
+        _check_count("RateLimit", "cost", self.cost)
+        if self.cost > self.limit:
+            raise SettingsInvalid(
+                f"RateLimit(cost=...) of {self.cost} is more than its limit of {self.limit}, so "
+                "that no job could start: raise the limit, or lower the cost"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ HeadgateError
 │   ├── PayloadTooLarge
 │   ├── DelayInvalid
 │   ├── OptionInvalid
+│   ├── CostInvalid                 it costs more than a rate limit has
 │   ├── UnknownJobType
 │   └── UnknownQueue                no such queue, or not with that priority
 ├── PartlySubmitted                 SQS did not take some of a batch
@@ -112,6 +113,7 @@ from headgate.jobs.errors.results import (
 from headgate.jobs.errors.root import HeadgateError
 from headgate.jobs.errors.root import did_you_mean as did_you_mean
 from headgate.jobs.errors.submission import (
+    CostInvalid,
     DelayInvalid,
     InlineFailed,
     OptionInvalid,
@@ -157,6 +159,7 @@ __all__ = [
     "ChildDied",
     "ChildFailed",
     "ConfigurationError",
+    "CostInvalid",
     "CredentialsMissing",
     "CredentialsNotConfigured",
     "DelayInvalid",

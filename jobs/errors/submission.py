@@ -28,6 +28,11 @@ class OptionInvalid(SubmissionError):
     """An option of a submission is out of range."""
 
 
+class CostInvalid(SubmissionError):
+    """The job costs more than a rate limit has, so that it could never start, or the limit's
+    ``cost=`` can't tell; the message names the type and the limit."""
+
+
 class UnknownJobType(SubmissionError):
     """The job type is not one of this app's."""
 

@@ -15,11 +15,18 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.options.uniqueness import Unique, unique_by
-from headgate.jobs.errors import DelayInvalid, OptionInvalid, UnknownQueue, did_you_mean
+from headgate.jobs.errors import (
+    CostInvalid,
+    DelayInvalid,
+    OptionInvalid,
+    UnknownQueue,
+    did_you_mean,
+)
 from headgate.jobs.messages.envelope import Options, UniqueBy
 from headgate.jobs.messages.outgoing import is_group_id
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.json_values import is_utf8
+from headgate.jobs.values.texts import text_of, type_of
 
 
 def check_names(job: JobType[Any, Any], overrides: SubmitOptions) -> None:
@@ -180,6 +187,35 @@ def unique_of(
         return unique_by(chosen, job.name, payload, dumped, tenant)
     except OptionInvalid as error:
         raise OptionInvalid(f"{job.name!r}: {error}") from error
+
+
+def check_costs(app: App, job: JobType[Any, Any], dumped: Any) -> None:
+    """Refuse a job that costs more than a rate limit has: it could never start.
+
+    Args:
+        app: the app.
+        job: the job's type.
+        dumped: the payload as JSON values; the functions get what a worker reads of it.
+
+    Raises:
+        CostInvalid: it does, or a limit's function can't tell the cost.
+    """
+    for owner in (app, app.queues[job.queue], job):
+        if (rate := owner.limits.rate_limit) is None or isinstance(rate.cost, int):
+            continue
+        limit = f"the rate limit of {owner!r}"
+        try:
+            cost = rate.cost_of(job.load(dumped))
+        except Exception as error:
+            raise CostInvalid(
+                f"{job.name!r}: the cost function of {limit} raised {type_of(error)}: "
+                f"{text_of(error)}"
+            ) from error
+        if cost > rate.limit:
+            raise CostInvalid(
+                f"{job.name!r}: this job costs {cost:,}, and {limit} has {rate.limit:,}, so it "
+                "could never start: split the job, or raise the limit"
+            )
 
 
 def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) -> None:

@@ -27,6 +27,7 @@ from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.messages.signatures import reserved
 from headgate.jobs.schedules.delayed_job import DelayedJob, check_input, delayed
 from headgate.jobs.submission.overrides import (
+    check_costs,
     check_names,
     delay_by_sqs,
     due_time,
@@ -152,6 +153,7 @@ def prepare(
         UnknownQueue: the type's queue has no such priority.
         PayloadInvalid: the payload doesn't fit the type's model.
         DelayInvalid: the delay is negative or too long, or its time has no time zone.
+        CostInvalid: the job costs more than a rate limit has.
         OptionInvalid: another option is unknown or out of range.
     """
     new = new_job_of(job, payload, overrides)
@@ -161,6 +163,7 @@ def prepare(
     queue = queue_of(job, topology, overrides.get("priority"))
     not_before = due_time(app, job, overrides, queue, now)
     dumped = job.dump(payload)
+    check_costs(app, job, dumped)
     tenant = tenant_of(job, overrides.get("tenant")) or origin.tenant
     unique = unique_of(job, payload, dumped, overrides, tenant)
     envelope = Envelope(

@@ -221,6 +221,7 @@ NUMBERS = {
     "JobContext.progress.percent",
     "Lane.share",
     "MemoryMetrics.put.values",
+    "RateLimit.cost",
     "Thresholds.failed_percent",
     "Thresholds.schedules_percent",
 }

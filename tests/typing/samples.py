@@ -362,6 +362,8 @@ def durations_of_policies() -> None:
     assert_type(RateLimit(20, per=1).per, timedelta)
     RateLimit(20, per=minute, key="tenant", scope="fleet")
     RateLimit(20, key=lambda payload: str(payload["endpoint"]))
+    RateLimit(200_000, per=60, cost=lambda prompt: len(prompt.text) / 4)
+    RateLimit(1000, per=60, cost=10)
     assert_type(RetryBudget(20, per=minute).per, timedelta)
     assert_type(Breaker(window=30, open_for=minute).open_for, timedelta)
     assert_type(CrashLimit(within=300).within, timedelta)
@@ -395,6 +397,7 @@ def durations_at_fault() -> None:
     RateLimit(20, per="1s")  # type: ignore[arg-type]
     RateLimit(20, 1)  # type: ignore[call-arg]
     RateLimit(20, key="org")  # type: ignore[arg-type]
+    RateLimit(20, cost="1")  # type: ignore[arg-type]
     Lane(visibility="30s", start_within=0, share=0)  # type: ignore[arg-type]
     Lane(start_within=0, share=0)  # type: ignore[call-arg]
     Backoff.fixed("5s")  # type: ignore[arg-type]

@@ -182,7 +182,7 @@ class _Places:
     def count(self) -> int:
         return self._pool.capacity
 
-    def ask(self, *, enough: bool) -> None:
+    def ask(self, *, enough: bool, needs: int | None = None) -> None:
         """Do nothing: the pool replaces its children by itself."""
 
 

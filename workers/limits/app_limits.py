@@ -19,11 +19,11 @@ from headgate.workers.limits.circuit_breaker import Circuit
 from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.fleet_retry_budget import FleetBudget
 from headgate.workers.limits.guards import Guard
-from headgate.workers.limits.keys import key_of
+from headgate.workers.limits.keys import CostOf, cost_of, key_of
 from headgate.workers.limits.meters import LeasedTokens, Meter, OwnTokens, Tokens
 from headgate.workers.limits.retry_budget import Budget, WorkerBudget
 from headgate.workers.limits.slots import Slots
-from headgate.workers.limits.token_bucket import Window
+from headgate.workers.limits.token_bucket import CostWindow, Window
 
 _LONGEST_S = MAX_VISIBILITY.total_seconds() - 60
 """Longest time by which a retry is put off."""
@@ -101,7 +101,10 @@ class AppGuards:
     def _rate(self, level: str, rate: RateLimit | None) -> Iterator[Guard]:
         if rate is not None:
             per_s = rate.per.total_seconds()
-            yield self._guard(f"rate:{level}", rate, lambda tokens: Window(tokens, per_s), per_s)
+            name = f"rate:{level}"
+            cost = cost_of(name, rate)
+            window = Window if cost is None else CostWindow
+            yield self._guard(name, rate, lambda tokens: window(tokens, per_s), per_s, cost)
 
     def _slots(self, level: str, slots: Concurrency | None) -> Iterator[Guard]:
         if slots is not None:
@@ -113,6 +116,7 @@ class AppGuards:
         declared: RateLimit | Concurrency,
         meter: Callable[[Tokens], Meter],
         lasting_s: float,
+        cost: CostOf | None = None,
     ) -> Guard:
         """Return the guard of a limit that gives out tokens.
 
@@ -121,6 +125,7 @@ class AppGuards:
             declared: its number of tokens, its key, and its scope.
             meter: makes a meter with given tokens.
             lasting_s: how long a used token stays out after its worker has died.
+            cost: returns the tokens that a start takes; None if each takes one.
         """
 
         def tokens(limit: str) -> Tokens:
@@ -135,7 +140,8 @@ class AppGuards:
         def in_use(limit: str) -> int:
             return guard.in_use(limit, self._clock.monotonic())
 
-        guard = Guard(name, key_of(name, declared.key), lambda limit: meter(tokens(limit)))
+        key = key_of(name, declared.key)
+        guard = Guard(name, key, lambda limit: meter(tokens(limit)), cost)
         return guard
 
     def _breaker(self, name: str) -> Iterator[Guard]:

@@ -19,7 +19,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from headgate.jobs.core.limits import Breaker
 from headgate.workers.limits.keys import named_key
-from headgate.workers.limits.meters import GUESS_S, Ending
+from headgate.workers.limits.meters import GUESS_S, ONE, Ending, TokenCost
 
 _PARTS = 10
 """Number of parts in which the window is counted; the oldest part is forgotten as a whole."""
@@ -81,8 +81,9 @@ class Circuit:
         """The number of probes that it lets run."""
         return self._breaker.probes
 
-    def wait_s(self, now: float) -> float:
+    def wait_s(self, now: float, cost: TokenCost = ONE) -> float:
         """Return the seconds until another job may start, as far as is known; 0 means now."""
+        del cost
         match self._look(now):
             case State.CLOSED:
                 return 0.0
@@ -101,8 +102,9 @@ class Circuit:
             case State.PROBING:
                 return self._probes_left
 
-    def start(self, now: float) -> object:
+    def start(self, now: float, cost: TokenCost = ONE) -> object:
         """Let a run through."""
+        del cost
         self._running += 1
         if self._look(now) is State.PROBING:
             self._probing += 1

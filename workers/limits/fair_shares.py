@@ -7,6 +7,8 @@
   slightly more than they use, so that they can start work immediately, and then become hungry too.
 - A worker that needs no tokens at all, since it works on other queues, keeps none.
 - Hungry workers divide equally whatever the others leave.
+- A worker with a job that needs more tokens at once than its part gets them: the others divide the
+  rest. Of several such workers the one that has waited longest comes first.
 
 No worker takes another's tokens: each gives up its own, and takes only free ones.
 """
@@ -37,10 +39,26 @@ class ShareClaim:
 
     tokens: int
     hungry: bool
+    large: LargeNeed | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LargeNeed:
+    """A job that needs several tokens at once."""
+
+    since: float
+    """When it was first found to wait, in seconds since 1970."""
+    tokens: int
 
 
 def wanted(
-    limit: int, me: str, mine: int, in_use: int, need: Need, others: Mapping[str, ShareClaim]
+    limit: int,
+    me: str,
+    mine: int,
+    in_use: int,
+    need: Need,
+    others: Mapping[str, ShareClaim],
+    large: LargeNeed | None = None,
 ) -> int:
     """Return the number of a limit's tokens that a worker should have.
 
@@ -51,11 +69,30 @@ def wanted(
         in_use: the number that it uses; it may exceed ``mine`` until those tokens are back.
         need: its need.
         others: the claims of the other workers, by name.
+        large: the job that its tokens are not enough for, if any.
 
     Returns:
         at most the tokens that the others leave.
     """
     left = max(0, limit - sum(other.tokens for other in others.values()))
+    goal = _fair(limit, me, mine, in_use, need, others)
+    waiting = {name: other.large for name, other in others.items() if other.large is not None}
+    if large is not None:
+        waiting[me] = large
+    if waiting:
+        first = min(waiting, key=lambda name: (waiting[name], name))
+        rest = limit - waiting[first].tokens
+        if first == me:
+            goal = max(goal, waiting[me].tokens)
+        else:
+            goal = min(goal, equal_part(rest, me, others.keys() - {first}))
+    return min(left, goal)
+
+
+def _fair(
+    limit: int, me: str, mine: int, in_use: int, need: Need, others: Mapping[str, ShareClaim]
+) -> int:
+    """Return the number of tokens that a worker should have where jobs need one each."""
     hungry = [name for name, other in others.items() if other.hungry]
     if need is Need.HUNGRY:
         kept = sum(other.tokens for other in others.values() if not other.hungry)
@@ -66,7 +103,7 @@ def wanted(
         goal = min(mine, equal_part(limit, me, others))
         if any(others[name].tokens >= limit // (len(others) + 1) for name in hungry):
             goal = min(goal, _with_spare(in_use) if need is Need.ENOUGH else 0)
-    return min(left, goal)
+    return goal
 
 
 def equal_part(total: int, me: str, others: Iterable[str]) -> int:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Crashed, Done, Failed, Outcome
-from headgate.workers.limits.keys import KeyOf, one_key
-from headgate.workers.limits.meters import Ending, Meter
+from headgate.workers.limits.keys import CostOf, KeyOf, one_key
+from headgate.workers.limits.meters import ONE, Ending, Meter
 
 _FORGOTTEN_AT_ONCE = 2
 """Number of meters looked at when a key is new: as those that count nothing are forgotten, there
@@ -56,11 +56,15 @@ class Guard:
         name: its name.
         key: returns the key of a job, by which jobs are counted separately.
         meter: makes the meter of one key, given the limit's name with it.
+        cost: returns the tokens that a job's start takes; None if every start takes one.
     """
 
-    def __init__(self, name: str, key: KeyOf, meter: Callable[[str], Meter]) -> None:
+    def __init__(
+        self, name: str, key: KeyOf, meter: Callable[[str], Meter], cost: CostOf | None = None
+    ) -> None:
         self.name = name
         self._key = key
+        self._cost = cost
         self._make = meter
         self._meters: OrderedDict[str, Meter] = OrderedDict()
         """By the limit's name with the key, the meter."""
@@ -73,7 +77,7 @@ class Guard:
         if (limit := self._limit_of(job)) is None:
             return None
         meter = self._meter(limit, now)
-        wait_s = meter.wait_s(now)
+        wait_s = meter.wait_s(now, ONE if self._cost is None else self._cost(job))
         if wait_s <= 0:
             return None
         return Block(limit, wait_s, meter.places, max(0.0, meter.ahead(now)))
@@ -90,7 +94,8 @@ class Guard:
         if (limit := self._limit_of(job)) is None:
             return None
         meter = self._meter(limit, now)
-        return Passage(limit, meter, meter.start(now))
+        cost = ONE if self._cost is None else self._cost(job)
+        return Passage(limit, meter, meter.start(now, cost))
 
     def in_use(self, limit: str, now: float) -> int:
         """Return the number of tokens that are out under that name."""

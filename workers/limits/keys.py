@@ -1,4 +1,4 @@
-"""Keys: the values by which a limit counts jobs separately."""
+"""Keys, by which a limit counts jobs separately, and costs, by which it counts some as several."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from headgate.jobs.core.limits import LimitKey
+from headgate.jobs.core.limits import LimitKey, RateLimit
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.values.texts import legible
+from headgate.workers.limits.meters import TokenCost
 
 KeyOf = Callable[[Job], str | None]
 """Returns the key of a job; None if the limit does not apply to it."""
+
+CostOf = Callable[[Job], TokenCost]
+"""Returns the tokens that a job's start takes of a limit."""
 
 _log = logging.getLogger("headgate.worker")
 
@@ -51,6 +55,16 @@ def named_key(declared: LimitKey, key: str) -> str | None:
     return key if declared == "tenant" else hashlib.sha256(key.encode()).hexdigest()[:_HASHED]
 
 
+def cost_of(limit: str, rate: RateLimit) -> CostOf | None:
+    """Return the function that reads a job's cost off it; None if every job costs one token.
+
+    Args:
+        limit: the limit's name, for the log.
+        rate: the limit as its user declared it.
+    """
+    return None if rate.cost == 1 else _PayloadCost(limit, rate)
+
+
 def one_key(job: Job) -> str:
     """Return the key of a limit that counts all jobs together."""
     del job
@@ -85,6 +99,47 @@ class _PayloadKey:
                     type(error).__name__,  # its text may show the payload
                 )
             return _FAULTY
+
+
+class _PayloadCost:
+    """A cost, mostly made of a payload by the users' own function.
+
+    A job must not wait for ever: one that costs more than the limit has takes all of it, and one
+    whose cost can't be told takes one token. Such submissions are refused, but a limit may be
+    lowered while jobs wait, and nothing checks the messages of other senders.
+    """
+
+    def __init__(self, limit: str, rate: RateLimit) -> None:
+        self._limit = limit
+        self._rate = rate
+        self._told: set[str] = set()
+        """The faults that have been logged."""
+
+    def __call__(self, job: Job) -> TokenCost:
+        return TokenCost(self._tokens(job), job.envelope.priority.rank)
+
+    def _tokens(self, job: Job) -> int:
+        most = self._rate.limit
+        try:
+            cost = self._rate.cost_of(job.payload)
+        except Exception as error:  # noqa: BLE001 - the users' code; the job must not be lost for it
+            # Only the error's class: its text may show the payload.
+            self._tell(job, f"failed with {type(error).__name__}", "take one token")
+            return 1
+        if cost > most:
+            self._tell(job, f"returned more than {most}", "take all tokens")
+        return min(cost, most)
+
+    def _tell(self, job: Job, fault: str, effect: str) -> None:
+        if fault not in self._told:
+            self._told.add(fault)
+            _log.error(
+                "the cost function of %s %s for a job of type %s; such jobs %s",
+                self._limit,
+                fault,
+                job.type.name,
+                effect,
+            )
 
 
 def _nameable(key: str) -> str:

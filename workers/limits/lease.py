@@ -5,6 +5,9 @@ uses only those, and publishes them to the others in one item per limit:
 
     pk  limit#NAME   sk  leases   data  {"leases": {WORKER: {"tokens", "until", "hungry"}}}
 
+A worker with a job that needs more tokens at once than it has adds ``large``: how many, and since
+when.
+
 The leased tokens never add up to more than the limit, so it holds by construction. A job costs no
 request, a lease one request per renewal. `workers.limits.fair_shares` divides the tokens. A worker
 stops using tokens before it publishes that it gives them up, and publishes those in use until they
@@ -28,13 +31,16 @@ from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.topology import LIMIT
 from headgate.jobs.errors import ItemUnreadable, TransportError
 from headgate.jobs.values.stored import mapping, number, whole
-from headgate.workers.limits.fair_shares import Need, ShareClaim, wanted
+from headgate.workers.limits.fair_shares import LargeNeed, Need, ShareClaim, wanted
 
 LEASE_S = 20.0
 """Duration of a lease."""
 
 RENEW_S = 5.0
 """Seconds between renewals."""
+
+_LARGE_S = 3 * RENEW_S
+"""Time after which a job that needs several tokens, and is not asked about, has left."""
 
 _FORGOTTEN = timedelta(hours=1)
 """Time after which an item that is no longer renewed expires."""
@@ -91,6 +97,9 @@ class Lease:
         self.next_renewal = float("-inf")
         """Time at which it should be renewed, on the monotonic clock."""
         self._need = Need.HUNGRY  # a job may have waited before the first renewal
+        self._large: LargeNeed | None = None
+        self._large_asked_at = float("-inf")
+        """When that was last asked for, on the monotonic clock."""
         self.fault = ""
         """Reason why the last renewal failed; empty if it succeeded."""
         self.skipped = 0
@@ -109,12 +118,26 @@ class Lease:
         is_over = self._closed or self._clock.monotonic() >= self._ends_at
         return not is_over
 
-    def ask(self, *, enough: bool) -> None:
-        """Note that jobs wait or are looked for, and whether the tokens were enough."""
+    def ask(self, *, enough: bool, needs: int | None = None) -> None:
+        """Note that jobs wait or are looked for, and whether the tokens were enough.
+
+        Args:
+            enough: whether they were.
+            needs: the tokens that the next job needs at once; 0 once it has them.
+        """
+        if needs is not None:
+            self._ask_large(needs)
         if not enough:
             self._need = Need.HUNGRY
         elif self._need is Need.IDLE:
             self._need = Need.ENOUGH
+
+    def _ask_large(self, needs: int) -> None:
+        if not needs:
+            self._large = None
+        elif self._large is None or self._large.tokens != needs:
+            self._large = LargeNeed(self._clock.now().timestamp(), needs)
+        self._large_asked_at = self._clock.monotonic()
 
     async def renew(self) -> None:
         """Renew it; ask for more tokens, or give back those that others need.
@@ -164,18 +187,22 @@ class Lease:
 
     async def _try(self) -> bool:
         started, in_use, hungry = self._clock.monotonic(), self._in_use(), self._need is Need.HUNGRY
-        others = {
-            name: ShareClaim(entry["tokens"], entry["hungry"])
-            for name, entry in self._living().items()
-        }
-        goal = wanted(self._limit, self._worker, self.tokens, in_use, self._need, others)
+        others = {name: _claim(entry, self._limit) for name, entry in self._living().items()}
+        large = self._waiting_large(started)
+        goal = wanted(self._limit, self._worker, self.tokens, in_use, self._need, others, large)
         # Tokens given up are unused before that is published; new ones are used only after.
         self._tokens = min(self._tokens, goal)
         until = self._clock.now().timestamp() + LEASE_S
-        if not await self._write(_entry(max(goal, in_use), until, hungry=hungry)):
+        if not await self._write(_entry(max(goal, in_use), until, hungry=hungry, large=large)):
             return False
         self._tokens, self._ends_at = goal, started + LEASE_S
         return True
+
+    def _waiting_large(self, now: float) -> LargeNeed | None:
+        """Return the job that needs more tokens at once than are leased, unless it has left."""
+        if self._large_asked_at + _LARGE_S <= now:
+            self._large = None
+        return self._large
 
     async def _write(self, mine: Mapping[str, Any] | None) -> bool:
         """Replace the item if it is unchanged; otherwise learn its new state and return False."""
@@ -208,8 +235,21 @@ class Lease:
         }
 
 
-def _entry(tokens: int, until: float, *, hungry: bool) -> dict[str, Any]:
-    return {"tokens": tokens, "until": until, "hungry": hungry}
+def _entry(
+    tokens: int, until: float, *, hungry: bool, large: LargeNeed | None = None
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {"tokens": tokens, "until": until, "hungry": hungry}
+    if large is not None:
+        entry["large"] = {"tokens": large.tokens, "since": large.since}
+    return entry
+
+
+def _claim(entry: Mapping[str, Any], limit: int) -> ShareClaim:
+    large = mapping(entry.get("large")) or {}
+    tokens, since = whole(large.get("tokens"), most=limit), number(large.get("since"))
+    if tokens is None or since is None:
+        return ShareClaim(entry["tokens"], entry["hungry"])
+    return ShareClaim(entry["tokens"], entry["hungry"], LargeNeed(since, tokens))
 
 
 def _is_lease(entry: Any, now: float) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
@@ -29,6 +30,19 @@ class Ending(Enum):
     NOTHING = auto()
 
 
+@dataclass(frozen=True, slots=True)
+class TokenCost:
+    """The tokens that a job's start takes of a limit, and who need not wait for it."""
+
+    tokens: int
+    rank: int = 0
+    """The rank of its queue's priority; 0 is the most urgent."""
+
+
+ONE = TokenCost(1)
+"""The cost of every job under a limit without a cost."""
+
+
 class Meter(Protocol):
     """Counts the jobs of one key of a limit."""
 
@@ -37,7 +51,7 @@ class Meter(Protocol):
         """The number of jobs that may run at once, or start in its window."""
         ...
 
-    def wait_s(self, now: float) -> float:
+    def wait_s(self, now: float, cost: TokenCost = ONE) -> float:
         """Return the seconds until it is worth asking again; 0 if a job may start now."""
         ...
 
@@ -45,7 +59,7 @@ class Meter(Protocol):
         """Return how many jobs it would let start within about a second; it may be negative."""
         ...
 
-    def start(self, now: float) -> object:
+    def start(self, now: float, cost: TokenCost = ONE) -> object:
         """Count a job that starts; return what `end` needs."""
         ...
 
@@ -73,8 +87,14 @@ class Tokens(Protocol):
         """The number of tokens, free or out."""
         ...
 
-    def ask(self, *, enough: bool) -> None:
-        """Note that jobs wait or are looked for, and whether the tokens were enough."""
+    def ask(self, *, enough: bool, needs: int | None = None) -> None:
+        """Note that jobs wait or are looked for, and whether the tokens were enough.
+
+        Args:
+            enough: whether they were.
+            needs: the tokens that the next job needs at once, where jobs need several; 0 once it
+                has them, and None to leave that as it is.
+        """
         ...
 
 
@@ -86,7 +106,7 @@ class OwnTokens:
     def __init__(self, count: int) -> None:
         self.count = count
 
-    def ask(self, *, enough: bool) -> None:
+    def ask(self, *, enough: bool, needs: int | None = None) -> None:
         """Do nothing: their number is fixed."""
 
 
@@ -108,6 +128,6 @@ class LeasedTokens:
         """The number of tokens that this worker may use now."""
         return self._lease().tokens
 
-    def ask(self, *, enough: bool) -> None:
+    def ask(self, *, enough: bool, needs: int | None = None) -> None:
         """Have the next renewal ask for more if they are not enough."""
-        self._lease().ask(enough=enough)
+        self._lease().ask(enough=enough, needs=needs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from headgate.workers.limits.meters import AHEAD_S, GUESS_S, Ending, Tokens
+from headgate.workers.limits.meters import AHEAD_S, GUESS_S, ONE, Ending, TokenCost, Tokens
 
 
 class Slots:
@@ -35,9 +35,9 @@ class Slots:
         del now
         return self._running
 
-    def wait_s(self, now: float) -> float:
+    def wait_s(self, now: float, cost: TokenCost = ONE) -> float:
         """Return 0 if a slot is free, else a guess: the ends of jobs are unknown."""
-        del now
+        del now, cost
         enough = self.free > 0
         self._tokens.ask(enough=enough)
         return 0.0 if enough else GUESS_S
@@ -49,9 +49,9 @@ class Slots:
         self._forget(now)
         return free + len(self._ended)
 
-    def start(self, now: float) -> object:
+    def start(self, now: float, cost: TokenCost = ONE) -> object:
         """Take a slot."""
-        del now
+        del now, cost
         self._running += 1
         return None
 

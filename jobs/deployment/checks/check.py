@@ -25,6 +25,7 @@ from headgate.jobs.deployment.checks.retry_rules import (
     wait_beyond_visibility,
 )
 from headgate.jobs.deployment.checks.schedule_rules import (
+    cost_above_limit,
     rate_below_schedule,
     schedule_never_fires,
     schedule_over,
@@ -52,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     schedule_never_fires,
     schedule_over,
     rate_below_schedule,
+    cost_above_limit,
     timeout_beyond_lane,
     no_timeout_in_a_process,
     fifo_without_group,

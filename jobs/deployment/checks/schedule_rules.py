@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from headgate.jobs.core.limits import Limits, RateLimit
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.schedules.occurrences import (
@@ -56,23 +58,53 @@ def rate_below_schedule(app: App, _now: datetime) -> Iterator[Fault]:
     """A rate limit that lets through less than a schedule submits."""
     for job in app.types.values():
         every_s = _period_s(job)
-        for owner, limits in (
-            (place_of(job), job.limits),
-            (f"queue {job.queue}", app.queues[job.queue].limits),
-            (f"app {app.name}", app.limits),
-        ):
+        for owner, limits in _levels(app, job):
             limit = limits.rate_limit
             if limit is None or limit.key is not None:
                 continue  # a key may exempt them: those of no tenant, or by their payload
-            if every_s and limit.limit / limit.per.total_seconds() < 1 / every_s:
+            starts = limit.limit / cost if (cost := _cost(limit, job)) else math.inf
+            if every_s and starts / limit.per.total_seconds() < 1 / every_s:
                 yield Fault(
                     rule="rate-below-schedule",
                     where=place_of(job),
                     what=f"it is scheduled every {timedelta(seconds=every_s)}, and the rate limit "
-                    f"of {owner} lets {limit.limit} start in {limit.per}",
+                    f"of {owner} lets {starts:,.10g} start in {limit.per}",
                     why="Its backlog would grow without end",
                     instead="Raise the limit, or schedule it less often",
                 )
+
+
+def cost_above_limit(app: App, _now: datetime) -> Iterator[Fault]:
+    """A schedule whose jobs cost more than a rate limit has."""
+    for job in app.types.values():
+        for owner, limits in _levels(app, job):
+            limit = limits.rate_limit
+            if job.schedule is None or limit is None or (cost := _cost(limit, job)) <= limit.limit:
+                continue
+            yield Fault(
+                rule="cost-above-limit",
+                where=place_of(job),
+                what=f"a job of its schedule costs {cost:,}, and the rate limit of {owner} has "
+                f"{limit.limit:,}",
+                why="Such a submission is refused; a firing is not, and takes all of the limit",
+                instead="Raise the limit, or have the cost function return less for a payload of "
+                "the model's defaults",
+            )
+
+
+def _cost(limit: RateLimit, job: JobType[Any, Any]) -> int:
+    """Return the cost of a job that a type's schedule submits."""
+    try:
+        return limit.cost if isinstance(limit.cost, int) else limit.cost_of(job.load({}))
+    except Exception:  # noqa: BLE001 - the users' code; a worker counts such a job as one token
+        return 1
+
+
+def _levels(app: App, job: JobType[Any, Any]) -> Iterator[tuple[str, Limits]]:
+    """Yield the limits that apply to a type, each with its owner."""
+    yield place_of(job), job.limits
+    yield f"queue {job.queue}", app.queues[job.queue].limits
+    yield f"app {app.name}", app.limits
 
 
 def _period_s(job: JobType[Any, Any]) -> float | None:

@@ -28,6 +28,9 @@ class Note(BaseModel):
         (lambda: RateLimit(1, scope="world"), "'worker' or 'fleet', got 'world'"),  # type: ignore[arg-type]  # what a user may write
         (lambda: RateLimit(1, per=timedelta(hours=2), scope="fleet"), "at most 1:00:00"),
         (lambda: RateLimit(1, key="org"), r"RateLimit\(key=...\) must be 'tenant' or a function"),  # type: ignore[arg-type]  # what a user may write
+        (lambda: RateLimit(1, cost=0), r"RateLimit\(cost=...\) must be at least 1, got 0"),
+        (lambda: RateLimit(1, cost="2"), "must be at least 1, got '2'"),  # type: ignore[arg-type]  # what a user may write
+        (lambda: RateLimit(5, cost=6), r"cost=...\) of 6 is more than its limit of 5"),
         (lambda: Concurrency(-1), r"Concurrency\(limit=...\) must be at least 1"),
         (lambda: Concurrency(1, key="org"), "'tenant' or a function"),  # type: ignore[arg-type]  # what a user may write
         (lambda: RetryBudget(1, on_exhausted="drop"), "'wait' or 'dead-letter'"),  # type: ignore[arg-type]  # what a user may write
@@ -92,3 +95,14 @@ def test_an_invalid_limit_is_refused_wherever_it_is_declared(
 )
 def test_a_limit_of_the_fleet_needs_the_table(limits: Limits) -> None:
     assert limits.of_fleet
+
+
+@pytest.mark.parametrize(("answer", "cost"), [(0, 0), (1, 1), (2.1, 3), (10**9, 10**9)])
+def test_a_cost_is_a_whole_number_of_tokens_rounded_up(answer: float, cost: int) -> None:
+    assert RateLimit(5, cost=lambda _note: answer).cost_of(Note()) == cost
+
+
+@pytest.mark.parametrize("answer", [-1, float("nan"), float("inf"), "3", None, True])
+def test_a_cost_that_is_none_is_not_made_into_one(answer: Any) -> None:
+    with pytest.raises(ValueError, match="not a cost"):
+        RateLimit(5, cost=lambda _note: answer).cost_of(Note())

@@ -98,6 +98,10 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
         lambda: hourly(RateLimit(1, per=timedelta(minutes=1))),
         lambda: hourly(RateLimit(1, per=timedelta(minutes=2))),
     ),
+    "cost-above-limit": (
+        lambda: hourly(RateLimit(9, cost=lambda note: 8 + len(note.text))),
+        lambda: hourly(RateLimit(9, cost=lambda note: 10 + len(note.text))),
+    ),
     "timeout-beyond-lane": (
         lambda: declared(priority=Priority.CRITICAL, timeout=timedelta(seconds=150)),
         lambda: declared(priority=Priority.CRITICAL, timeout=timedelta(seconds=151)),

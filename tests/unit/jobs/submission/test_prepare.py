@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import App, JobType, Priority, Retry, Tenant
+from headgate import App, JobType, Priority, RateLimit, Retry, Tenant
 from headgate.jobs.core.batching import EntryRejected, in_batches
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.core.tenant import Tenant as ContextTenant
@@ -20,6 +20,7 @@ from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import (
     AccessDenied,
+    CostInvalid,
     DelayInvalid,
     OptionInvalid,
     PartlySubmitted,
@@ -344,3 +345,34 @@ def test_an_error_after_others_were_taken_lists_what_it_kept_from_being_sent() -
         (refusal.index, refusal.code, refusal.sender_fault) for refusal in raised.value.refusals
     ]
     assert said == [(1, "ServiceUnavailable", False), (2, "AccessDenied", True)]
+
+
+# --- costs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on", ["app", "queue", "type"])
+def test_a_job_that_costs_more_than_a_rate_limit_has_is_refused(on: str) -> None:
+    limit: dict[str, Any] = {"rate_limit": RateLimit(10, cost=lambda email: len(email.body))}
+    app = App("shop", **(limit if on == "app" else {}))
+    mail = app.queue("mail", **(limit if on == "queue" else {}))
+    send: JobType[Email, None] = mail.define("send", Email, **(limit if on == "type" else {}))
+
+    def sent(body: str) -> Submission:
+        given: Any = {"body": body}  # the function gets the model nevertheless
+        return prepare(app, app.topology, send, given, {}, now=NOW, job_id=new_job_id(NOW))
+
+    assert sent("x" * 10).envelope.payload["body"] == "x" * 10
+    with pytest.raises(
+        CostInvalid, match=r"'send': this job costs 11, and the rate limit of .* 10"
+    ):
+        sent("x" * 11)
+
+
+def test_a_cost_function_that_fails_refuses_the_submission() -> None:
+    def cost(email: Email) -> float:
+        return 1 / len(email.body)
+
+    app = App("shop", rate_limit=RateLimit(10, cost=cost))
+    send = app.define("send", Email)
+    with pytest.raises(CostInvalid, match=r"cost function of .* raised ZeroDivisionError"):
+        prepare(app, app.topology, send, Email(), {}, now=NOW, job_id=new_job_id(NOW))

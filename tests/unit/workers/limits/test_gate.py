@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from headgate import (
     App,
+    AsyncClient,
     Backoff,
     Breaker,
     Concurrency,
@@ -238,6 +240,106 @@ async def test_a_key_function_that_fails_costs_no_job(caplog: pytest.LogCaptureF
         await rig.happens(JobCompleted, 2)
     assert "the key function of concurrency:queue:calls failed" in caplog.text
     assert "secret" not in caplog.text
+
+
+# --- costs ---------------------------------------------------------------------------------------
+
+
+class Prompt(BaseModel):
+    tokens: int
+
+
+def _prompts(rate: RateLimit) -> tuple[App, JobType[Prompt, None]]:
+    app = App("shop", records="off")
+    calls = app.queue("calls", priorities=[Priority.NORMAL], retry=MANY)
+
+    @calls.job("work", rate_limit=rate)
+    async def work(_prompt: Prompt) -> None:
+        await asyncio.sleep(0.01)
+
+    return app, work
+
+
+def _tokens(prompt: Prompt) -> int:
+    return prompt.tokens
+
+
+async def _submit(rig: Rig, job: JobType[Prompt, None], *tokens: int) -> dict[str, int]:
+    """Submit a job for each number of tokens; return the numbers by job id."""
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
+        return {(await client.submit(job, Prompt(tokens=each))).id: each for each in tokens}
+
+
+def _spent_in_any(rig: Rig, tokens: dict[str, int], per: timedelta) -> int:
+    """Return the most tokens that jobs have used which started within any such time."""
+    starts = [(event.at, tokens[event.job_id]) for event in rig.heard(JobStarted)]
+    return max(sum(cost for at, cost in starts if first <= at < first + per) for first, _ in starts)
+
+
+@pytest.mark.looptime
+async def test_what_jobs_cost_in_any_minute_stays_within_the_limit_and_comes_near_it() -> None:
+    minute = timedelta(minutes=1)
+    app, work = _prompts(RateLimit(1000, per=minute, cost=_tokens))
+    rig = Rig(app)
+    tokens = await _submit(rig, work, *[10, 400, 50, 900, 5, 5, 300, 20] * 8)
+    async with rig.working(concurrency=50):
+        began = rig.clock.monotonic()
+        await rig.happens(JobCompleted, len(tokens))
+        took_s = rig.clock.monotonic() - began
+    assert _spent_in_any(rig, tokens, minute) <= 1000
+    assert took_s < 60 * 2 * sum(tokens.values()) / 1000
+    assert {event.attempt for event in rig.heard(JobStarted)} == {1}
+
+
+@pytest.mark.looptime
+async def test_a_stream_of_small_jobs_does_not_keep_a_large_one_waiting() -> None:
+    app, work = _prompts(RateLimit(100, per=10, cost=_tokens))
+    rig = Rig(app)
+    await _submit(rig, work, *[10] * 10)
+    async with rig.working(concurrency=50):
+        await rig.happens(JobCompleted, 10)
+        [large] = await _submit(rig, work, 90)
+        await _submit(rig, work, *[10] * 100)
+        await rig.happens(JobCompleted, 60)
+    started = [event.job_id for event in rig.heard(JobStarted)]
+    assert started.index(large) < 40, "not behind the hundred small ones"
+
+
+@pytest.mark.looptime
+async def test_a_job_whose_cost_can_not_be_told_or_met_runs_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def cost(prompt: Prompt) -> int:
+        if prompt.tokens == 13:
+            raise ValueError("secret")
+        return prompt.tokens
+
+    rig = Rig(_prompts(RateLimit(100, per=10, cost=cost))[0])
+    other, same = _prompts(RateLimit(100, per=10))
+    async with AsyncClient(other, backend=rig.backend) as client:  # it knows nothing of the cost
+        for tokens in (13, 500, 13, 50):
+            await client.submit(same, Prompt(tokens=tokens))
+    async with rig.working(concurrency=5):
+        await rig.happens(JobCompleted, 4)
+    assert "the cost function of rate:type:work failed with ValueError" in caplog.text
+    assert "returned more than 100" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.looptime
+async def test_a_fleet_runs_jobs_that_cost_more_than_a_workers_part() -> None:
+    minute = timedelta(minutes=1)
+    app, work = _prompts(RateLimit(100, per=minute, cost=_tokens, scope="fleet"))
+    rig = Rig(app)
+    tokens = await _submit(rig, work, *[10, 90, 30, 80, 5, 5] * 3)
+    others = [_second(rig, f"other-{number}", concurrency=5) for number in range(2)]
+    async with rig.working(concurrency=5):
+        tasks = [asyncio.create_task(other.run()) for other in others]
+        await rig.happens(JobCompleted, len(tokens))
+        for other in others:
+            other.stop()
+        await asyncio.gather(*tasks)
+    assert _spent_in_any(rig, tokens, minute) <= 100
 
 
 # --- breakers ------------------------------------------------------------------------------------

@@ -27,10 +27,10 @@ from headgate.jobs.testing import VirtualClock
 from headgate.workers.limits.circuit_breaker import Circuit
 from headgate.workers.limits.guards import Block, Guard, ending_of
 from headgate.workers.limits.keys import key_of
-from headgate.workers.limits.meters import Ending, Meter, OwnTokens
+from headgate.workers.limits.meters import Ending, Meter, OwnTokens, TokenCost
 from headgate.workers.limits.retry_budget import WorkerBudget
 from headgate.workers.limits.slots import Slots
-from headgate.workers.limits.token_bucket import Window
+from headgate.workers.limits.token_bucket import CostWindow, Window
 from tests.unit.workers.rig import Note
 
 # --- windows -------------------------------------------------------------------------------------
@@ -80,6 +80,65 @@ def test_a_limit_that_shrinks_leaves_out_what_is_out() -> None:
     assert window.wait_s(3) == pytest.approx(12 - 3), "the third token's return leaves one of two"
     tokens.count = 0
     assert window.wait_s(3) == float("inf")
+
+
+# --- costs ---------------------------------------------------------------------------------------
+
+_jobs = st.lists(st.tuples(st.floats(0, 3, allow_subnormal=False), st.integers(0, 6)), max_size=80)
+
+
+@given(st.integers(6, 20), _jobs)
+def test_in_no_window_do_starts_cost_more_than_the_limit_and_waits_are_exact(
+    limit: int, jobs: list[tuple[float, int]]
+) -> None:
+    window, now = CostWindow(OwnTokens(limit), 5.0), 0.0
+    starts: list[tuple[float, int]] = []
+    for step, cost in jobs:
+        now += step
+        if wait_s := window.wait_s(now, TokenCost(cost)):
+            assert window.wait_s(now + wait_s * 0.99, TokenCost(cost)) > 0
+            now += wait_s + 1e-6
+        assert window.wait_s(now, TokenCost(cost)) == 0
+        window.start(now, TokenCost(cost))
+        starts.append((now, cost))
+    for first, _ in starts:
+        assert sum(cost for at, cost in starts if first <= at < first + 5) <= limit
+
+
+def test_no_later_job_takes_the_tokens_that_a_larger_one_waits_for() -> None:
+    window = CostWindow(OwnTokens(10), 10.0)
+    window.start(0, TokenCost(4, rank=2))
+    window.start(5, TokenCost(4, rank=2))
+    assert window.wait_s(6, TokenCost(5, rank=2)) == pytest.approx(4)
+    assert window.ahead(6) == 0, "nothing is received that would overtake it"
+    for cost in (1, 2, 6):
+        assert window.wait_s(7, TokenCost(cost, rank=2)) > 0
+        assert window.wait_s(7, TokenCost(cost, rank=3)) > 0
+    assert window.wait_s(7, TokenCost(1, rank=0)) == 0, "what is more urgent need not wait for it"
+    assert window.wait_s(10, TokenCost(5, rank=2)) == 0
+    window.start(10, TokenCost(5, rank=2))
+    assert window.wait_s(10, TokenCost(1, rank=2)) == 0
+
+
+def test_tokens_saved_for_a_job_that_has_gone_elsewhere_are_free_soon_after() -> None:
+    window = CostWindow(OwnTokens(10), 10.0)
+    window.start(0, TokenCost(8))
+    assert window.wait_s(1, TokenCost(9)) == pytest.approx(9)
+    wait_s = window.wait_s(1, TokenCost(2))
+    assert window.wait_s(1 + wait_s - 0.1, TokenCost(2)) > 0
+    assert window.wait_s(1 + wait_s, TokenCost(2)) == 0
+
+
+def test_a_cost_window_tells_how_many_jobs_of_the_usual_cost_may_start_soon() -> None:
+    window = CostWindow(OwnTokens(100), 10.0)
+    assert (window.ahead(0), window.places) == (100, 100), "nothing is known yet"
+    for _ in range(3):
+        window.start(0, TokenCost(20))
+    window.start(5, TokenCost(20))
+    assert window.places == 5
+    assert window.ahead(6) == 1
+    assert window.ahead(9.5) == 4
+    assert window.is_idle(15)
 
 
 # --- breakers ------------------------------------------------------------------------------------

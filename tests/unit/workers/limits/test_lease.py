@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.testing import LoopClock, MemoryTable
-from headgate.workers.limits.fair_shares import Need, ShareClaim, wanted
+from headgate.workers.limits.fair_shares import LargeNeed, Need, ShareClaim, wanted
 from headgate.workers.limits.lease import LEASE_S, RENEW_S, Lease
 
 
@@ -312,6 +313,65 @@ def test_wherever_the_tokens_are_they_come_to_those_who_need_them(
     if hungry:
         assert max(hungry) - min(hungry) <= 1, "equally"
         assert sum(hungry) >= limit - sum(need is Need.ENOUGH for need in needs), "nearly all"
+
+
+@pytest.mark.looptime
+async def test_a_job_that_needs_more_than_a_part_gets_its_tokens_and_then_gives_them_back() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    workers = [Holder(table, f"w{number}", clock, limit=12) for number in range(4)]
+    for _ in range(3):
+        for each in workers:
+            await each.renew(hungry=True)
+    assert [each.tokens for each in workers] == [3, 3, 3, 3]
+    for needs in (10, 0):
+        workers[2].lease.ask(enough=not needs, needs=needs)
+        for _ in range(3):
+            for each in workers:
+                await each.renew(hungry=True)
+                assert sum(other.tokens for other in workers) <= 12
+            if needs:
+                workers[2].lease.ask(enough=False, needs=needs)
+        assert workers[2].tokens == (needs or 3)
+
+
+@pytest.mark.looptime
+async def test_a_job_that_nobody_asks_about_any_more_needs_no_tokens() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    one, two = Holder(table, "one", clock), Holder(table, "two", clock)
+    one.lease.ask(enough=False, needs=9)
+    for _ in range(3):
+        await one.renew(hungry=True)
+        await two.renew(hungry=True)
+    assert (one.tokens, two.tokens) == (9, 1)
+    await asyncio.sleep(3 * RENEW_S)
+    for _ in range(3):
+        await one.renew(hungry=True)
+        await two.renew(hungry=True)
+    assert (one.tokens, two.tokens) == (5, 5)
+
+
+def test_of_two_jobs_that_need_several_tokens_the_older_one_gets_them_first() -> None:
+    older, newer = LargeNeed(100.0, 8), LargeNeed(101.0, 9)
+    other = {"b": ShareClaim(0, hungry=True, large=newer)}
+    assert wanted(10, "a", 5, 0, Need.HUNGRY, other, older) == 8
+    other = {"b": ShareClaim(0, hungry=True, large=older)}
+    assert wanted(10, "a", 5, 0, Need.HUNGRY, other, newer) == 2
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("large", [7, "x", {}, {"tokens": 99, "since": 0}, {"tokens": 3}])
+async def test_a_need_in_the_item_that_is_none_is_ignored(large: object) -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    until = clock.now().timestamp() + LEASE_S
+    entry = {"tokens": 1, "until": until, "hungry": True, "large": large}
+    one = Holder(table, "one", clock)
+    item = Item(pk="limit#rate:app", sk="leases", data={"leases": {"two": entry}}, version=1)
+    await table.replace(item)
+    await one.renew(hungry=True)
+    assert one.tokens == 5
 
 
 def test_times_of_leases_leave_room_for_two_failed_renewals() -> None:
