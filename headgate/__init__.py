@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from headgate.jobs.retry.signals import RetryLater as RetryLater
     from headgate.jobs.schedules.registry import ScheduleInfo as ScheduleInfo
     from headgate.jobs.schedules.registry import UnreadableSchedule as UnreadableSchedule
+    from headgate.ops.console import Viewer as Viewer
+    from headgate.ops.console import console as console
 
 __all__ = [
     "Accepts",
@@ -161,17 +163,31 @@ _HOMES = {
 }
 """The module of each name, below `headgate.jobs`; the bridge function imports none of them."""
 
+_CONSOLE = ("Viewer", "console")
+"""Names of the console. They are not in ``__all__``, as it needs an extra."""
+
 _MODULES = ("errors", "events", "testing")
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"headgate.{name}")
+    if name in _CONSOLE:
+        return _of_console(name)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = getattr(import_module(f"headgate.jobs.{_HOMES[name]}"), name)
     return found
 
 
+def _of_console(name: str) -> Any:
+    try:
+        return getattr(import_module("headgate.ops.console"), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"headgate.{name} needs {error.name}: pip install 'headgate[console]'"
+        ) from error
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *__all__, *_CONSOLE, *_MODULES})

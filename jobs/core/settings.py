@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headgate.jobs.errors import SettingsInvalid
 
@@ -49,6 +49,9 @@ class Settings:
     concurrency: int | None = None
     """``HEADGATE_CONCURRENCY``: the number of jobs of one invocation that a function runs at once,
     at least 1. Workers have an option for it."""
+    console_token: str | None = field(default=None, repr=False)
+    """``HEADGATE_CONSOLE_TOKEN``: the token that ``headgate console --auth token`` asks for, of at
+    least 20 characters. None: it makes one."""
 
     def __post_init__(self) -> None:
         if self.account is not None and not _ACCOUNT.fullmatch(self.account):
@@ -96,12 +99,13 @@ class Settings:
             allow_http=_switch("ALLOW_HTTP", found),
             emf=_switch("EMF", found),
             concurrency=_whole("CONCURRENCY", found),
+            console_token=found.get("CONSOLE_TOKEN") or None,
         )
 
 
 _KNOWN = (
-    *("ACCOUNT", "ALLOW_HTTP", "APP", "APP_VERSION", "BUCKET", "CONCURRENCY", "EMF", "PAUSED"),
-    *("STAGE", "STOP_TIMEOUT"),
+    *("ACCOUNT", "ALLOW_HTTP", "APP", "APP_VERSION", "BUCKET", "CONCURRENCY", "CONSOLE_TOKEN"),
+    *("EMF", "PAUSED", "STAGE", "STOP_TIMEOUT"),
 )
 
 

@@ -20,7 +20,7 @@ from headgate.jobs.errors import (
 from headgate.ops.cli import check, cost, demo, erase, submit, worker
 from headgate.ops.cli.dead_letters.replays import dead_letters
 from headgate.ops.cli.jobs import jobs
-from headgate.ops.cli.overview import health
+from headgate.ops.cli.overview import console, health
 from headgate.ops.cli.overview.workers import workers
 from headgate.ops.cli.queues import queues
 from headgate.ops.cli.schedules import schedules
@@ -76,6 +76,7 @@ cli.command(epilog=erase.EXAMPLES)(erase.erase)
 cli.command(epilog=check.CHECK_EXAMPLES)(check.check)
 cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)
 cli.command(epilog=cost.EXAMPLES)(cost.cost)
+cli.command(epilog=console.EXAMPLES)(console.console)
 cli.command(epilog=demo.EXAMPLES)(demo.demo)
 
 

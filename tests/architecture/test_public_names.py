@@ -119,6 +119,12 @@ def test_the_public_names_are_exactly_these_and_sorted() -> None:
     assert headgate.infra.__all__ == INFRA == sorted(INFRA)
 
 
+def test_the_console_is_public_though_it_needs_an_extra() -> None:
+    assert headgate.console.__module__.startswith("headgate.ops.console")
+    assert headgate.Viewer(name="ada").may_act
+    assert {"Viewer", "console"} <= set(dir(headgate)) - set(headgate.__all__)
+
+
 def modules_of(home: ModuleType) -> list[ModuleType]:
     """Return a module, and those in it if it is a package."""
     inside = pkgutil.iter_modules(getattr(home, "__path__", []), f"{home.__name__}.")

@@ -77,6 +77,9 @@ def test_the_wheel_has_every_file_of_the_packages_and_the_mark_of_types(wheel: P
         else str("headgate" / path.relative_to(ROOT))
         for path in tracked
     }
+    console = ROOT / "ops" / "console"
+    shown = [*(console / "templates").iterdir(), *(console / "static").iterdir()]
+    assert {str("headgate" / path.relative_to(ROOT)) for path in shown} <= installed
     assert {"headgate/py.typed", "headgate/lambdas/requirements.txt"} <= installed
 
 

@@ -75,6 +75,11 @@ async def health_of(app: App, desk: AsyncQueueDesk, deployment: Deployment | Non
         found = await desk.list()
     except TransportError as error:
         return SystemHealth(reasons=[_unhealthy(None, f"SQS can't be asked: {text_of(error)}")])
+    return judged(app, found, deployment)
+
+
+def judged(app: App, found: QueueList, deployment: Deployment | None) -> SystemHealth:
+    """Judge what an app's queues held when they were listed; without a deployment as above."""
     judge = HealthJudge(app, deployment)
     order = list(SystemState)
     reasons = sorted(judge.reasons(found), key=lambda each: -order.index(each.state))

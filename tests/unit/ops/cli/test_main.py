@@ -17,7 +17,7 @@ from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
-VERBS = ("worker", "submit", "health", "erase", "check", "plan", "cost", "demo")
+VERBS = ("worker", "submit", "health", "erase", "check", "plan", "cost", "console", "demo")
 NOUNS = {
     "dead-letters": (
         *("list", "count", "show", "export", "import", "purge"),

@@ -1,0 +1,110 @@
+"""``headgate console``."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.jobs.core.settings import Settings
+from headgate.ops.cli.shared import actor, app_of, examples
+
+if TYPE_CHECKING:
+    from headgate.ops.console.access import AccessRule
+
+EXAMPLES = examples(
+    "headgate -A shop.app:app console",
+    "headgate -A shop.app:app console --read-only --port 9000",
+    "headgate -A shop.app:app console --host 0.0.0.0 --auth token",
+)
+
+DEFAULT_PORT = 8484
+
+
+class Auth(StrEnum):
+    """The ways of signing in to a console."""
+
+    TOKEN = "token"  # noqa: S105 - a way, and no secret
+
+
+@dataclass(frozen=True, slots=True)
+class _Admission:
+    """Who is let in, as the command says it."""
+
+    rule: AccessRule
+    hosts: tuple[str, ...] | None
+    note: str
+    """A line for whoever started the command; empty if there is nothing to say."""
+
+
+def console(
+    context: typer.Context,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")
+    ] = DEFAULT_PORT,
+    auth: Annotated[
+        Auth | None,
+        typer.Option(help="Have people sign in. Needed on any address but this machine's own."),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Let nobody change anything.")
+    ] = False,
+) -> None:
+    """Serve the web console until Ctrl-C.
+
+    It sees and does what the AWS credentials of this command allow. Without --auth only browsers on
+    this machine reach it. --auth token asks for the token of HEADGATE_CONSOLE_TOKEN, or for one
+    that is made and printed; put TLS in front of it.
+    """
+    from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
+    from headgate.ops.console import console as pages
+    from headgate.ops.console.serving import listen, serve, url_of
+    from headgate.ops.views.output import show
+
+    app = app_of(context)
+    if auth is None and not _is_loopback(host):
+        context.fail(f"--host {host} is reached from other machines: have them --auth token")
+    admission = _open() if auth is None else _by_token()
+    deployment = deployment_from_cdk_json(None, app.stage) if FILE.exists() else None
+    served = pages(
+        app,
+        access=admission.rule,
+        read_only=read_only,
+        hosts=admission.hosts,
+        deployment=deployment,
+    )
+    with listen(host, port) as listener:
+        show(f"The console of {app.name}: {url_of(listener)}  (Ctrl-C ends it)")
+        if admission.note:
+            show(admission.note, at_once=True)
+        serve(served, listener)
+
+
+def _open() -> _Admission:
+    from headgate.ops.console.access import LOOPBACK_HOSTS, everybody
+
+    return _Admission(everybody(actor()), LOOPBACK_HOSTS, "")
+
+
+def _by_token() -> _Admission:
+    from headgate.jobs.core.clock import SystemClock
+    from headgate.ops.console.access import TokenAccess
+
+    if given := Settings.from_env().console_token:
+        return _Admission(TokenAccess(given, SystemClock()), None, "")
+    made = secrets.token_hex(24)
+    return _Admission(TokenAccess(made, SystemClock()), None, f"The token to sign in with: {made}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

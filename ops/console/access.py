@@ -1,0 +1,132 @@
+"""Who may look, and who may act: anybody on this machine, or elsewhere whoever has a token."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.texts import legible
+from headgate.ops.console.forms import read_form
+from headgate.ops.console.rendering import base_of, path_of, render
+
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
+"""Names by which a browser on this machine reaches the console."""
+
+SHORTEST_TOKEN = 20
+"""Minimum characters of a token, so that nobody guesses it."""
+
+_SIGN_IN = "/sign-in"
+_COOKIE = "headgate_console"
+_LASTS = timedelta(hours=12)
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """Somebody who looks at the console."""
+
+    name: str
+    """Shown with what they do, in pauses and in the log."""
+    may_act: bool = True
+    """False lets them look only."""
+
+
+AccessRule = Callable[[Request], Awaitable[Viewer | Response | None]]
+"""Returns who sends a request, or None if they may not look; or a response to give in place of the
+page, such as a redirect to where people sign in."""
+
+
+def everybody(name: str) -> AccessRule:
+    """Return the rule that lets everybody look and act, under one name."""
+    viewer = Viewer(name=name)
+
+    async def rule(request: Request) -> Viewer:
+        del request
+        return viewer
+
+    return rule
+
+
+class TokenAccess:
+    """The rule that lets in whoever has a token: by a form, or by ``Authorization: Bearer``.
+
+    The form gives the browser a cookie for twelve hours, which is signed with the token and has the
+    name that was entered: it says who acted, and proves nothing.
+
+    Args:
+        token: the token, of 20 characters or more.
+        clock: tells when a cookie ends.
+
+    Raises:
+        ConfigurationError: the token is shorter.
+    """
+
+    def __init__(self, token: str, clock: Clock) -> None:
+        if len(token) < SHORTEST_TOKEN:
+            raise ConfigurationError(
+                f"the console's token has {SHORTEST_TOKEN} characters or more, got {len(token)}: "
+                "make one with `openssl rand -hex 24`"
+            )
+        self._token = token.encode()
+        self._clock = clock
+
+    async def __call__(self, request: Request) -> Viewer | Response | None:
+        """Return who sends a request, or the form by which they sign in."""
+        if path_of(request) == _SIGN_IN:
+            return await self._sign_in(request)
+        given = request.headers.get("authorization")
+        if given is not None:
+            return Viewer(name="by token") if self._is_token(given) else None
+        if (viewer := self._viewer(request.cookies.get(_COOKIE, ""))) is not None:
+            return viewer
+        return RedirectResponse(f"{base_of(request)}{_SIGN_IN}", status_code=303)
+
+    async def _sign_in(self, request: Request) -> Response:
+        if request.method != "POST":
+            return render(request, "sign_in.html", title="Sign in", fault="")
+        form = await read_form(request)
+        if not self._is_token(f"Bearer {form.text('token', most=500)}"):
+            fault = "That is not the token that this console was started with."
+            return render(request, "sign_in.html", title="Sign in", fault=fault, status=403)
+        name = legible(form.text("name", most=_LONGEST_NAME)) or "by token"
+        response = RedirectResponse(f"{base_of(request)}/", status_code=303)
+        response.set_cookie(
+            _COOKIE,
+            self._signed(name),
+            max_age=int(_LASTS.total_seconds()),
+            path=base_of(request) or "/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), b"Bearer " + self._token)
+
+    def _signed(self, name: str) -> str:
+        ends_at = (self._clock.now() + _LASTS).timestamp()
+        said = base64.urlsafe_b64encode(json.dumps([name, ends_at]).encode()).decode()
+        return f"{said}.{self._signature(said)}"
+
+    def _signature(self, said: str) -> str:
+        return hmac.new(self._token, f"console:{said}".encode(), hashlib.sha256).hexdigest()
+
+    def _viewer(self, cookie: str) -> Viewer | None:
+        said, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signature(said).encode()):
+            return None
+        name, ends_at = json.loads(base64.urlsafe_b64decode(said))
+        if self._clock.now().timestamp() >= ends_at:
+            return None
+        return Viewer(name=name)

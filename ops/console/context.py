@@ -1,0 +1,96 @@
+"""The console as its pages use it: what is read through the shared reader, and what is done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from starlette.requests import Request
+
+from headgate.jobs.client.client import Client
+from headgate.jobs.client.overview.health import SystemHealth, judged
+from headgate.jobs.client.overview.queues import QueueList
+from headgate.jobs.client.overview.workers import WorkerList
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.errors import HeadgateError
+from headgate.ops.console.reader import Seen, SharedReader
+from headgate.ops.console.samples import Samples
+
+QUEUES, WORKERS = "queues", "workers"
+"""Questions of the shared reader."""
+
+_FRESH_S = 5.0
+_REQUESTS_PER_MINUTE = 300
+"""Requests for the depths of queues that the console sends at most, however many queues there
+are."""
+
+_log = logging.getLogger("headgate.console")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Console:
+    """One app's console.
+
+    Args:
+        app: the app.
+        client: reads and acts.
+        clock: tells the time.
+        deployment: the thresholds of health, and the functions that run jobs; None: unknown.
+    """
+
+    app: App
+    client: Client
+    clock: Clock
+    deployment: Deployment | None = None
+    samples: Samples = field(default_factory=Samples)
+    reader: SharedReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reader", SharedReader(self.clock))
+
+    def queues(self) -> Seen[QueueList]:
+        """Return what the queues hold, and keep it as a sample."""
+        requests = 2 * len(self.app.topology.queues) + 1
+        fresh_s = max(_FRESH_S, requests * 60 / _REQUESTS_PER_MINUTE)
+        return self.reader.read(QUEUES, self._read_queues, fresh_s=fresh_s)
+
+    def _read_queues(self) -> QueueList:
+        found = self.client.queues.list()
+        self.samples.add(self.clock.now(), found)
+        return found
+
+    def health(self, found: QueueList) -> SystemHealth:
+        """Judge what the queues hold; sends no request."""
+        return judged(self.app, found, self.deployment)
+
+    def workers(self) -> Seen[WorkerList]:
+        """Return the workers."""
+        return self.reader.read(WORKERS, self.client.workers.list, fresh_s=_FRESH_S)
+
+    def act(
+        self, request: Request, what: str, do: Callable[[], T], *, changes: tuple[Hashable, ...]
+    ) -> T:
+        """Do something for a viewer, and log who did what.
+
+        Args:
+            request: the request that asks for it, which the front door has let pass.
+            what: what is done, with its count: ``pause the queue 'payments'``.
+            do: does it.
+            changes: the questions of the shared reader whose answers it changes.
+        """
+        actor = request.state.viewer.name
+        try:
+            done = do()
+        except HeadgateError:
+            _log.warning("%s could not %s", actor, what, extra={"actor": actor, "action": what})
+            raise
+        finally:
+            self.reader.forget(*changes)
+        _log.info("%s: %s", actor, what, extra={"actor": actor, "action": what})
+        return done

@@ -1,0 +1,120 @@
+"""``/``: the state of the whole system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headgate.jobs.client.jobs.desk import JobCounts
+from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.client.overview.queues import QueueList, QueueStatus
+from headgate.jobs.records.state import JobState
+from headgate.ops.console.charts import Curve
+from headgate.ops.console.context import Console
+from headgate.ops.console.lanes import groups, lanes, total
+from headgate.ops.console.rendering import console_of, render
+
+_COUNTED = timedelta(days=1)
+_MOST_COUNTED = 10_000
+_COUNTS_FRESH_S = 60.0
+_NOTHING: Mapping[str, Any] = {"health": None, "lanes": {}, "totals": {}}
+_TROUBLE = (JobState.DEAD, JobState.QUARANTINED, JobState.RETRYING, JobState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A chart with its title."""
+
+    title: str
+    unit: str
+    curve: Curve
+
+
+def overview(request: Request) -> Response:
+    """Show the verdict, the lanes and the workers."""
+    console = console_of(request)
+    seen = console.queues()
+    counts = console.reader.read("counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S)
+    values: Mapping[str, Any] = {} if seen.value is None else _of(console, seen.value)
+    return render(
+        request,
+        "overview.html",
+        title="Overview",
+        active="/",
+        every_s=5,
+        seen=seen,
+        counts=counts,
+        troubles=() if counts.value is None else troubles(counts.value),
+        charts=charts(console),
+        **{**_NOTHING, **values},
+    )
+
+
+def _of(console: Console, found: QueueList) -> Mapping[str, Any]:
+    health = console.health(found)
+    workers = found.workers or ()
+    return {
+        "health": health,
+        "lanes": groups(lanes(console.app, found, health)),
+        "totals": {
+            **{name: total(found, name) for name in ("waiting", "in_flight", "delayed", "dead")},
+            "quarantined": found.quarantined,
+            "workers": None if found.workers is None else len(workers),
+            "busy": sum(each.busy for each in workers),
+            "slots": sum(each.slots for each in workers),
+        },
+    }
+
+
+def _count(console: Console) -> JobCounts:
+    wanted = JobFilter(states=tuple(_TROUBLE), since=_COUNTED)
+    return console.client.jobs.count(wanted, most=_MOST_COUNTED)
+
+
+def troubles(counts: JobCounts) -> Sequence[tuple[str, Mapping[JobState, int]]]:
+    """Return the counts of jobs in trouble by type, those with the most dead first."""
+    found: dict[str, dict[JobState, int]] = {}
+    for each in counts.counts:
+        found.setdefault(each.type, {})[each.state] = each.count
+    return sorted(found.items(), key=lambda item: (-item[1].get(JobState.DEAD, 0), item[0]))
+
+
+def charts(console: Console, group: str | None = None) -> Sequence[Chart]:
+    """Return the charts of what was read of the queues so far; none before the second look."""
+    return [
+        Chart(title=title, unit=unit, curve=curve)
+        for title, unit, value in _CHARTED
+        if (curve := console.samples.chart(value, group)) is not None
+    ]
+
+
+def _waiting(queue: QueueStatus) -> float | None:
+    return queue.waiting
+
+
+def _in_flight(queue: QueueStatus) -> float | None:
+    return queue.in_flight
+
+
+def _coming(queue: QueueStatus) -> float | None:
+    return queue.metrics.sent_per_minute
+
+
+def _going(queue: QueueStatus) -> float | None:
+    return queue.metrics.deleted_per_minute
+
+
+_CHARTED = (
+    ("Waiting", "jobs", _waiting),
+    ("In flight", "jobs", _in_flight),
+    ("Submitted", "per minute", _coming),
+    ("Finished", "per minute", _going),
+)
+
+ROUTES = [Route("/", overview)]

@@ -1,0 +1,124 @@
+"""The one reader of AWS that all pages and all who look share.
+
+However many people look, each thing is asked for once in a while, by one of them; the others get
+what it found, with its age.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from headgate.jobs.core.clock import Clock
+from headgate.jobs.errors import HeadgateError
+from headgate.jobs.values.texts import text_of
+
+_MOST_KEPT = 200
+"""Number of things that are kept, the ones last looked at."""
+
+_AT_ONCE = 8
+"""Number of things that are asked for at a time."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen(Generic[T]):
+    """The last answer to a question, which may be old."""
+
+    value: T | None = None
+    """The answer; None if none has ever come."""
+    at: datetime | None = None
+    """The time of the answer; aware."""
+    fault: str = ""
+    """The reason for which the last attempt to ask failed; empty if it did not."""
+
+    def age_s(self, now: datetime) -> float:
+        """Return the seconds since the answer; 0 without one."""
+        return 0.0 if self.at is None else max(0.0, (now - self.at).total_seconds())
+
+
+_NOTHING: Seen[Any] = Seen()
+
+
+@dataclass(slots=True)
+class _Place:
+    """One question: its last answer, and the lock of whoever asks it."""
+
+    seen: Seen[Any] = _NOTHING
+    asked_at: float | None = None
+    asking: threading.Lock = field(default_factory=threading.Lock)
+
+
+class SharedReader:
+    """Asks each question at most once in a given time. Thread-safe.
+
+    Args:
+        clock: tells the age of answers.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._places: OrderedDict[Hashable, _Place] = OrderedDict()
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+
+    def read(self, key: Hashable, ask: Callable[[], T], *, fresh_s: float) -> Seen[T]:
+        """Return the answer to a question.
+
+        While one thread asks, others get the answer before, if there is one, and wait otherwise.
+
+        Args:
+            key: names the question.
+            ask: asks it. An error of Headgate's is kept as the answer's fault, and serves as long
+                as an answer would.
+            fresh_s: the seconds for which an answer serves.
+        """
+        place = self._place(key)
+        if self._is_fresh(place, fresh_s):
+            return place.seen
+        if not place.asking.acquire(blocking=place.asked_at is None):
+            return place.seen
+        try:
+            if not self._is_fresh(place, fresh_s):
+                self._ask(place, ask)
+        finally:
+            place.asking.release()
+        return place.seen
+
+    def peek(self, key: Hashable) -> Seen[Any]:
+        """Return the last answer to a question without asking."""
+        with self._lock:
+            place = self._places.get(key)
+        return _NOTHING if place is None else place.seen
+
+    def forget(self, *keys: Hashable) -> None:
+        """Have questions asked anew by whoever looks next, since something was changed."""
+        with self._lock:
+            for key in keys:
+                self._places.pop(key, None)
+
+    def _place(self, key: Hashable) -> _Place:
+        with self._lock:
+            place = self._places.setdefault(key, _Place())
+            self._places.move_to_end(key)
+            while len(self._places) > _MOST_KEPT:
+                self._places.popitem(last=False)
+        return place
+
+    def _is_fresh(self, place: _Place, fresh_s: float) -> bool:
+        return place.asked_at is not None and self._clock.monotonic() - place.asked_at < fresh_s
+
+    def _ask(self, place: _Place, ask: Callable[[], Any]) -> None:
+        try:
+            with self._slots:
+                found = ask()
+        except HeadgateError as error:
+            place.seen = replace(place.seen, fault=text_of(error))
+        else:
+            place.seen = Seen(value=found, at=self._clock.now())
+        place.asked_at = self._clock.monotonic()

@@ -1,0 +1,76 @@
+"""A shop in memory, and a browser that looks at its console."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from headgate import App, Breaker, Client, DoNotRetry, Priority, RateLimit, Retry
+from headgate.ops.console.access import LOOPBACK_HOSTS, everybody
+from headgate.ops.console.app import console
+from headgate.testing import Harness, MemoryMetrics
+from tests.support.console import MARKUP, Browser
+
+
+class Email(BaseModel):
+    to: str
+
+
+class Shop:
+    """An app on AWS in memory, and its console."""
+
+    def __init__(self) -> None:
+        self.app = App("shop", stage="test", records="full")
+        self.payments = self.app.queue(
+            "payments",
+            priorities=[Priority.CRITICAL, Priority.LOW],
+            rate_limit=RateLimit(20, per=1, scope="fleet"),
+            breaker=Breaker(0.5),
+        )
+        self.send_email = self.app.define(
+            "send-email", Email, returns=str, retry=Retry(max_attempts=1)
+        )
+        self.capture = self.payments.define("capture", Email, priority="critical")
+        self.send_email.handler(_send)
+        self.capture.handler(_capture)
+        self.harness = Harness(self.app)
+        self.metrics = MemoryMetrics()
+        self.client: Client = self.harness.client
+
+    def browser(self, *, read_only: bool = False, root: str = "") -> Browser:
+        """Return a browser that looks at the console."""
+        served = console(
+            self.app,
+            access=everybody("ada@laptop"),
+            read_only=read_only,
+            hosts=LOOPBACK_HOSTS,
+            client=self.client,
+            clock=self.harness.clock,
+        )
+        return Browser(served, root=root)
+
+    def later(self, seconds: float = 60) -> None:
+        """Let time pass, so that everything is asked anew."""
+        self.harness.clock.advance(timedelta(seconds=seconds))
+
+
+async def _send(email: Email) -> str:
+    if email.to.startswith("bad"):
+        raise DoNotRetry(f"no such address: {MARKUP}")
+    return f"sent to {email.to}"
+
+
+async def _capture(email: Email) -> None:
+    del email
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+def browser(shop: Shop) -> Browser:
+    return shop.browser()

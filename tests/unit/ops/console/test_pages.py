@@ -1,0 +1,85 @@
+"""What holds for every page: data or none, AWS down, wrong addresses, a mount."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.ops.console.pages import ROUTES
+from headgate.ops.console.rendering import NAVIGATION
+from tests.support.console import MARKUP, Browser
+from tests.unit.ops.console.conftest import Email, Shop
+
+PAGES = ["/", "/queues", "/queues/payments", "/queues/jobs", "/workers"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_shown_while_there_is_nothing_to_show(browser: Browser, path: str) -> None:
+    answer = browser.get(path)
+    assert answer.status == 200
+    assert "as of" in answer.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_text_from_a_job_becomes_markup(shop: Shop, browser: Browser, path: str) -> None:
+    shop.client.submit_many(
+        shop.send_email, [Email(to=f"bad{n}{MARKUP}") for n in range(3)], tenant="<b>org"
+    )
+    shop.harness.drain()
+    shop.client.pauses.create(tenant="<b>org", reason=MARKUP, actor=MARKUP)
+    shop.client.pauses.create(queue="payments", reason=MARKUP, actor=MARKUP)
+    text = browser.get(path).text
+    assert "<script>" not in text
+    assert "<b>org" not in text
+    assert not {"\x1b", "\u202e"} & set(text)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_says_that_aws_does_not_answer(shop: Shop, browser: Browser, path: str) -> None:
+    down = ServiceUnavailable(f"AWS is down {MARKUP}")
+    shop.harness.sqs.faults.raise_on("depth", down, times=100)
+    shop.harness.table.faults.raise_on(None, down, times=100)
+    answer = browser.get(path)
+    assert answer.status == 200
+    assert "AWS is down &lt;script&gt;" in answer.text
+    assert "<script>alert" not in answer.text
+
+
+def test_ten_who_look_cost_as_much_as_one(shop: Shop, browser: Browser) -> None:
+    for _ in range(10):
+        assert browser.get("/").status == 200
+        assert browser.get("/queues").status == 200
+    asked = [call for call in shop.harness.sqs.calls if call.action == "depth"]
+    assert len(asked) == 2 * len(shop.app.topology.queues) + 1
+
+
+def test_addresses_that_lead_nowhere_say_so(browser: Browser) -> None:
+    for path in ("/nowhere", "/queues/none", "/static/none.js", "/static/..", "/queues/a/b/c"):
+        assert browser.get(path).status == 404
+    answer = browser.get("/queues/%3Cscript%3E")
+    assert answer.status == 404
+    assert "<script>'" not in answer.text
+
+
+def test_below_a_mount_every_link_stays_below_it(shop: Shop) -> None:
+    browser = shop.browser(root="/jobs")
+    for path in PAGES:
+        text = browser.get(path).text
+        assert 'href="/jobs/queues"' in text
+        assert not [each for each in text.split('href="')[1:] if each[:5] not in ("/jobs", "#main")]
+    moved = browser.post("/queues/payments/pause", {"reason": "x"})
+    assert moved.headers["location"] == "/jobs/queues/payments"
+
+
+def test_the_navigation_leads_to_pages_by_keys_of_their_own(browser: Browser) -> None:
+    assert {each.path for each in NAVIGATION} <= {each.path for each in ROUTES}
+    assert len({each.key for each in NAVIGATION}) == len(NAVIGATION)
+    assert all(browser.get(each.path).status == 200 for each in NAVIGATION)
+
+
+def test_what_browsers_load_is_kept_until_it_changes(browser: Browser) -> None:
+    page = browser.get("/").text
+    [script] = [each.split('"')[0] for each in page.split('src="')[1:]]
+    assert "immutable" in browser.get(script).headers["cache-control"]
+    assert browser.get(script).headers["content-type"].startswith("text/javascript")
+    assert browser.get("/static/console.js").headers["cache-control"] == "no-cache"

@@ -1,0 +1,83 @@
+"""The pages of queues: what they hold, and their pauses."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.records.fleet.worker_status import LimitState, status_item
+from tests.support.console import Browser
+from tests.support.statuses import STATUS
+from tests.unit.ops.console.conftest import Email, Shop
+
+
+def test_lanes_tell_what_waits_and_why_they_are_not_well(shop: Shop, browser: Browser) -> None:
+    shop.client.submit_many(shop.capture, [Email(to="a@b.example")] * 12)
+    text = browser.get("/queues").text
+    assert 'title="12">12</span>' in text
+    assert "no live worker polls it" in text
+    assert 'class="badge idle"' in text
+
+
+def test_a_queue_is_paused_with_reason_and_end_and_resumed(
+    shop: Shop, browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headgate.console")
+    browser.get("/queues/payments")
+    form = {"reason": "the bank is down", "lasts": "1h30m", "priority": "critical"}
+    assert browser.post("/queues/payments/pause", form).headers["location"] == "/queues/payments"
+    [pause] = shop.client.pauses.list()
+    assert (pause.reason, pause.actor) == ("the bank is down", "ada@laptop")
+    assert pause.until - pause.at == timedelta(minutes=90)
+    assert pause.target.priority is Priority.CRITICAL
+    text = browser.get("/queues/payments").text
+    assert "the bank is down" in text
+    assert "Resume payments critical" in text
+    browser.post("/queues/payments/resume", {"priority": "critical"})
+    assert shop.client.pauses.list() == []
+    assert "Resume" not in browser.get("/queues/payments").text
+    assert [each.message.partition(" for")[0] for each in caplog.records] == [
+        "ada@laptop: pause the queue 'payments' critical",
+        "ada@laptop: resume the queue 'payments' critical",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"lasts": "soon"}, "is no length of time"),
+        ({"lasts": "900d"}, "can be paused for at most"),
+        ({"lasts": "0s"}, "must be positive"),
+        ({"priority": "urgent"}, "has no priority"),
+        ({"reason": "x" * 301}, "at most 300 characters"),
+        ({"reason": ["a", "b"]}, "give it once"),
+    ],
+)
+def test_a_form_with_a_mistake_is_told_so(
+    shop: Shop, browser: Browser, form: dict[str, str], said: str
+) -> None:
+    answer = browser.post("/queues/payments/pause", form)
+    assert answer.status == 400
+    assert said in answer.text
+    assert shop.client.pauses.list() == []
+
+
+def test_limits_are_shown_as_declared_and_as_they_stand(shop: Shop, browser: Browser) -> None:
+    shop.harness.clock.advance(STATUS.seen_at - shop.harness.clock.now())
+    held = replace(STATUS, limits={"rate:queue:payments": LimitState.HOLDING})
+    shop.harness.table.sync.put([status_item(held)])
+    text = browser.get("/queues/payments").text
+    assert "20 per 1s, all workers together" in text
+    assert "holding" in text
+    assert "breaker:type:capture" in text
+
+
+def test_charts_are_drawn_from_the_second_look_on(shop: Shop, browser: Browser) -> None:
+    assert "<polyline" not in browser.get("/queues/payments").text
+    shop.client.submit(shop.capture, Email(to="a@b.example"))
+    shop.later(5)
+    assert "Waiting: 1 jobs now, 1 at most" in browser.get("/queues/payments").text
