@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# Where it is set, each of hundreds of processes would compile anew what it imports.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test mutants lint measure-code sbom audit pin-images format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
@@ -17,15 +19,14 @@ $(INSTALLED): requirements.lock pyproject.toml
 		|| { echo "Headgate needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (a minute or two, once)" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock >&2
+	@# Nothing is compiled here: of 330 MB of sources, most of them CDK's, few are ever imported.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
 	@touch $@
 
 demo: $(INSTALLED) ## The whole system on this machine, bounded and self-checking
 	@$(BIN)/headgate demo
 
-# Where it is set, each of the hundreds of processes would compile anew what it imports.
-test: export PYTHONDONTWRITEBYTECODE =
 test: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 

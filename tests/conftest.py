@@ -26,8 +26,8 @@ settings.register_profile(
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one more than the number of cores: the longest files spend half their time waiting."""
-    return (os.cpu_count() or 1) + 1
+    """Return two more than the number of cores: the longest files spend half their time waiting."""
+    return (os.cpu_count() or 1) + 2
 
 
 LONGEST_FIRST = ("conformance", "integration", "crash", "infra", "simulation", "docs")

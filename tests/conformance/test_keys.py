@@ -16,6 +16,7 @@ from headgate.jobs.core.keys.key_ring import AsyncKeys, Keys
 from headgate.jobs.errors import PayloadUnopenable, TransportError
 from headgate.jobs.testing import MemoryKeys
 from tests.support.environment import with_test_credentials
+from tests.support.ports import NOWHERE
 
 CONTEXT = {"app": "shop", "type": "send", "use": "payload"}
 
@@ -88,7 +89,7 @@ async def test_a_kms_that_does_not_answer_is_an_outage(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with_test_credentials(monkeypatch, tmp_path)
-    keys = KmsKeys(endpoint_url="http://127.0.0.1:9")  # the discard port, where nobody listens
+    keys = KmsKeys(endpoint_url=NOWHERE)
     with pytest.raises(TransportError, match="kms:GenerateDataKey"):
         keys.generate("alias/a", CONTEXT)
     keys.close()

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 
 from headgate.jobs.client.spool.window import PARALLEL
+from tests.support.ports import NOWHERE
 from tests.support.proxy import BROKEN, THROTTLED, Drop, Fault, Hold, Proxy
 from tests.support.stage import Stage
 from tests.support.submitter import Kind, Submitter
-
-
-def nobody_listens() -> str:
-    """Return an endpoint that refuses connections."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
@@ -25,7 +18,7 @@ async def test_spooled_jobs_survive_their_submitters_death_and_run_once(
     stage: Stage, tmp_path: Path, kind: Kind
 ) -> None:
     spool = tmp_path / "jobs.spool"
-    dead = stage.environment(endpoint_url=nobody_listens())
+    dead = stage.environment(endpoint_url=NOWHERE)
     async with Submitter(spool, dead, kind=kind) as submitter:
         ids = await submitter.submit("steady-quick", 25)
         assert len(set(ids)) == 25
@@ -65,7 +58,7 @@ async def test_two_processes_that_drain_one_file_at_once_send_every_job_once(
     stage: Stage, tmp_path: Path
 ) -> None:
     spool = tmp_path / "jobs.spool"
-    dead = stage.environment(endpoint_url=nobody_listens())
+    dead = stage.environment(endpoint_url=NOWHERE)
     async with Submitter(spool, dead, lease_s=1) as submitter:
         ids = await submitter.submit("steady-quick", 300)
     env = stage.environment()
@@ -85,7 +78,7 @@ async def test_drainers_that_are_killed_again_and_again_lose_nothing(
     stage: Stage, tmp_path: Path
 ) -> None:
     spool = tmp_path / "jobs.spool"
-    dead = stage.environment(endpoint_url=nobody_listens())
+    dead = stage.environment(endpoint_url=NOWHERE)
     async with Submitter(spool, dead, lease_s=1) as submitter:
         ids = await submitter.submit("steady-quick", 300)
     kills, in_doubt = 5, 0
@@ -110,7 +103,7 @@ async def test_what_a_killed_drainer_held_is_sent_by_another_in_seconds(
     stage: Stage, tmp_path: Path
 ) -> None:
     spool = tmp_path / "jobs.spool"
-    dead = stage.environment(endpoint_url=nobody_listens())
+    dead = stage.environment(endpoint_url=NOWHERE)
     async with Submitter(spool, dead) as submitter:
         ids = await submitter.submit("steady-quick", 30)
     lease_s = 3_600  # no test waits for that

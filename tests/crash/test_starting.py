@@ -14,10 +14,10 @@ import pytest
 
 from headgate.workers.process.exit_codes import EXIT_CLEAN
 from tests.support.journal import GENEROUS_S
+from tests.support.ports import NOWHERE
 from tests.support.workers import WorkerProcess, environment
 
 ROOT = Path(__file__).parents[2]
-NOWHERE = "http://127.0.0.1:9"
 SLOW = "tests.support.slow_app:app"
 WORKER = [sys.executable, "-c", "from headgate.ops import main; main()", "worker"]
 AS_PROCESS_1 = ["unshare", "--fork", "--pid", "--kill-child"]

@@ -33,6 +33,17 @@ class Params(BaseModel):
     days: int = 1
 
 
+@pytest.fixture(autouse=True)
+def builds_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a synthesis that would install a function's dependencies, which takes ten seconds."""
+    from headgate.infra.functions import bundling
+
+    def refuse(*_arguments: object, **_options: object) -> bool:
+        raise AssertionError("this synthesis builds a function's code: pass NO_BUNDLING")
+
+    monkeypatch.setattr(bundling._LocalBundling, "try_bundle", refuse)
+
+
 @pytest.fixture(scope="session")
 def app() -> App:
     app = App("shop", stage="test")

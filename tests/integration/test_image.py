@@ -24,6 +24,7 @@ from headgate.jobs.deployment.groups import WorkerGroup
 from tests.support.dockerfile import Replay, Step, read_dockerfile
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
+from tests.support.ports import reserved_ports
 from tests.support.servers import running_server
 
 infra = pytest.importorskip("headgate.infra.fargate.worker_service")
@@ -145,6 +146,12 @@ def aws() -> Iterator[str]:
         yield endpoint_url
 
 
+@pytest.fixture
+def health_port() -> Iterator[int]:
+    with reserved_ports() as port:
+        yield port
+
+
 def _is_used(volume: Path) -> bool:
     return any(volume.iterdir())
 
@@ -154,11 +161,11 @@ async def test_a_container_runs_a_job_is_healthy_and_drains_on_sigterm(
     image: Replay,
     scratch: Path,
     aws: str,
-    unused_tcp_port: int,
+    health_port: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(infra, "HEALTH_PORT", unused_tcp_port)
+    monkeypatch.setattr(infra, "HEALTH_PORT", health_port)
     with_test_credentials(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws)
     await provision(shop.app.topology, endpoint_url=aws)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from headgate.jobs.errors import ConfigurationError, PayloadLost, ServiceUnavail
 from headgate.jobs.messages.envelope import parse
 from tests.support.clients import KINDS, Kind, connected
 from tests.support.fixture_app import Work
+from tests.support.ports import NOWHERE
 from tests.support.stage import Stage
 
 LARGE = "y" * 400_000
@@ -43,13 +43,6 @@ async def test_a_large_payload_goes_through_s3_to_a_worker_process(
 _BUCKET = Bucket(prefix="shop-payloads", name="shop-payloads")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @asynccontextmanager
 async def _answering(answer: bytes, *, hangs_up: bool = True) -> AsyncIterator[str]:
     """Yield a server that gives the same answer to every request.
@@ -72,8 +65,7 @@ async def _answering(answer: bytes, *, hangs_up: bool = True) -> AsyncIterator[s
 
 @pytest.mark.usefixtures("bare_stage")
 async def test_a_store_that_is_not_reached_is_unavailable() -> None:
-    nowhere = f"http://127.0.0.1:{_free_port()}"
-    async with AsyncS3Store(_BUCKET, endpoint_url=nowhere) as store:
+    async with AsyncS3Store(_BUCKET, endpoint_url=NOWHERE) as store:
         with pytest.raises(ServiceUnavailable, match="s3:GetObject on 'shop-payloads'"):
             await store.get("payloads/1", max_bytes=2_000)
 
@@ -114,7 +106,7 @@ async def test_an_object_of_400_mb_is_not_read(length: str, body: bytes) -> None
 
 @pytest.mark.usefixtures("bare_stage")
 async def test_a_store_needs_async_with_and_connects_lazily() -> None:
-    store: Any = AsyncS3Store(_BUCKET, endpoint_url="http://127.0.0.1:9")
+    store: Any = AsyncS3Store(_BUCKET, endpoint_url=NOWHERE)
     async with store:
         assert store._made is None
     await store.stop()  # stopping again is safe

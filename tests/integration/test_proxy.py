@@ -12,6 +12,7 @@ from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable, Throttled
 from tests.support.environment import with_test_credentials
+from tests.support.ports import NOWHERE
 from tests.support.proxy import (
     BROKEN,
     THROTTLED,
@@ -159,7 +160,7 @@ async def test_a_server_that_has_gone_looks_gone(
 ) -> None:
     with_test_credentials(monkeypatch, tmp_path)
     async with (
-        Proxy("http://127.0.0.1:9") as proxy,
+        Proxy(NOWHERE) as proxy,
         AsyncSqsTransport(endpoint_url=proxy.endpoint_url) as sqs,
     ):
         with pytest.raises(ServiceUnavailable):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -31,6 +30,7 @@ from headgate.jobs.errors import (
     TransportError,
 )
 from tests.support.environment import REGION, with_test_credentials, without_aws
+from tests.support.ports import NOWHERE
 from tests.support.queues import Queues
 from tests.support.servers import SERVERS, ServerName, running_server
 
@@ -285,14 +285,11 @@ async def test_an_endpoint_that_is_no_url_is_quoted() -> None:
 
 
 async def test_an_endpoint_that_is_down_means_that_the_service_is_unavailable() -> None:
-    with socket.socket() as taken:  # bound but not listening: connections to it are refused
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        async with AsyncSqsTransport(endpoint_url=url) as sqs:
-            with pytest.raises(ServiceUnavailable, match="EndpointConnectionError"):
-                await sqs.receive("any", limit=1, wait_s=20)
-        with SqsTransport(endpoint_url=url) as sqs, pytest.raises(ServiceUnavailable):
-            sqs.send("any", [MESSAGE])
+    async with AsyncSqsTransport(endpoint_url=NOWHERE) as sqs:
+        with pytest.raises(ServiceUnavailable, match="EndpointConnectionError"):
+            await sqs.receive("any", limit=1, wait_s=20)
+    with SqsTransport(endpoint_url=NOWHERE) as sqs, pytest.raises(ServiceUnavailable):
+        sqs.send("any", [MESSAGE])
 
 
 async def test_without_aiobotocore_the_error_names_the_extra(

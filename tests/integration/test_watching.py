@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import signal
-import socket
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
 import pytest
 
 from tests.support.journal import GENEROUS_S
+from tests.support.ports import reserved_ports
 from tests.support.stage import Stage
 from tests.support.workers import STOPPING, WorkerProcess
 
@@ -87,20 +86,16 @@ async def test_a_worker_is_not_ready_until_a_queue_of_its_own_is_there(bare_stag
     assert worker.alive
 
 
-def _two_ports() -> int:
-    """Return the first of two consecutive free ports, below the kernel's ephemeral ports."""
-    for first in random.Random().sample(range(20_000, 30_000), 100):  # noqa: S311 - any will do
-        with suppress(OSError), socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", first))
-            other.bind(("127.0.0.1", first + 1))
-            return first
-    pytest.fail("no two ports in a row are free")
+@pytest.fixture
+def two_ports() -> Iterator[int]:
+    with reserved_ports(2) as first:
+        yield first
 
 
 async def test_several_processes_serve_their_health_on_ports_that_follow_each_other(
-    stage: Stage,
+    stage: Stage, two_ports: int
 ) -> None:
-    first = _two_ports()
+    first = two_ports
     worker = await stage.worker("steady", "--processes", "2", "--health-port", str(first))
     await worker.logged("health and metrics on", times=2)
     for port in (first, first + 1):

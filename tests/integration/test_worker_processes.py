@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import NOWHERE
 from tests.support.workers import WorkerProcess, environment
-
-NOWHERE = "http://127.0.0.1:9"  # nothing answers: the worker keeps asking
 
 # A process that runs a worker until it is killed, and prints how to find it.
 PARENT = """

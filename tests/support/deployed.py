@@ -174,7 +174,7 @@ def _bucket(cloud: Cloud) -> str:
 
 def _zipped(directory: Path) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(file, "w") as archive:
         for path in sorted(directory.rglob("*")):
             if path.is_file():
                 archive.write(path, path.relative_to(directory))

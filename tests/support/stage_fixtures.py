@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.environment import with_test_credentials
-from tests.support.servers import running_server
 from tests.support.stage import Stage, stage_on
 
 __all__ = ["bare_stage", "server", "stage"]
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """Yield the endpoint of a MiniStack that all tests of one process share."""
-    with running_server("ministack") as endpoint_url:
-        yield endpoint_url
+def server(ministack: str) -> str:
+    """Return the endpoint of the MiniStack that all tests share."""
+    return ministack
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from aws_cdk.assertions import Template
 from headgate import App, Schedule, Signing
 from headgate.infra import Deployment, JobSystem
 from headgate.jobs.errors import ConfigurationError
+from tests.infra.conftest import NO_BUNDLING
 
 READ = "secretsmanager:GetSecretValue"
 
@@ -27,7 +28,7 @@ class Synthesized:
     """A template with a system and a role for each grant."""
 
     def __init__(self, signing: Signing | None, *, imported: bool = False) -> None:
-        stack = cdk.Stack(cdk.App(), "Shop")
+        stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Shop")
         app = _app(signing)
         deployment = Deployment(workers=())
         if imported:

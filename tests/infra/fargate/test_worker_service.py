@@ -28,7 +28,7 @@ from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cli.main import cli
 from headgate.workers.configuration import ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import bound_s
-from tests.infra.conftest import ELSEWHERE, Params
+from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.fargate.workers import (
     APP_PATH,
     DEFAULT,
@@ -42,6 +42,7 @@ from tests.infra.fargate.workers import (
 )
 from tests.infra.templates import Properties, listed, name_of, resources, template_of
 from tests.support.dockerfile import copied, read_dockerfile
+from tests.support.ports import NOBODY_LISTENS
 
 ROOT = Path(__file__).parents[3]
 GROUPS = pytest.mark.parametrize("group", DEPLOYMENT.workers, ids=lambda group: group.name)
@@ -50,6 +51,10 @@ GROUPS = pytest.mark.parametrize("group", DEPLOYMENT.workers, ids=lambda group: 
 @pytest.fixture(scope="module")
 def system() -> Deployed:
     return deployed(shop(), DEPLOYMENT)
+
+
+def bare_stack() -> cdk.Stack:
+    return cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
 
 
 # --- the service ---------------------------------------------------------------------------------
@@ -262,10 +267,8 @@ def test_a_task_without_queues_fails_its_checks_before_it_ends_by_itself(system:
     assert grace_s > check["StartPeriod"] + (check["Retries"] + 1) * check["Interval"]
 
 
-def test_a_health_check_fails_where_nobody_answers(
-    unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("headgate.infra.fargate.worker_service.HEALTH_PORT", unused_tcp_port)
+def test_a_health_check_fails_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headgate.infra.fargate.worker_service.HEALTH_PORT", NOBODY_LISTENS)
     done = subprocess.run([sys.executable, "-c", health_check(DEFAULT)], capture_output=True)
     assert done.returncode != 0
 
@@ -415,18 +418,18 @@ def test_a_missing_dockerfile_is_answered_with_what_to_do(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigurationError, match=r"no such file: write one .*image="):
-        JobSystem(cdk.Stack(), "Jobs", app=shop(), app_path=APP_PATH)
+        JobSystem(bare_stack(), "Jobs", app=shop(), app_path=APP_PATH)
 
 
 def test_an_app_that_no_other_process_could_find_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no other process could find the app 'shop'"):
-        JobSystem(cdk.Stack(), "Jobs", app=shop(), deployment=Deployment())
+        JobSystem(bare_stack(), "Jobs", app=shop(), deployment=Deployment())
 
 
 def test_without_worker_groups_there_is_no_network_cluster_or_image() -> None:
     app = App("shop", long_delays=False)
     app.define("send-email", Params)
-    stack = cdk.Stack()
+    stack = bare_stack()
     system = JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE)
     kinds = {each["Type"] for each in template_of(stack)["Resources"].values()}
     assert not any(kind.startswith(("AWS::EC2", "AWS::ECS")) for kind in kinds)

@@ -315,8 +315,9 @@ def test_a_batch_that_gathers_until_its_messages_show_again_is_refused(
 def test_a_queue_that_a_function_would_share_with_workers_is_refused(
     app: App, mailer: ConsumerGroup
 ) -> None:
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     with pytest.raises(ConfigurationError, match="'workers' and the consumer 'mailer'"):
-        JobSystem(cdk.Stack(), "Jobs", app=app, deployment=Deployment(consumers=(mailer,)))
+        JobSystem(stack, "Jobs", app=app, deployment=Deployment(consumers=(mailer,)))
 
 
 def test_a_queue_without_workers_or_consumers_is_refused(app: App, mailer: ConsumerGroup) -> None:
