@@ -129,16 +129,17 @@ def grant_work(
 
     It may resend them before SQS deletes them, record them in the table, read payloads and renew
     their expiry, and store large results. ``parking`` are the queues for jobs that are given up:
-    the dead-letter queues and the quarantine.
+    the dead-letter queues and the quarantine, whose depths its metrics show.
     """
     record = _grant_rows(grantee, RECORD, table, table_rows.WORKED).combine(
         _grant_rows(grantee, LOOK, table, table_rows.WATCHED)
     )
     listed = _grant_lines(grantee, table)
     keep = _grant_put(grantee, bucket, PAYLOADS, RESULTS)
-    work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, [*queues, *parking]))
+    work = _grant(grantee, WORK, queues).combine(_grant(grantee, SUBMIT, queues))
+    park = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), parking)
     read = _grant_read(grantee, bucket, PAYLOADS)
-    return work.combine(record).combine(listed).combine(keep).combine(read)
+    return work.combine(park).combine(record).combine(listed).combine(keep).combine(read)
 
 
 def grant_operate(

@@ -16,10 +16,10 @@ from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildca
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.scaling_policies import Scaling
 from headgate.jobs.core.topology import QueueSpec
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups import HEALTH_HOSTS, WorkerGroup
 
 HEALTH_PORT = 8080
-"""The first process's port; only the container itself can reach it."""
+"""The first process's port; by default only the task's own containers can reach it."""
 
 USER = "10001"
 """The worker's unprivileged user, whatever the image says; the workers' Dockerfile has it too."""
@@ -232,6 +232,9 @@ class WorkerService(Construct):
                 max_buffer_size=Size.mebibytes(_LOG_BUFFER_MIB),
             ),
         )
+        if group.health_host != HEALTH_HOSTS[0]:
+            ports = range(HEALTH_PORT, HEALTH_PORT + group.processes)
+            container.add_port_mappings(*(ecs.PortMapping(container_port=port) for port in ports))
         container.add_mount_points(
             ecs.MountPoint(container_path="/tmp", source_volume="tmp", read_only=False)  # noqa: S108 - the container's own
         )
@@ -251,6 +254,7 @@ def command(group: WorkerGroup) -> list[str]:
         lanes += ["--queues", ",".join(group.queues)]
     if group.priorities is not None:
         lanes += ["--priorities", ",".join(group.priorities)]
+    host = [] if group.health_host == HEALTH_HOSTS[0] else ["--health-host", group.health_host]
     return [
         "worker",
         *lanes,
@@ -264,6 +268,7 @@ def command(group: WorkerGroup) -> list[str]:
         f"{_QUEUE_GRACE_S}s",
         "--health-port",
         str(HEALTH_PORT),
+        *host,
         "--emf",
         "--log-json",
     ]

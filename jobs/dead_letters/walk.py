@@ -195,7 +195,7 @@ class Walk:
             if queue.kind == "unsubmitted":
                 return None
             raise
-        return _Place(queue=queue, expected=depth.visible + depth.in_flight + depth.delayed)
+        return _Place(queue=queue, expected=depth.total)
 
     def _next(self, going: Sequence[_Place], limit: int | None) -> list[_Receive]:
         """Return the receives of the next round; none if the look is over."""

@@ -42,6 +42,9 @@ GIVE_BACK = timedelta(seconds=3)
 FUNCTION_CONCURRENCY = 10
 """Default number of jobs of one invocation that run at once; a batch has ten by default."""
 
+HEALTH_HOSTS = ("127.0.0.1", "0.0.0.0")  # noqa: S104 - opened only by a security group's rule
+"""The addresses on which a task may serve its health and its metrics."""
+
 _OWN_FUNCTIONS = ("bridge", "sweep")
 
 _MOST_TASKS = 5_000
@@ -131,6 +134,10 @@ class WorkerGroup:
     stop_timeout: DurationField = DurationField(30)
     """Time from SIGTERM until ECS kills the task, 30 to 120 s; jobs may go on for all of it but the
     last 8 s."""
+    health_host: str = HEALTH_HOSTS[0]
+    """The address that serves health and metrics in a task: 127.0.0.1, which its own containers
+    alone reach, or 0.0.0.0 for a Prometheus in the VPC, once a rule of the service's security group
+    lets it in."""
 
     def __post_init__(self) -> None:
         check_name("worker group", self.name)
@@ -168,6 +175,11 @@ class WorkerGroup:
             raise ConfigurationError(
                 f"the worker group {self.name!r}: stop_timeout must lie between 30 and 120 s, "
                 f"Fargate's limit, got {self.stop_timeout}"
+            )
+        if self.health_host not in HEALTH_HOSTS:
+            raise ConfigurationError(
+                f"the worker group {self.name!r}: health_host is {' or '.join(HEALTH_HOSTS)}, "
+                f"since ECS asks the first one for the task's health, got {self.health_host!r}"
             )
 
     @property

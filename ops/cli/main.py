@@ -21,6 +21,7 @@ from headgate.ops.cli import check, cost, demo, erase, submit, worker
 from headgate.ops.cli.dead_letters.replays import dead_letters
 from headgate.ops.cli.jobs import jobs
 from headgate.ops.cli.overview import console, health
+from headgate.ops.cli.overview.dashboard import dashboard
 from headgate.ops.cli.overview.workers import workers
 from headgate.ops.cli.queues import queues
 from headgate.ops.cli.schedules import schedules
@@ -71,6 +72,7 @@ cli.add_typer(queues, name="queues")
 cli.add_typer(workers, name="workers")
 cli.add_typer(dead_letters, name="dead-letters")
 cli.add_typer(schedules, name="schedules")
+cli.add_typer(dashboard, name="dashboard")
 cli.command(epilog=health.EXAMPLES)(health.health)
 cli.command(epilog=erase.EXAMPLES)(erase.erase)
 cli.command(epilog=check.CHECK_EXAMPLES)(check.check)

@@ -28,6 +28,7 @@ from headgate.ops.costing.estimate import Estimate, estimate
 from headgate.ops.costing.load import Load
 from headgate.ops.prices import Price
 from tests.docs.generate import ROOT, Block
+from tests.support.served_metrics import served_metrics
 
 _NOW = datetime(2026, 11, 1, tzinfo=UTC)
 _MONTH = Load(jobs=10e6)
@@ -263,6 +264,17 @@ def _metrics_of_ten_types() -> int:
     return 10 * of_each + 5 * of_failing + 4 * _LANE_METRICS
 
 
+# --- Prometheus ----------------------------------------------------------------------------------
+
+
+def _prometheus() -> str:
+    rows = []
+    for each in served_metrics(_app()):
+        labels = ", ".join(f"`{label}`" for label in each.labels)
+        rows.append((f"`{each.name}`", each.kind, labels, each.about))
+    return _table(("metric", "kind", "labels", "shows"), rows)
+
+
 # --- permissions ---------------------------------------------------------------------------------
 
 
@@ -318,5 +330,6 @@ BLOCKS: Mapping[str, Block] = {
     "metrics-of-ten-types": lambda: str(_metrics_of_ten_types()),
     "metrics-of-ten-types-usd": lambda: f"{prices.METRICS.of(_metrics_of_ten_types()):.2f}",
     "metric-methods": _methods,
+    "prometheus-metrics": _prometheus,
     "attempts": _attempts,
 }

@@ -59,6 +59,7 @@ async def test_a_worker_tells_of_its_health_of_its_jobs_and_that_it_stops(stage:
     metrics = await watcher.until("/metrics", 200, completed)
     assert 'headgate_jobs_active{queue="steady",type="steady-gated"} 1.0' in metrics
     assert "headgate_job_duration_seconds_bucket" in metrics
+    assert 'headgate_queue_jobs{priority="normal",queue="steady",state="dead"} 0.0' in metrics
     status, found = await watcher.json("/healthz")
     assert (status, found["status"]) == (200, "healthy")
     assert {check["name"] for check in found["checks"]} >= {"sqs", "heartbeat", "settlement"}

@@ -80,7 +80,11 @@ def test_the_wheel_has_every_file_of_the_packages_and_the_mark_of_types(wheel: P
     console = ROOT / "ops" / "console"
     shown = [*(console / "templates").iterdir(), *(console / "static").iterdir()]
     assert {str("headgate" / path.relative_to(ROOT)) for path in shown} <= installed
-    assert {"headgate/py.typed", "headgate/lambdas/requirements.txt"} <= installed
+    assert {
+        "headgate/py.typed",
+        "headgate/lambdas/requirements.txt",
+        "headgate/ops/dashboards/grafana.json",
+    } <= installed
 
 
 def test_the_sources_hold_files_in_place_of_links_and_make_the_same_wheel(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -29,6 +29,7 @@ class Endpoint:
     Args:
         health: the worker's health.
         metrics: the worker's metrics.
+        refresh: reads what the metrics show and no event tells; awaited before each scrape.
         ready: returns True while the worker runs and has not begun to stop.
         host: the address to bind; only this machine's own by default.
         port: the port to bind; 0 takes any free one, see `port`.
@@ -40,12 +41,14 @@ class Endpoint:
         metrics: Metrics,
         *,
         ready: Callable[[], bool],
+        refresh: Callable[[], Awaitable[None]],
         host: str = "127.0.0.1",
         port: int,
     ) -> None:
         self._health = health
         self._metrics = metrics
         self._ready = ready
+        self._refresh = refresh
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
@@ -107,6 +110,7 @@ class Endpoint:
         return web.json_response(told, status=_OK if well else _UNAVAILABLE)
 
     async def _show_metrics(self, _request: web.Request) -> web.Response:
+        await self._refresh()
         return web.Response(body=self._metrics.text(), content_type="text/plain", charset="utf-8")
 
 

@@ -76,8 +76,9 @@ async def work(
         events = Events(log_event)
         worker = Worker(app, backend, settings, events=events, open_span=_open_span(app))
         place = leash.place if leash is not None else 1
+        sqs = backend.async_ports.transport
         await stack.enter_async_context(
-            watched(app, worker, events, watching, settings, place=place)
+            watched(app, worker, sqs, events, watching, settings, place=place)
         )
         has_long_job = partial(worker.outlasts, drain_s * _LONG)
         protection = _protection(has_long_job) if leash is None else None

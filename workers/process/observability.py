@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Events
+from headgate.jobs.core.ports.transport import AsyncReceiver
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
@@ -19,6 +20,8 @@ from headgate.workers.observability.health import Health
 from headgate.workers.observability.health_server import Endpoint
 from headgate.workers.observability.loop_lag import LagWatch
 from headgate.workers.observability.prometheus import Metrics
+from headgate.workers.observability.queue_depths import QueueDepths
+from headgate.workers.observability.worker_gauges import WorkerGauges
 from headgate.workers.worker import Worker
 
 _log = logging.getLogger("headgate.worker")
@@ -31,6 +34,7 @@ _WRITE_EVERY_S = 60.0
 async def watched(
     app: App,
     worker: Worker,
+    receiver: AsyncReceiver,
     events: Events,
     watching: ObservabilitySettings,
     settings: WorkerSettings,
@@ -42,6 +46,7 @@ async def watched(
     Args:
         app: the app whose jobs it runs.
         worker: the worker, not yet running.
+        receiver: tells the depths of its queues.
         events: the worker's events.
         watching: the settings of health checks and metrics.
         settings: the worker's settings.
@@ -57,7 +62,7 @@ async def watched(
             await stack.enter_async_context(_emf(app, events))
         if watching.port is not None:
             port = watching.port + place - 1 if watching.port else 0
-            served = _served(app, worker, events, settings, host=watching.host, port=port)
+            served = _served(app, worker, receiver, events, settings, watching.host, port)
             await stack.enter_async_context(served)
         yield
 
@@ -80,18 +85,47 @@ async def _written(lines: MetricLines) -> None:
 
 @asynccontextmanager
 async def _served(
-    app: App, worker: Worker, events: Events, settings: WorkerSettings, *, host: str, port: int
+    app: App,
+    worker: Worker,
+    receiver: AsyncReceiver,
+    events: Events,
+    settings: WorkerSettings,
+    host: str,
+    port: int,
 ) -> AsyncIterator[None]:
-    queues = [spec.name for spec in settings.selection.of(app.topology)]
-    health = Health(queues, clock=SystemClock(), held_back=lambda: worker.is_held_back)
-    metrics = Metrics()
-    metrics.watch(worker.active, worker.budgets_left)
+    queues = settings.selection.of(app.topology)
+    health = Health(
+        [queue.name for queue in queues],
+        clock=SystemClock(),
+        held_back=lambda: worker.is_held_back,
+    )
+    quarantine = app.topology.quarantine_name
+    depths = QueueDepths(queues, quarantine, receiver, clock=SystemClock())
+    metrics = Metrics(app)
+    metrics.watch(_gauges(worker, depths, settings))
     events.subscribe(health)
     events.subscribe(metrics)
-    endpoint = Endpoint(health, metrics, ready=lambda: worker.is_receiving, host=host, port=port)
+    endpoint = Endpoint(
+        health,
+        metrics,
+        ready=lambda: worker.is_receiving,
+        refresh=depths.refresh,
+        host=host,
+        port=port,
+    )
     await endpoint.start()
     _log.info("health and metrics on http://%s:%d", host, endpoint.port)
     try:
         yield
     finally:
         await endpoint.close()
+
+
+def _gauges(worker: Worker, depths: QueueDepths, settings: WorkerSettings) -> WorkerGauges:
+    return WorkerGauges(
+        active=worker.active,
+        budgets=worker.budgets_left,
+        depths=depths,
+        slots=settings.concurrency,
+        app_version=settings.app_version,
+    )

@@ -201,4 +201,4 @@ def _status(
 
 
 def _all(depth: QueueDepth | None) -> int | None:
-    return None if depth is None else depth.visible + depth.in_flight + depth.delayed
+    return None if depth is None else depth.total

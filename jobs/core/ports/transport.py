@@ -101,6 +101,11 @@ class QueueDepth:
     in_flight: int
     delayed: int
 
+    @property
+    def total(self) -> int:
+        """All of its messages."""
+        return self.visible + self.in_flight + self.delayed
+
 
 class AsyncSender(Protocol):
     """The one call of an `AsyncTransport` that a submitter needs."""

@@ -55,6 +55,7 @@ from headgate.jobs.schedules.routes import Routes
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper
 from headgate.workers.configuration import WorkerSettings
+from headgate.workers.observability.queue_depths import QueueDepths
 from headgate.workers.worker import Worker
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.templates import template_of
@@ -276,6 +277,9 @@ async def test_a_worker_may_make_every_call_that_running_jobs_takes(watched: Wat
 
     async with working(declared.app, all_ended):
         pass
+    async with AsyncSqsTransport() as sqs:
+        queues, quarantine = declared.app.topology.queues, declared.app.topology.quarantine_name
+        await QueueDepths(queues, quarantine, sqs, clock=SystemClock()).refresh()
 
     calls = watched.take()
     assert {action for action, *_ in calls} >= {
@@ -287,6 +291,7 @@ async def test_a_worker_may_make_every_call_that_running_jobs_takes(watched: Wat
         "s3:PutObject",
         "scheduler:CreateSchedule",
         "sqs:DeleteMessage",
+        "sqs:GetQueueAttributes",
         "sqs:ReceiveMessage",
         "sqs:SendMessage",
     }

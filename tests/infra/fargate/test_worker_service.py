@@ -45,6 +45,7 @@ from tests.support.dockerfile import copied, read_dockerfile
 from tests.support.ports import NOBODY_LISTENS
 
 ROOT = Path(__file__).parents[3]
+DEPTH = "sqs:GetQueueAttributes"
 GROUPS = pytest.mark.parametrize("group", DEPLOYMENT.workers, ids=lambda group: group.name)
 
 
@@ -177,10 +178,28 @@ def test_the_worker_command_line_reads_the_groups_command_as_meant(
     assert started.settings.selection == group.selection
     assert started.settings.concurrency == group.concurrency
     assert started.settings.drain == group.drain
-    assert started.watching == ObservabilitySettings(port=HEALTH_PORT, emf=True)
+    assert started.watching == ObservabilitySettings(
+        port=HEALTH_PORT, host=group.health_host, emf=True
+    )
     assert container["Command"][container["Command"].index("--processes") + 1] == str(
         group.processes
     )
+
+
+def test_a_task_s_metrics_are_within_reach_of_others_only_where_its_group_says_so(
+    system: Deployed,
+) -> None:
+    assert "PortMappings" not in system.container(DEFAULT)
+    mapped = system.container(SPARE)["PortMappings"]
+    assert [each["ContainerPort"] for each in mapped] == [HEALTH_PORT, HEALTH_PORT + 1]
+    assert "--health-host" in system.container(SPARE)["Command"]
+    rules = resources(system.template, "AWS::EC2::SecurityGroupIngress").values()
+    assert not [rule for rule in rules if rule["FromPort"] == HEALTH_PORT]
+
+
+def test_health_is_served_on_every_address_of_a_task_or_on_its_own_alone() -> None:
+    with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1 or 0\.0\.0\.0.*'10\.0\.0\.7'"):
+        WorkerGroup(health_host="10.0.0.7")
 
 
 SHOP = shop()
@@ -312,8 +331,17 @@ def test_a_group_may_work_on_its_own_queues_and_no_other(
     system: Deployed, group: WorkerGroup
 ) -> None:
     own = {spec.name for spec in group.selection.of(system.app.topology)}
-    for action in set(WORK) - set(SUBMIT):
+    for action in set(WORK) - set(SUBMIT) - {DEPTH}:
         assert may(system, group, action) == own
+
+
+@GROUPS
+def test_a_group_may_see_how_many_are_dead_of_its_own_queues_alone(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    specs = group.selection.of(system.app.topology)
+    seen = {name for spec in specs for name in (spec.name, spec.dlq_name)}
+    assert may(system, group, DEPTH) == {*seen, system.app.topology.quarantine_name}
 
 
 @GROUPS

@@ -37,7 +37,13 @@ URGENT = WorkerGroup(
 NIGHT = WorkerGroup(
     name="night", priorities=(Priority.LOW,), min_tasks=0, max_tasks=4, spot=True, submits=False
 )
-SPARE = WorkerGroup(name="spare", queues=("payments",), spot=True)
+SPARE = WorkerGroup(
+    name="spare",
+    queues=("payments",),
+    processes=2,
+    spot=True,
+    health_host="0.0.0.0",  # noqa: S104 - what is tested
+)
 
 DEPLOYMENT = Deployment(workers=(DEFAULT, URGENT, NIGHT, SPARE))
 

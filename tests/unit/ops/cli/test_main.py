@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
 VERBS = ("worker", "submit", "health", "erase", "check", "plan", "cost", "console", "demo")
 NOUNS = {
+    "dashboard": ("grafana",),
     "dead-letters": (
         *("list", "count", "show", "export", "import", "purge"),
         *("replay", "replays", "resume", "abort"),

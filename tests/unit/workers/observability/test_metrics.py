@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from headgate.jobs.core.events import (
     JobDeadLettered,
     JobStarted,
     LoopBlocked,
+    MessageUnrunnable,
     PollFailed,
     PollReceived,
     QueuePaused,
@@ -30,11 +32,16 @@ from headgate.jobs.core.events import (
     RecordsFailed,
 )
 from headgate.jobs.deployment.metric_names import COUNTED
+from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.testing import Harness, VirtualClock
+from headgate.jobs.values.own_version import own_version
 from headgate.workers.observability.health import UNHEALTHY_AFTER_S, Health, Status
 from headgate.workers.observability.health_server import Endpoint
 from headgate.workers.observability.loop_lag import LagWatch
 from headgate.workers.observability.prometheus import OUTCOMES, Metrics
+from headgate.workers.observability.worker_gauges import WorkerGauges
+from headgate.workers.worker import Worker
+from tests.support.served_metrics import unread
 from tests.unit.workers.rig import Note, Rig, one_lane
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -67,6 +74,25 @@ def job(cls: type[Event], **fields: Any) -> Event:
     return cls(**{**named, **fields})
 
 
+def shop() -> App:
+    app = App("shop")
+    app.queue("mail").define("send", Note)
+    return app
+
+
+def gauges(worker: Worker, left: Mapping[str, float] | None = None) -> WorkerGauges:
+    return WorkerGauges(active=worker.active, budgets=lambda: left or {}, depths=unread(), slots=50)
+
+
+async def nothing_to_read() -> None:
+    pass
+
+
+def unrunnable(**fields: Any) -> MessageUnrunnable:
+    named = {"message_id": "m", "job_id": None, "job_type": None, "detail": "", "receives": 1}
+    return MessageUnrunnable(at=NOW, queue=QUEUE, **{**named, "retry_in_s": None, **fields})
+
+
 def paused(**fields: Any) -> QueuePaused:
     until = NOW + timedelta(days=1)
     named = {"kind": "queue", "target": "mail", "since": NOW, "until": until}
@@ -85,15 +111,17 @@ async def test_a_worker_s_jobs_are_counted_by_type_and_outcome() -> None:
     async def bad(_note: Note) -> None:
         raise ConnectionError("down")
 
-    metrics = Metrics()
+    metrics = Metrics(app)
     rig = Rig(app)
     rig.subscribers.append(metrics)
     await rig.submit(good, "a", "b")
     await rig.submit(bad)
     async with rig.working() as worker:
-        metrics.watch(worker.active, dict)
+        metrics.watch(gauges(worker))
         await rig.happens(JobDeadLettered)
         await rig.happens(JobCompleted, 2)
+    assert value(metrics, "headgate_jobs_started_total", type="good", queue="mail") == 2
+    assert value(metrics, "headgate_jobs_started_total", type="bad", queue="mail") == 2
     assert value(metrics, "headgate_jobs_total", type="good", outcome="completed") == 2
     assert value(metrics, "headgate_jobs_total", type="bad", outcome="failed") == 2
     assert value(metrics, "headgate_jobs_total", type="bad", outcome="retried") == 1
@@ -115,11 +143,11 @@ async def test_what_runs_now_is_told_when_somebody_looks() -> None:
     async def slow(_note: Note) -> None:
         await let_go.wait()
 
-    metrics = Metrics()
+    metrics = Metrics(app)
     rig = Rig(app)
     await rig.submit(slow, "a", "b")
     async with rig.working() as worker:
-        metrics.watch(worker.active, lambda: {"budget:queue:mail": 7})
+        metrics.watch(gauges(worker, left={"budget:queue:mail": 7}))
         await rig.happens(JobStarted, 2)
         await asyncio.sleep(1)
         assert value(metrics, "headgate_jobs_active", type="slow", queue="mail") == 2
@@ -131,14 +159,14 @@ async def test_what_runs_now_is_told_when_somebody_looks() -> None:
 
 
 def test_every_outcome_has_an_event_and_a_counter_of_its_own() -> None:
-    metrics = Metrics()
+    metrics = Metrics(shop())
     assert len(set(OUTCOMES.values())) == len(OUTCOMES)
     metrics(job(JobDeadLettered, reason="r", error_type="E", error_message="m"))
     assert value(metrics, "headgate_jobs_total", type="send", outcome="dead_lettered") == 1
 
 
 def test_a_breaker_s_state_is_a_number() -> None:
-    metrics = Metrics()
+    metrics = Metrics(shop())
     opened = BreakerOpened(at=NOW, limit="breaker:type:pay", failures=9, runs=10, open_for_s=30)
     metrics(opened)
     assert value(metrics, "headgate_breaker_state", limit="breaker:type:pay") == 2
@@ -147,7 +175,7 @@ def test_a_breaker_s_state_is_a_number() -> None:
 
 
 def test_the_open_ones_among_the_breakers_of_many_keys_are_counted() -> None:
-    metrics, limit = Metrics(), "breaker:type:call"
+    metrics, limit = Metrics(shop()), "breaker:type:call"
     for key in ("one", "two"):
         metrics(BreakerOpened(at=NOW, limit=limit, key=key, failures=9, runs=10, open_for_s=30))
     metrics(BreakerProbing(at=NOW, limit=limit, key="one"))
@@ -157,12 +185,53 @@ def test_the_open_ones_among_the_breakers_of_many_keys_are_counted() -> None:
 
 
 def test_what_is_paused_is_1_until_it_is_resumed() -> None:
-    metrics = Metrics()
+    metrics = Metrics(shop())
     labels = {"kind": "queue", "target": "mail", "priority": "low"}
     metrics(paused(priority=Priority.LOW))
     assert value(metrics, "headgate_paused", **labels) == 1
     metrics(QueueResumed(at=NOW, kind="queue", target="mail", priority=Priority.LOW))
     assert value(metrics, "headgate_paused", **labels) == 0
+
+
+def test_paused_tenants_are_counted_and_never_named() -> None:
+    metrics = Metrics(shop())
+    for tenant in ("acme", "initech", "acme"):
+        metrics(paused(kind="tenant", target=tenant))
+    assert value(metrics, "headgate_tenants_paused") == 2
+    metrics(QueueResumed(at=NOW, kind="tenant", target="acme"))
+    assert value(metrics, "headgate_tenants_paused") == 1
+    assert "acme" not in metrics.text().decode()
+
+
+def test_what_a_message_says_of_itself_makes_no_series_of_its_own() -> None:
+    metrics = Metrics(shop())
+    for number in range(20):
+        metrics(unrunnable(job_type=f"made-up-{number}", reason="unknown-type"))
+        metrics(unrunnable(job_type="send", reason=f"reason-{number}"))
+        metrics(paused(target=f"queue-{number}"))
+    counted = {name: n for name, n in samples(metrics).items() if name[0].endswith("able_total")}
+    name = "headgate_messages_unrunnable_total"
+    assert len(counted) == 2
+    assert value(metrics, name, queue=QUEUE, type="unknown", reason="unknown-type") == 20
+    assert value(metrics, name, queue=QUEUE, type="send", reason="unknown") == 20
+    assert value(metrics, "headgate_paused", kind="queue", target="unknown", priority="all") == 1
+
+
+def test_every_reason_for_which_a_message_is_not_run_is_a_label() -> None:
+    metrics = Metrics(shop())
+    for reason in Reason:
+        metrics(unrunnable(job_type="send", reason=str(reason)))
+    assert 'reason="unknown"' not in metrics.text().decode()
+
+
+def test_a_worker_shows_its_version_and_its_slots() -> None:
+    metrics = Metrics(shop())
+    metrics.watch(
+        WorkerGauges(active=list, budgets=dict, depths=unread(), slots=7, app_version="v3")
+    )
+    assert value(metrics, "headgate_worker_slots") == 7
+    labels = {"version": own_version(), "app_version": "v3"}
+    assert value(metrics, "headgate_worker_info", **labels) == 1
 
 
 # --- CloudWatch ----------------------------------------------------------------------------------
@@ -268,9 +337,9 @@ async def get(port: int, path: str) -> tuple[int, str]:
 
 async def test_the_server_tells_health_readiness_and_metrics() -> None:
     ready = True
-    health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics()
+    health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics(shop())
     metrics(job(JobCompleted, ran_s=1))
-    endpoint = Endpoint(health, metrics, ready=lambda: ready, port=0)
+    endpoint = Endpoint(health, metrics, ready=lambda: ready, refresh=nothing_to_read, port=0)
     await endpoint.start()
     try:
         assert await statuses(endpoint) == {"healthz": 200, "startupz": 503, "readyz": 503}
@@ -288,8 +357,8 @@ async def test_the_server_tells_health_readiness_and_metrics() -> None:
 
 async def test_an_outage_makes_a_worker_unready_and_restarts_none() -> None:
     clock = VirtualClock()
-    health, metrics = Health([QUEUE], clock=clock), Metrics()
-    endpoint = Endpoint(health, metrics, ready=lambda: True, port=0)
+    health, metrics = Health([QUEUE], clock=clock), Metrics(shop())
+    endpoint = Endpoint(health, metrics, ready=lambda: True, refresh=nothing_to_read, port=0)
     await endpoint.start()
     try:
         health(polled())
@@ -312,10 +381,10 @@ async def statuses(endpoint: Endpoint) -> dict[str, int]:
 async def test_a_port_that_is_taken_is_the_configuration_s_fault() -> None:
     from headgate.jobs.errors import ConfigurationError
 
-    health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics()
-    first = Endpoint(health, metrics, ready=lambda: True, port=0)
+    health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics(shop())
+    first = Endpoint(health, metrics, ready=lambda: True, refresh=nothing_to_read, port=0)
     await first.start()
-    second = Endpoint(health, metrics, ready=lambda: True, port=first.port)
+    second = Endpoint(health, metrics, ready=lambda: True, refresh=nothing_to_read, port=first.port)
     with pytest.raises(ConfigurationError, match="--health-port"):
         await second.start()
     await first.close()

@@ -72,7 +72,7 @@ async def test_a_worker_parks_a_message_with_a_lone_surrogate_and_goes_on(
     twisted: Callable[[ReceivedMessage], ReceivedMessage],
 ) -> None:
     rig = Rig(_app())
-    rig.subscribers.append(Metrics())
+    rig.subscribers.append(Metrics(rig.app))
     await rig.submit(rig.app.types["echo"], "hello")
     _twist(rig.sqs, lambda message: twisted(message) if "fine" not in message.body else message)
     async with rig.working():
