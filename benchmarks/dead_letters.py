@@ -20,7 +20,7 @@ from uuid import uuid4
 import boto3
 
 from headgate import App, Client
-from headgate.jobs.client.looking import LetterCounts, LetterPage, LettersExported
+from headgate.jobs.client.dead_letters.looking import LetterCounts, LetterPage, LettersExported
 from tests.support.environment import REGION
 from tests.support.servers import running_server
 

@@ -152,15 +152,16 @@ def grant_operate(
     """Let ``grantee`` inspect and pause queues, cancel jobs, and handle messages set aside.
 
     It may inspect, replay, delete and import these: dead letters, the quarantine, and messages that
-    could not become jobs; and save copies of them in the bucket. It may not receive from any other
-    queue, so running jobs are out of its reach.
+    could not become jobs; and save copies of them in the bucket, and restore these with their
+    payloads. It may not receive from any other queue, so running jobs are out of its reach.
     """
     depths = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), queues)
     dead = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT, *PEEK), set_aside)
     read = _grant_table(grantee, LOOK, table).combine(_grant_lines(grantee, table))
     write = _grant_rows(grantee, CHANGE_ROWS, table, table_rows.OPERATED)
-    payloads = _grant_read(grantee, bucket, PAYLOADS, RESULTS)
-    objects = payloads.combine(_grant_put(grantee, bucket, DEAD_LETTERS))
+    read_objects = _grant_read(grantee, bucket, PAYLOADS, RESULTS, DEAD_LETTERS)
+    put = _grant_put(grantee, bucket, DEAD_LETTERS)
+    objects = read_objects.combine(put).combine(_grant_create(grantee, bucket, PAYLOADS))
     granted = depths.combine(dead).combine(read).combine(write).combine(objects)
     return granted.combine(_grant_metrics(grantee))
 
@@ -169,14 +170,13 @@ def grant_erase(grantee: iam.IGrantable, table: dynamodb.ITableV2, bucket: s3.IB
     """Let ``grantee``, who operates the app, delete all that is kept of a tenant's jobs.
 
     It may scan the table, and delete the rows of jobs, payloads, results and copies of dead
-    letters, which it may read as well, since they alone tell whose they are.
+    letters, which alone tell whose they are.
     """
     found = _grant_table(grantee, FIND, table)
     rows = _grant_rows(grantee, FORGET, table, table_rows.HISTORY)
     objects = (PAYLOADS, RESULTS, DEAD_LETTERS)
     deleted = _grant_objects(grantee, "s3:DeleteObject", bucket, objects)
-    copies = _grant_read(grantee, bucket, DEAD_LETTERS)
-    return found.combine(rows).combine(deleted).combine(copies)
+    return found.combine(rows).combine(deleted)
 
 
 def grant_schedules(
@@ -314,7 +314,7 @@ def _grant_objects(
 
 def _grant_read(grantee: iam.IGrantable, bucket: s3.IBucket, *prefixes: str) -> iam.Grant:
     objects = _grant_objects(grantee, "s3:GetObject", bucket, prefixes)
-    # Nothing is listed, but without it S3 answers "access denied" for an object that is gone.
+    # Only operators list, but without it S3 answers "access denied" for an object that is gone.
     # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
     listing = iam.Grant.add_to_principal(
         grantee=grantee, actions=["s3:ListBucket"], resource_arns=[bucket.bucket_arn]

@@ -23,6 +23,7 @@ from headgate.jobs.aws.connections.clients import (
 from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.immediate import driven, immediate
+from headgate.jobs.core.ports.object_store import MAX_LISTED, ObjectPage, StoredObject
 from headgate.jobs.core.topology import Bucket
 from headgate.jobs.errors import PayloadLost
 
@@ -91,18 +92,24 @@ class _Calls(OnDemand[tuple[Any, str]]):
             raise PayloadLost(f"the object {key!r} is another one: it has over {max_bytes:,} bytes")
         return content
 
-    async def keys(self, prefix: str, *, after: str = "") -> list[str]:
-        """Return up to 1,000 keys with a prefix, from behind ``after`` on (ListObjectsV2)."""
-        client, bucket = await self.opened()
-        with naming("s3:ListBucket", bucket):
-            page = await client.list_objects_v2(Bucket=bucket, Prefix=prefix, StartAfter=after)
-            return [each["Key"] for each in page.get("Contents", ())]
-
     async def delete(self, key: str) -> None:
         """Delete an object, whether it exists or not (DeleteObject)."""
         client, bucket = await self.opened()
         with naming("s3:DeleteObject", bucket):
             await client.delete_object(Bucket=bucket, Key=key)
+
+    async def page(self, prefix: str, *, after: str = "") -> ObjectPage:
+        """Return the first objects behind a key that have a prefix (ListObjectsV2)."""
+        client, bucket = await self.opened()
+        listing = {"Prefix": prefix, "StartAfter": after, "MaxKeys": MAX_LISTED}
+        with naming("s3:ListBucket", bucket):
+            answer = await client.list_objects_v2(Bucket=bucket, **listing)
+        objects = [
+            StoredObject(key=each["Key"], stored_at=each["LastModified"])
+            for each in answer.get("Contents", ())
+        ]
+        is_cut = answer.get("IsTruncated", False) and bool(objects)
+        return ObjectPage(objects=objects, after=objects[-1].key if is_cut else "")
 
     async def _open_bucket(self, stack: AsyncExitStack) -> tuple[Any, str]:
         s3 = await stack.enter_async_context(self._clients.open("s3"))
@@ -121,9 +128,9 @@ class AsyncS3Store(_Calls):
         async with AsyncS3Store(app.topology.bucket) as store:
             await store.put("payloads/1", b"...")
 
-    It calls GetObject and PutObject, and to erase data ListObjectsV2 and DeleteObject. ListBucket
-    has to be allowed in any case: without it S3 answers that access is denied when an object
-    doesn't exist.
+    It calls GetObject and PutObject, for operators ListObjectsV2 as well, and to erase data
+    DeleteObject. ListBucket has to be allowed in any case: without it S3 answers that access is
+    denied when an object doesn't exist.
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 
     Args:
@@ -148,7 +155,7 @@ class S3Store:
     def __init__(self, bucket: Bucket, **access: Unpack[Access]) -> None:
         calls = _Calls(bucket, Clients(_connection(access)), _read)
         self.put, self.create = driven(calls.put), driven(calls.create)
-        self.get, self.keys = driven(calls.get), driven(calls.keys)
+        self.get, self.page = driven(calls.get), driven(calls.page)
         self.delete = driven(calls.delete)
         self.close = driven(calls.stop)
 

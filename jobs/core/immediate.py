@@ -135,8 +135,8 @@ class ImmediateObjectStore:
         self.put = immediate(store.put)
         self.create = immediate(store.create)
         self.get = immediate(store.get)
-        self.keys = immediate(store.keys)
         self.delete = immediate(store.delete)
+        self.page = immediate(store.page)
 
 
 class ImmediateKeys:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import zlib
 from dataclasses import dataclass
+from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
-from headgate.jobs.core.topology import DEAD_LETTERS
+from headgate.jobs.core.topology import DEAD_LETTERS, MAX_MESSAGE_BYTES
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.errors import MessageError, MessageUnreadable, PayloadLost
 from headgate.jobs.messages.envelope import PayloadRef, parse
@@ -25,6 +27,11 @@ from headgate.jobs.messages.large_payloads import check_reference, max_packed
 
 LETTER, PAYLOAD = ".json.gz", ".payload.gz"
 """Ends of the keys of a copy, and of its payload."""
+
+_MOST_BYTES = 8 * MAX_MESSAGE_BYTES
+"""Bytes of a copy, packed or not: JSON escapes a byte of a message with up to six."""
+
+_GZIP = 16 + zlib.MAX_WBITS
 
 _log = logging.getLogger("headgate.dead_letters")
 
@@ -34,16 +41,32 @@ def copy_key(letter: DeadLetter) -> str:
     return f"{_stem(letter)}{LETTER}"
 
 
+def payload_key(copy: str) -> str:
+    """Return the key of the payload beside a copy."""
+    return f"{copy.removesuffix(LETTER)}{PAYLOAD}"
+
+
 async def save_copy(store: AsyncObjectStore, letter: DeadLetter, content: LetterContent) -> None:
     """Copy a letter with its content, and its payload if that is in the bucket too.
 
     Raises:
         TransportError: S3 could not be asked, or refused. What was copied by then stays.
     """
-    if (ref := _payload_ref(content.body)) is not None:
-        await _copy_payload(store, ref, f"{_stem(letter)}{PAYLOAD}")
+    if (ref := payload_ref_of(content.body)) is not None:
+        await _copy_payload(store, ref, payload_key(copy_key(letter)))
     # The message last: if it is there, its payload is too.
     await store.put(copy_key(letter), copy_of(letter, content))
+
+
+async def read_copy(store: AsyncObjectStore, key: str) -> SavedLetter | None:
+    """Return the letter that was copied under a key; None if there is no such object.
+
+    Raises:
+        MessageError: the object is no copy.
+        TransportError: S3 could not be asked, or refused.
+    """
+    packed = await store.get(key, max_bytes=_MOST_BYTES)
+    return None if packed is None else read_json(_unpacked(packed))
 
 
 def copy_of(letter: DeadLetter, content: LetterContent) -> bytes:
@@ -73,6 +96,8 @@ class SavedLetter:
     message_id: str
     """SQS's id at that time."""
     content: LetterContent
+    sent_at: datetime | None = None
+    """The time at which it came to the queue, if that is told."""
 
 
 def read_json(text: str) -> SavedLetter:
@@ -93,6 +118,7 @@ def read_json(text: str) -> SavedLetter:
     return SavedLetter(
         queue=saved.queue,
         message_id=saved.message_id,
+        sent_at=saved.sent_at,
         content=LetterContent(body=saved.body, attributes=saved.attributes, group=saved.group),
     )
 
@@ -105,13 +131,25 @@ class _Saved(BaseModel):
     body: str
     attributes: dict[str, str]
     group: str | None = None
+    sent_at: AwareDatetime | None = None
+
+
+def _unpacked(packed: bytes) -> str:
+    unpacking = zlib.decompressobj(_GZIP)
+    try:
+        text = unpacking.decompress(packed, _MOST_BYTES).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise MessageUnreadable(f"it is damaged: {type(error).__name__}") from error
+    if unpacking.unconsumed_tail:
+        raise MessageUnreadable(f"it has over {_MOST_BYTES:,} bytes")
+    return text
 
 
 def _stem(letter: DeadLetter) -> str:
     return f"{DEAD_LETTERS}{letter.queue}/{letter.sent_at:%Y-%m-%d}/{letter.message_id}"
 
 
-def _payload_ref(body: str) -> PayloadRef | None:
+def payload_ref_of(body: str) -> PayloadRef | None:
     """Return the reference to a job's own payload; one in a foreign body refers to no payload."""
     try:
         envelope = parse(body)

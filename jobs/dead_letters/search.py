@@ -75,7 +75,7 @@ class LetterSearch:
             found = [each for each in read if wanted.matches(each.letter, now=now)]
             return await on_found(SearchRound(found, walk.stop)) if found else ()
 
-        places = [queue for queue in self.services.parking if _may_hold(queue, wanted)]
+        places = [queue for queue in self.services.parking if may_hold(queue, wanted)]
         return await walk.through(places, visit)
 
     def _read(self, held: HeldLetter) -> FoundLetter:
@@ -86,7 +86,7 @@ class LetterSearch:
         )
 
 
-def _may_hold(queue: ParkingQueue, wanted: DeadLetterFilter) -> bool:
+def may_hold(queue: ParkingQueue, wanted: DeadLetterFilter) -> bool:
     """Return False for a dead-letter queue of which no letter can be wanted."""
     named = set(wanted.queues)
     return (

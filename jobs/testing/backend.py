@@ -63,7 +63,7 @@ class MemoryBackend(Generic[C]):
         self.sqs.provision(app.topology)
         self.table = MemoryTable(self.clock)
         """The app's table."""
-        self.store = MemoryStore()
+        self.store = MemoryStore(clock=self.clock)
         """The app's bucket."""
         self.keys = MemoryKeys()
         """The key service of an app with ``encryption=``."""

@@ -18,7 +18,7 @@ from headgate.jobs.errors import (
     SubmissionError,
 )
 from headgate.ops.cli import check, cost, demo, erase, submit, worker
-from headgate.ops.cli.dead_letters.replays import dead_letters
+from headgate.ops.cli.dead_letters.copies import dead_letters
 from headgate.ops.cli.jobs import jobs
 from headgate.ops.cli.overview import console, health
 from headgate.ops.cli.overview.dashboard import dashboard

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from headgate.jobs.client.looking import (
+from headgate.jobs.client.dead_letters.looking import (
     LetterCounts,
     LetterDetails,
     LetterPage,
@@ -92,14 +92,14 @@ def show_letter(
 
 def show_exported(outcome: LettersExported, path: str) -> int:
     """Say what was exported; returns the exit code."""
-    show(f"{_letters_of(outcome.exported)} in {path}")
+    show(f"{letters_of(outcome.exported)} in {path}")
     _tell_unseen(outcome.look)
     return 0 if outcome.look.complete else EXIT_LEFT
 
 
 def show_imported(count: int) -> None:
     """Say what was imported."""
-    show(f"{_letters_of(count)} sent to the queues that they were in")
+    show(f"{letters_of(count)} sent to the queues that they were in")
 
 
 def tell_purge(counts: LetterCounts, *, copy: bool) -> int:
@@ -110,7 +110,7 @@ def tell_purge(counts: LetterCounts, *, copy: bool) -> int:
         return EXIT_NONE
     _counts(counts, ("queue", "type"))
     first = "after a copy of each was saved in the app's bucket" if copy else "WITHOUT a copy"
-    show(f"{_letters_of(counts.total)} would be deleted, {first}.")
+    show(f"{letters_of(counts.total)} would be deleted, {first}.")
     _tell_unseen(counts.look)
     return 0
 
@@ -118,13 +118,23 @@ def tell_purge(counts: LetterCounts, *, copy: bool) -> int:
 def show_purged(outcome: LettersPurged) -> int:
     """Say what was purged; returns the exit code."""
     copied = f", {outcome.copied:,} copied to the bucket" if outcome.copied else ", none copied"
-    show(f"{_letters_of(outcome.purged)} deleted{copied if outcome.purged else ''}")
-    for failure in outcome.failures[:_MOST_FAILURES]:
-        show_error(failure)
+    show(f"{letters_of(outcome.purged)} deleted{copied if outcome.purged else ''}")
+    show_failures(outcome.failures)
     if outcome.failures:
-        show_error(f"{_letters_of(len(outcome.failures))} left; the purge ended with these")
+        show_error(f"{letters_of(len(outcome.failures))} left; the purge ended with these")
         return EXIT_LEFT
     return 0 if outcome.purged else EXIT_NONE
+
+
+def letters_of(count: int) -> str:
+    """Return a number of dead letters in words."""
+    return f"{count:,} dead letter{'' if count == 1 else 's'}"
+
+
+def show_failures(failures: Sequence[str]) -> None:
+    """Print the first reasons for which letters were left."""
+    for failure in failures[:_MOST_FAILURES]:
+        show_error(failure)
 
 
 def _letters(letters: Sequence[DeadLetter], now: datetime) -> None:
@@ -137,7 +147,7 @@ def _letters(letters: Sequence[DeadLetter], now: datetime) -> None:
         error = ": ".join(filter(None, (each.error_type, each.error_message)))
         if error:
             show(in_line(f"    {_cut(error, 76)}"))
-    show(f"\n{_letters_of(len(letters))}; `show ID` has all of one.")
+    show(f"\n{letters_of(len(letters))}; `show ID` has all of one.")
 
 
 def _counts(counts: LetterCounts, by: Sequence[CountBy]) -> None:
@@ -146,7 +156,7 @@ def _counts(counts: LetterCounts, by: Sequence[CountBy]) -> None:
         names = [each.group[key] or "" for key in by]
         table.row(f"{each.count:,}", *names, _time(each.first), _time(each.last))
     table.show()
-    show(f"{_letters_of(counts.total)} in all")
+    show(f"{letters_of(counts.total)} in all")
 
 
 def _facts(details: LetterDetails) -> Iterator[tuple[str, str]]:
@@ -213,10 +223,6 @@ def _tell_unseen(look: Look) -> None:
             f"about {count:,} more in {queue} were not seen: somebody else looks at them, or "
             "there are too many for one look: look again"
         )
-
-
-def _letters_of(count: int) -> str:
-    return f"{count:,} dead letter{'' if count == 1 else 's'}"
 
 
 def _time(at: datetime) -> str:

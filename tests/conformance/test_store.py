@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from headgate.jobs.aws import s3
 from headgate.jobs.errors import BucketMissing, PayloadLost, TransportError
+from headgate.jobs.testing.memory import store as memory_store
 from tests.conformance.stores import StoreUnderTest
 
 KEY = "payloads/019b7ca4-7a2e-7000-8000-000000000001"
@@ -67,13 +70,45 @@ async def test_an_object_that_was_put_is_not_created_again(bucket: StoreUnderTes
     assert await bucket.async_store.get(KEY, max_bytes=MOST) == b"first"
 
 
-async def test_keys_are_listed_by_prefix_in_order_and_from_one_on(bucket: StoreUnderTest) -> None:
+async def test_objects_are_listed_by_prefix_in_order_and_from_a_key_on(
+    bucket: StoreUnderTest,
+) -> None:
     for name in ("b", "a/2", "a/1", "a"):
         await bucket.async_store.put(name, b"x")
 
-    assert await bucket.async_store.keys("a/") == ["a/1", "a/2"]
-    assert bucket.store.keys("a/", after="a/1") == ["a/2"]
-    assert await bucket.async_store.keys("a/", after="a/2") == []
+    everything = await bucket.async_store.page("a/")
+    assert [each.key for each in everything.objects] == ["a/1", "a/2"]
+    assert everything.after == ""
+    assert [each.key for each in bucket.store.page("a/", after="a/1").objects] == ["a/2"]
+    assert [*(await bucket.async_store.page("a/", after="a/2")).objects] == []
+
+
+async def test_a_listing_says_when_an_object_was_stored_last(bucket: StoreUnderTest) -> None:
+    await bucket.async_store.put(KEY, b"first")
+    [before] = (await bucket.async_store.page(KEY)).objects
+    await bucket.async_store.put(KEY, b"second")
+    [after] = bucket.store.page(KEY).objects
+
+    assert before.stored_at.utcoffset() == timedelta(0)
+    assert before.stored_at <= after.stored_at <= datetime.now(UTC) + timedelta(minutes=1)
+
+
+async def test_a_listing_goes_on_where_its_first_page_ends(
+    bucket: StoreUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "MAX_LISTED", 2)
+    monkeypatch.setattr(memory_store, "MAX_LISTED", 2)
+    for name in ("a/1", "a/2", "a/3"):
+        await bucket.async_store.put(name, b"x")
+
+    first = await bucket.async_store.page("a/")
+    second = bucket.store.page("a/", after=first.after)
+
+    assert [[each.key for each in page.objects] for page in (first, second)] == [
+        ["a/1", "a/2"],
+        ["a/3"],
+    ]
+    assert (first.after, second.after) == ("a/2", "")
 
 
 async def test_a_deleted_object_is_gone_and_may_be_deleted_again(bucket: StoreUnderTest) -> None:
@@ -120,6 +155,7 @@ async def test_a_bucket_that_is_missing_is_named_with_the_command_that_makes_it(
         bucket.nowhere.put(KEY, b"x"),
         bucket.nowhere.create(KEY, b"x"),
         bucket.nowhere.get(KEY, max_bytes=MOST),
+        bucket.nowhere.page(""),
     ):
         with pytest.raises(BucketMissing, match=r"does not exist.*cdk deploy") as refused:
             await call

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from headgate.jobs.core.ports.object_store import ObjectPage
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.core.ports.table import Item, Key, Page
 from headgate.jobs.core.ports.transport import (
@@ -376,17 +377,17 @@ class AsyncStoreLink:
             fault=self._meet("get"),
         )
 
-    async def keys(self, prefix: str, *, after: str = "") -> list[str]:
-        return await self._link.async_call(
-            "store",
-            "keys",
-            lambda: self._aws.store.keys(prefix, after=after),
-            fault=self._meet("keys"),
-        )
-
     async def delete(self, key: str) -> None:
         await self._link.async_call(
             "store", "delete", lambda: self._aws.store.delete(key), fault=self._meet("delete")
+        )
+
+    async def page(self, prefix: str, *, after: str = "") -> ObjectPage:
+        return await self._link.async_call(
+            "store",
+            "page",
+            lambda: self._aws.store.page(prefix, after=after),
+            fault=self._meet("page"),
         )
 
     def _meet(self, action: str) -> FaultPlan | None:
@@ -409,11 +410,11 @@ class StoreLink:
     def get(self, key: str, *, max_bytes: int) -> bytes | None:
         return self._link.call("store", "get", lambda: self._store.get(key, max_bytes=max_bytes))
 
-    def keys(self, prefix: str, *, after: str = "") -> list[str]:
-        return self._link.call("store", "keys", lambda: self._store.keys(prefix, after=after))
-
     def delete(self, key: str) -> None:
         self._link.call("store", "delete", lambda: self._store.delete(key))
+
+    def page(self, prefix: str, *, after: str = "") -> ObjectPage:
+        return self._link.call("store", "page", lambda: self._store.page(prefix, after=after))
 
 
 class AsyncSchedulerLink:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headgate import AsyncClient, DeadLetterFilter
-from headgate.jobs.client.dead_letters import AsyncDeadLetters
+from headgate.jobs.client.dead_letters.desks import AsyncDeadLetters
 from headgate.jobs.dead_letters.replaying.book import LEASE_S
 from headgate.jobs.dead_letters.replaying.report import ReplayState
 from headgate.jobs.errors import HeadgateError

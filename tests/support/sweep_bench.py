@@ -50,7 +50,7 @@ class SweepBench:
 
     def __post_init__(self) -> None:
         self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
-        self.store, self.topic = MemoryStore(), MemoryTopic()
+        self.store, self.topic = MemoryStore(clock=self.clock), MemoryTopic()
         self.sqs.provision(self.app.topology)
         self.sqs.create_queue(self.app.topology.failed_firings_name, retention=timedelta(days=14))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headgate.jobs.client.dead_letters import async_services, services
+from headgate.jobs.client.dead_letters.desks import async_services, services
 from headgate.jobs.client.erasing.copies import TenantCopies
 from headgate.jobs.client.erasing.letters import TenantLetters
 from headgate.jobs.client.erasing.report import Erased, Tell, untold

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack
 
-from headgate.jobs.client.dead_letters import async_services, services
+from headgate.jobs.client.dead_letters.desks import async_services, services
 from headgate.jobs.client.handle import AsyncJobHandle, JobHandle, Lookup
 from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk, ListedJob
 from headgate.jobs.client.jobs.filters import JobFilter

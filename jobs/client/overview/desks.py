@@ -14,7 +14,7 @@ from headgate.jobs.core.immediate import ImmediateMetricReader, ImmediateReceive
 from headgate.jobs.messages.keyring import Keyring
 
 if TYPE_CHECKING:
-    from headgate.jobs.client.dead_letters import AsyncDeadLetters, DeadLetters
+    from headgate.jobs.client.dead_letters.desks import AsyncDeadLetters, DeadLetters
     from headgate.jobs.client.erasing.erasure import AsyncErase, Erase
     from headgate.jobs.client.handle import AsyncJobHandle
     from headgate.jobs.client.jobs.jobs import AsyncJobs, Jobs
@@ -36,8 +36,8 @@ class Desks:
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
-        """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
-        from headgate.jobs.client.dead_letters import dead_letters
+        """The app's dead letters; see `jobs.client.dead_letters.desks.DeadLetters`."""
+        from headgate.jobs.client.dead_letters.desks import dead_letters
 
         return dead_letters(self._ports, self._lookup, self._keyring)
 
@@ -111,8 +111,8 @@ class AsyncDesks:
 
     @cached_property
     def dead_letters(self) -> AsyncDeadLetters:
-        """The app's dead letters; see `jobs.client.dead_letters.DeadLetters`."""
-        from headgate.jobs.client.dead_letters import async_dead_letters
+        """The app's dead letters; see `jobs.client.dead_letters.desks.DeadLetters`."""
+        from headgate.jobs.client.dead_letters.desks import async_dead_letters
 
         return async_dead_letters(self._ports, self._lookup, self.keyring)
 

@@ -5,7 +5,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
+
+MAX_LISTED = 1_000
+"""Objects of a page at most.
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """An object in a bucket, without its content."""
+
+    key: str
+    stored_at: datetime
+    """The time at which it was stored last; aware."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectPage:
+    """A part of a bucket's objects."""
+
+    objects: Sequence[StoredObject]
+    """Up to `MAX_LISTED`, in the order of their keys."""
+    after: str = ""
+    """The key behind which the next page begins; empty if there are no more."""
 
 
 class AsyncObjectStore(Protocol):
@@ -23,8 +49,8 @@ class AsyncObjectStore(Protocol):
     async def get(self, key: str, *, max_bytes: int) -> bytes | None:
         """Return an object's content, or None; raise `PayloadLost` if over ``max_bytes``."""
 
-    async def keys(self, prefix: str, *, after: str = "") -> list[str]:
-        """Return the first 1,000 keys behind ``after`` that start with ``prefix``, in order."""
+    async def page(self, prefix: str, *, after: str = "") -> ObjectPage:
+        """Return the first objects behind the key ``after`` whose keys start with ``prefix``."""
 
     async def delete(self, key: str) -> None:
         """Delete an object, whether it exists or not."""
@@ -39,6 +65,6 @@ class ObjectStore(Protocol):
 
     def get(self, key: str, *, max_bytes: int) -> bytes | None: ...
 
-    def keys(self, prefix: str, *, after: str = "") -> list[str]: ...
+    def page(self, prefix: str, *, after: str = "") -> ObjectPage: ...
 
     def delete(self, key: str) -> None: ...

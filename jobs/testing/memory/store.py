@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Literal, NamedTuple
 
-from headgate.jobs.core.ports.object_store import ObjectStore
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.ports.object_store import MAX_LISTED, ObjectPage, ObjectStore, StoredObject
 from headgate.jobs.errors import BucketMissing, PayloadLost
 
-StoreAction = Literal["put", "get", "keys", "delete"]
+StoreAction = Literal["put", "get", "page", "delete"]
 """The requests of an `AsyncObjectStore`; "put" is that of `put` and `create`."""
-
-_MOST_KEYS = 1_000
-"""https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html"""
 
 
 class _Fault(NamedTuple):
@@ -27,16 +26,19 @@ class MemoryStore:
     """A bucket in memory: an `AsyncObjectStore`, and by ``sync`` a synchronous one.
 
     ``objects`` is its content, which a test may change; while ``missing`` is true there is no such
-    bucket; ``calls`` lists the calls, with their keys.
+    bucket; ``calls`` lists the calls, with their keys. ``clock`` tells when objects are stored; of
+    those that a test adds itself a listing says that they were stored just now.
 
     >>> store = MemoryStore()
     >>> store.fail("get", ServiceUnavailable("S3 is down"), times=2)
     """
 
-    def __init__(self, *, name: str = "bucket") -> None:
+    def __init__(self, *, name: str = "bucket", clock: Clock | None = None) -> None:
         self.name = name
+        self.clock = clock or SystemClock()
         self.missing = False
         self.objects: dict[str, bytes] = {}
+        self.stored_at: dict[str, datetime] = {}
         self.calls: list[tuple[StoreAction, str]] = []
         self._faults: list[_Fault] = []
 
@@ -68,15 +70,15 @@ class MemoryStore:
         await asyncio.sleep(0)
         return self.sync.get(key, max_bytes=max_bytes)
 
-    async def keys(self, prefix: str, *, after: str = "") -> list[str]:
-        """Return the first 1,000 keys behind ``after`` that start with ``prefix``, in order."""
-        await asyncio.sleep(0)
-        return self.sync.keys(prefix, after=after)
-
     async def delete(self, key: str) -> None:
         """Delete an object, whether it exists or not."""
         await asyncio.sleep(0)
         self.sync.delete(key)
+
+    async def page(self, prefix: str, *, after: str = "") -> ObjectPage:
+        """Return the first objects behind the key ``after`` whose keys start with ``prefix``."""
+        await asyncio.sleep(0)
+        return self.sync.page(prefix, after=after)
 
     @property
     def sync(self) -> ObjectStore:
@@ -107,12 +109,13 @@ class _ObjectStore:
 
     def put(self, key: str, content: bytes) -> None:
         with self._store.asked("put", key):
-            self._store.objects[key] = content
+            self._keep(key, content)
 
     def create(self, key: str, content: bytes) -> bool:
         with self._store.asked("put", key):
             taken = key in self._store.objects
-            self._store.objects.setdefault(key, content)
+            if not taken:
+                self._keep(key, content)
         return not taken
 
     def get(self, key: str, *, max_bytes: int) -> bytes | None:
@@ -122,11 +125,20 @@ class _ObjectStore:
             raise PayloadLost(f"the object {key!r} is another one: it has over {max_bytes:,} bytes")
         return content
 
-    def keys(self, prefix: str, *, after: str = "") -> list[str]:
-        with self._store.asked("keys", prefix):
-            found = [key for key in self._store.objects if key.startswith(prefix) and key > after]
-        return sorted(found)[:_MOST_KEYS]
-
     def delete(self, key: str) -> None:
         with self._store.asked("delete", key):
             self._store.objects.pop(key, None)
+
+    def page(self, prefix: str, *, after: str = "") -> ObjectPage:
+        with self._store.asked("page", prefix):
+            found = [key for key in self._store.objects if key.startswith(prefix) and key > after]
+            now, keys = self._store.clock.now(), sorted(found)[:MAX_LISTED]
+            at = {key: self._store.stored_at.get(key, now) for key in keys}
+        return ObjectPage(
+            objects=[StoredObject(key=key, stored_at=at[key]) for key in keys],
+            after=keys[-1] if len(found) > len(keys) else "",
+        )
+
+    def _keep(self, key: str, content: bytes) -> None:
+        self._store.objects[key] = content
+        self._store.stored_at[key] = self._store.clock.now()

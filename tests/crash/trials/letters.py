@@ -19,11 +19,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from headgate.jobs.aws.connections.connection import Connection, async_aws_client
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
+from headgate.jobs.aws.s3 import AsyncS3Store
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage, VisibilityChange
-from headgate.jobs.core.topology import DEAD_LETTERS, MAX_BATCH
+from headgate.jobs.core.topology import DEAD_LETTERS, MAX_BATCH, MAX_MESSAGE_BYTES
 from headgate.jobs.dead_letters.replaying.report import REPLAYS, ReplayState
 from headgate.jobs.messages.envelope import parse
 from tests.crash.trials.app import QUEUE
@@ -117,6 +117,8 @@ class LetterCuts:
     """Number of jobs that were sent twice, likewise."""
     _held: list[str] = field(default_factory=list)
     """The receipts of the letters that the killed process was handed."""
+    _known: set[str] = field(default_factory=set)
+    """The keys of the copies that were read before."""
 
     async def everywhere(self, kind: Kind) -> None:
         """Kill a command at each of its requests, at both moments."""
@@ -250,23 +252,14 @@ class LetterCuts:
         self.findings.expect(max(sent.values(), default=0) <= 2, f"{where}: sent thrice")
 
     async def _copied(self) -> Counter[str]:
-        """Return the ids of the jobs that have copies in the bucket."""
-        connection = Connection(endpoint_url=self.stage.endpoint_url)
-        async with async_aws_client("s3", connection) as s3:
-            [bucket] = [
-                each["Name"]
-                for each in (await s3.list_buckets())["Buckets"]
-                if each["Name"].startswith(self.stage.app.topology.bucket.prefix)
-            ]
-            found = await s3.list_objects_v2(Bucket=bucket, Prefix=DEAD_LETTERS)
-            keys = [each["Key"] for each in found.get("Contents", ())]
-            bodies = [
-                gzip.decompress(await (await s3.get_object(Bucket=bucket, Key=key))["Body"].read())
-                for key in keys
-            ]
-            for key in keys:
-                await s3.delete_object(Bucket=bucket, Key=key)
-        return Counter(str(parse(json.loads(each)["body"]).id) for each in bodies)
+        """Return the ids of the jobs that have new copies in the bucket."""
+        bucket = self.stage.app.topology.bucket
+        async with AsyncS3Store(bucket, endpoint_url=self.stage.endpoint_url) as store:
+            keys = {each.key for each in (await store.page(DEAD_LETTERS)).objects} - self._known
+            found = [await store.get(key, max_bytes=MAX_MESSAGE_BYTES) for key in keys]
+        self._known |= keys
+        bodies = [json.loads(gzip.decompress(each or b""))["body"] for each in found]
+        return Counter(str(parse(each).id) for each in bodies)
 
 
 def _is_number(wanted: int, number: int, _action: str) -> bool:

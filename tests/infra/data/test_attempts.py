@@ -35,8 +35,10 @@ OPERATING = {
     *ASKING,
     "take cancellations back",
     "write of a replay",
+    "store a payload",
     "read a payload",
     "read a large result",
+    "read the copy of a dead letter",
     "delete the schedule of a delayed job",
     *SCHEDULING,
 }
@@ -75,7 +77,6 @@ ALLOWED: Mapping[str, set[str]] = {
         "the same of many jobs, or delete them",
         "put a job's history beside a request in one batch",
         "read everything: a scan",
-        "read the copy of a dead letter",
         "delete a payload, a result or a copy",
     },
 }

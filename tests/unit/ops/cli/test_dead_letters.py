@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from headgate import App, Client
+from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.large_payloads import parcel, payload_key
 from headgate.jobs.testing import VirtualClock
 from headgate.ops.views.dead_letters import EXIT_LEFT, EXIT_NONE
 from tests.support.backends import over
@@ -226,3 +228,62 @@ def test_what_was_not_seen_is_told(bench: SweepBench, letters: Letters, tmp_path
         assert ended.code == code
         assert "about 1 more in shop-test-jobs-normal-dlq were not seen" in ended.err
     assert json.loads(letters("count", "--json").out)["complete"] is False
+
+
+# --- copies --------------------------------------------------------------------------------------
+
+
+def test_copies_are_listed_shown_and_sent_back(bench: SweepBench, letters: Letters) -> None:
+    job_id = bench.die("send-email", error="CardError")
+    assert letters("purge", "--yes").code == 0
+    listed = letters("copies", "--type", "send-email")
+    assert (listed.code, listed.err) == (0, "")
+    first, second = listed.out.splitlines()
+    assert first == f"{job_id}  send-email: attempts-exhausted"
+    assert "CardError" in second
+    assert "kept until" in second
+    [told] = json.loads(letters("copies", "--json").out)["copies"]
+    assert (told["job_id"], told["queue"]) == (job_id, "shop-test-jobs-normal-dlq")
+    shown = letters("copies", job_id, "--payload")
+    assert shown.code == 0
+    assert f"  object     {told['key']}" in shown.out
+    assert SECRET in shown.out
+    restored = letters("restore", "--yes")
+    assert (restored.code, bench.visible()) == (0, 1)
+    assert restored.out.startswith("1 dead letter sent to the queues that they were in")
+
+
+def test_without_copies_the_commands_say_so(letters: Letters) -> None:
+    for words in (["copies"], ["restore", "--yes"]):
+        ended = letters(*words)
+        assert (ended.code, ended.out) == (EXIT_NONE, "No copies of dead letters.\n")
+    ended = letters("copies", "x")
+    assert ended.code == EXIT_NONE
+    assert "no copy of a dead letter is of x" in ended.err
+
+
+def test_nothing_is_restored_unless_somebody_confirms_it(
+    bench: SweepBench, letters: Letters
+) -> None:
+    bench.die("send-email")
+    letters("purge", "--yes")
+    ended = letters("restore")
+    assert ended.code == 2
+    assert "add --yes" in ended.err
+    assert bench.visible() == 0
+
+
+def test_a_letter_that_can_not_be_restored_is_told(bench: SweepBench, letters: Letters) -> None:
+    bench.die("send-email")
+    job_id = new_job_id(bench.clock.now())
+    kept = parcel(payload_key(job_id), {"to": "ada"})
+    bench.store.objects[kept.ref.key] = kept.packed()
+    bench.die("send-email", id=job_id, payload=None, payload_ref=kept.ref)
+    letters("purge", "--yes")
+    [beside] = [key for key in bench.store.objects if key.endswith(".payload.gz")]
+    bench.store.objects[beside] = b"x" * 100_000
+    ended = letters("restore", "--yes")
+    assert (ended.code, bench.visible()) == (EXIT_LEFT, 1)
+    assert ended.out.startswith("1 dead letter sent")
+    assert "could not be restored" in ended.err
+    assert ended.err.endswith("1 dead letter left\n")

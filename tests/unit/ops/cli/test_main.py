@@ -23,6 +23,7 @@ NOUNS = {
     "dead-letters": (
         *("list", "count", "show", "export", "import", "purge"),
         *("replay", "replays", "resume", "abort"),
+        *("copies", "restore"),
     ),
     "jobs": ("list", "count", "show", "cancel", "rerun"),
     "queues": ("list", "pause", "resume"),
@@ -81,7 +82,7 @@ def test_every_help_is_plain_text_that_ends_with_examples(
 
 def test_every_reading_command_has_json(headgate: CommandLine) -> None:
     reading = [
-        *(("dead-letters", verb) for verb in ("list", "count", "show", "replays")),
+        *(("dead-letters", verb) for verb in ("list", "count", "show", "copies", "replays")),
         *(("jobs", verb) for verb in ("list", "count", "show")),
         ("queues", "list"),
         ("schedules", "list"),

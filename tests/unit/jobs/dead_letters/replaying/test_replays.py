@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from headgate import App, DeadLetterFilter, JobState, Priority, Retry
 from headgate.errors import ReplayMissing, ReplayOver, ReplayRunning, ServiceUnavailable
-from headgate.jobs.client.replaying import AsyncReplayer
+from headgate.jobs.client.dead_letters.replaying import AsyncReplayer
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.book import LEASE_S
 from headgate.jobs.dead_letters.replaying.pace import AHEAD_S

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from headgate.jobs.client.dead_letters.copying import AsyncCopyDesk, CopyDesk
+from headgate.jobs.client.dead_letters.looking import AsyncLetterDesk, LetterDesk
+from headgate.jobs.client.dead_letters.replaying import AsyncReplayer, Replayer
 from headgate.jobs.client.handle import Lookup
-from headgate.jobs.client.looking import AsyncLetterDesk, LetterDesk
-from headgate.jobs.client.replaying import AsyncReplayer, Replayer
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
@@ -20,23 +21,28 @@ from headgate.jobs.dead_letters.search import LetterSearch
 from headgate.jobs.messages.keyring import Keyring
 
 
-class AsyncDeadLetters(AsyncLetterDesk, AsyncReplayer):
+class AsyncDeadLetters(AsyncLetterDesk, AsyncCopyDesk, AsyncReplayer):
     """The awaited form of `DeadLetters`, which also drives this class."""
 
     def __init__(self, services: ReplayServices, lookup: Lookup) -> None:
         AsyncLetterDesk.__init__(self, LetterSearch(services=services), lookup)
+        AsyncCopyDesk.__init__(self, services, lookup)
         AsyncReplayer.__init__(self, services)
 
 
-class DeadLetters(LetterDesk, Replayer):
+class DeadLetters(LetterDesk, CopyDesk, Replayer):
     """The dead letters of an app: of its dead-letter queues, its quarantine and failed firings.
 
-    Its looks are those of `jobs.client.looking.LetterDesk`, its replays those of
-    `jobs.client.replaying.Replayer`. Every method may raise a `TransportError`.
+    Its looks are those of `jobs.client.dead_letters.looking.LetterDesk`, its copies those of
+    `jobs.client.dead_letters.copying.CopyDesk`, its replays those of
+    `jobs.client.dead_letters.replaying.Replayer`.
+
+    Every method may raise a `TransportError`.
     """
 
     def __init__(self, engine: AsyncDeadLetters) -> None:
         LetterDesk.__init__(self, engine)
+        CopyDesk.__init__(self, engine)
         Replayer.__init__(self, engine)
 
 

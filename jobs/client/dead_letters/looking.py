@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from headgate.jobs.client.dead_letters.payloads import payload_of
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.client.waiting import check_id
 from headgate.jobs.core.immediate import drive
@@ -25,15 +26,9 @@ from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.dead_letters.purging import LetterPurge
 from headgate.jobs.dead_letters.search import WITHIN, LetterSearch, SearchRound
 from headgate.jobs.dead_letters.walk import Look
-from headgate.jobs.errors import (
-    ConfigurationError,
-    MessageError,
-    RecordsOff,
-    TransportError,
-)
-from headgate.jobs.messages.envelope import Envelope, parse
-from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
-from headgate.jobs.messages.sealing import opened_payload
+from headgate.jobs.errors import ConfigurationError, RecordsOff, TransportError
+from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.values.durations import Duration
 
@@ -163,7 +158,9 @@ class AsyncLetterDesk:
             return None
         letter, content = seen[0]
         record, record_fault = await self._record(letter)
-        read, payload_fault = await self._payload(content) if payload else (None, "")
+        read, payload_fault = None, ""
+        if payload:
+            read, payload_fault = await payload_of(self._lookup, content, self._packed)
         return LetterDetails(
             letter=letter,
             attributes=dict(content.attributes),
@@ -235,25 +232,8 @@ class AsyncLetterDesk:
         except TransportError as error:
             return None, str(error)
 
-    async def _payload(self, content: LetterContent) -> tuple[Any, str]:
-        try:
-            envelope = parse(content.body)
-        except MessageError:
-            return content.body, ""
-        try:
-            return await self._opened(envelope), ""
-        except (MessageError, TransportError) as error:
-            return None, str(error)
-
-    async def _opened(self, envelope: Envelope) -> Any:
-        value = envelope.payload
-        if (ref := envelope.payload_ref) is not None:
-            check_reference(ref, envelope.id)
-            packed = await self._lookup.store.get(ref.key, max_bytes=max_packed(ref))
-            value = await self._lookup.concurrency.aside(lambda: unpacked(ref, packed))
-        if envelope.sealed is not None:
-            return await opened_payload(self._lookup.seals, envelope, value)
-        return value
+    async def _packed(self, ref: PayloadRef) -> bytes | None:
+        return await self._lookup.store.get(ref.key, max_bytes=max_packed(ref))
 
 
 class LetterDesk:

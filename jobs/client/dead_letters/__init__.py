@@ -1,0 +1,1 @@
+"""``client.dead_letters``: jobs that were given up, looked at, copied and sent back."""

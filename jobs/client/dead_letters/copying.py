@@ -1,0 +1,166 @@
+"""The copies of ``client.dead_letters``: listed, shown and restored.
+
+`AsyncCopyDesk` is the awaited form of `CopyDesk`, and its engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.jobs.client.dead_letters.payloads import payload_of
+from headgate.jobs.client.handle import Lookup
+from headgate.jobs.core.immediate import drive
+from headgate.jobs.dead_letters.archive import LetterArchive, LetterCopy
+from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.messages.envelope import PayloadRef
+
+ALL = DeadLetterFilter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPage:
+    """Copies that were listed."""
+
+    copies: Sequence[LetterCopy]
+    """Those of the latest days come first; none has its letter's content."""
+    complete: bool
+    """False if the limit was reached, so that there may be more."""
+    requests: int
+    """Number of requests to S3."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyDetails:
+    """All that a copy tells."""
+
+    copy: LetterCopy
+    attributes: dict[str, str]
+    """All message attributes."""
+    payload: Any = None
+    """The payload, if it was asked for: JSON values, or the whole body as text if it is none of
+    Headgate's."""
+    payload_fault: str = ""
+    """The reason for which the payload could not be read; empty if it could."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LettersRestored:
+    """The outcome of a restore."""
+
+    restored: int
+    """Number of letters that were sent back to their dead-letter queues."""
+    failures: Sequence[str]
+    """The reasons for which letters were left, a text for each."""
+    requests: int
+    """Number of requests to S3."""
+
+
+class AsyncCopyDesk:
+    """The awaited form of `CopyDesk`, which also drives this class.
+
+    Args:
+        services: the surroundings.
+        lookup: opens payloads.
+    """
+
+    def __init__(self, services: ReplayServices, lookup: Lookup) -> None:
+        self._copied = services
+        self._opening = lookup
+
+    async def copies(self, wanted: DeadLetterFilter = ALL, *, limit: int = 50) -> CopyPage:
+        """`CopyDesk.copies`, awaited."""
+        if limit < 1:
+            raise ConfigurationError(f"limit must be at least 1, got {limit}")
+        archive, found = self._archive(), list[LetterCopy]()
+
+        async def collect(copies: Sequence[LetterCopy]) -> bool:
+            found.extend(each.without_content() for each in copies)
+            return len(found) < limit
+
+        await archive.walk(wanted, collect)
+        return CopyPage(
+            copies=found[:limit], complete=len(found) < limit, requests=archive.requests
+        )
+
+    async def show_copy(self, id: str, *, payload: bool = False) -> CopyDetails | None:  # noqa: A002 - the id of a job or of a message
+        """`CopyDesk.show_copy`, awaited."""
+        archive, seen = self._archive(), list[LetterCopy]()
+
+        async def first(copies: Sequence[LetterCopy]) -> bool:
+            seen.append(copies[0])
+            return False
+
+        await archive.walk(DeadLetterFilter(ids=(id,)), first)
+        if not seen:
+            return None
+        [copy], read, fault = seen, None, ""
+
+        async def beside(_ref: PayloadRef) -> bytes | None:
+            return await archive.payload(copy)
+
+        if payload:
+            read, fault = await payload_of(self._opening, copy.content, beside)
+        return CopyDetails(
+            copy=copy.without_content(),
+            attributes=dict(copy.content.attributes),
+            payload=read,
+            payload_fault=fault,
+        )
+
+    async def restore(self, wanted: DeadLetterFilter) -> LettersRestored:
+        """`CopyDesk.restore`, awaited."""
+        archive, restored, failures = self._archive(), 0, list[str]()
+
+        async def send(copies: Sequence[LetterCopy]) -> bool:
+            nonlocal restored
+            left = await archive.restore(copies)
+            restored += len(copies) - len(left)
+            failures.extend(f"{key} could not be restored: {why}" for key, why in left.items())
+            return True
+
+        await archive.walk(wanted, send)
+        return LettersRestored(restored=restored, failures=failures, requests=archive.requests)
+
+    def _archive(self) -> LetterArchive:
+        return LetterArchive(self._copied, self._copied.store)
+
+
+class CopyDesk:
+    """The copies of an app's dead letters in its bucket.
+
+    The sweep makes one of each letter that SQS is about to delete, and a purge of each that it
+    deletes. S3 keeps them for a year. A listing takes a request for each thousand copies of a
+    dead-letter queue, and one for each copy that is looked at.
+
+    Every method may raise a `TransportError`.
+    """
+
+    def __init__(self, engine: AsyncCopyDesk) -> None:
+        self._copies = engine
+
+    def copies(self, wanted: DeadLetterFilter = ALL, *, limit: int = 50) -> CopyPage:
+        """Return up to ``limit`` copies, those of the latest days first."""
+        return drive(self._copies.copies(wanted, limit=limit))
+
+    def show_copy(self, id: str, *, payload: bool = False) -> CopyDetails | None:  # noqa: A002 - the id of a job or of a message
+        """Return one copy; None if none has the id.
+
+        Args:
+            id: the id of its job, or SQS's of its message.
+            payload: include the payload, read from beside the copy if the body has its address.
+        """
+        return drive(self._copies.show_copy(id, payload=payload))
+
+    def restore(self, wanted: DeadLetterFilter) -> LettersRestored:
+        """Send letters back to the dead-letter queues that they lay in.
+
+        From there they are replayed like all others. A payload that lay in the bucket is put back
+        first; a letter is left if the object beside its copy is not its payload. SQS gives the
+        letters new ids and a new retention. The copies stay, so restoring twice makes two of each
+        letter.
+        """
+        return drive(self._copies.restore(wanted))
