@@ -13,6 +13,7 @@ import sys
 
 import aws_cdk as cdk
 from constructs import Node
+from jsii.errors import JavaScriptError
 
 from headgate.infra.checks.nag import add_nag
 from headgate.infra.stack import HeadgateStack
@@ -26,7 +27,13 @@ from headgate.jobs.errors import ConfigurationError, HeadgateError
 
 _FAULTY = 1
 _USAGE = 2
-_NOT_BUNDLED = "Failed to bundle asset"
+_FROM_JSII = "@jsii/kernel.RuntimeError: "
+_TOO_MANY = "is greater than allowed maximum"  # of a stack's resources
+_FEWER = (
+    "A queue takes about nine of them, with its dead-letter queue, their policies and its alarms: "
+    "declare fewer priorities (app.queue(..., priorities=[...])) or fewer queue groups, or have no "
+    'alarms ("alarms": null in the deployment)'
+)
 
 
 def main() -> int:
@@ -34,29 +41,26 @@ def main() -> int:
     assembly = cdk.App()
     try:
         add_stack(assembly)
+        add_nag(assembly)
+        assembly.synth()
     except HeadgateError as error:
         print(f"headgate: {error}", file=sys.stderr)  # noqa: T201 - a program's own output
         return _USAGE
-    except RuntimeError as error:  # jsii has no class of its own for an error of bundling
-        if _NOT_BUNDLED not in str(error):
+    except RuntimeError as error:  # jsii has no class of its own for CDK's errors
+        if not isinstance(error.__cause__, JavaScriptError):
             raise
-        said = str(error).partition("@jsii/kernel.RuntimeError: ")
-        print(f"headgate: {said[2] or said[0]}", file=sys.stderr)  # noqa: T201 - as above
-        return _FAULTY
-    add_nag(assembly)
-    return _synthesize(assembly)
-
-
-def _synthesize(assembly: cdk.App) -> int:
-    try:
-        assembly.synth()
-    except RuntimeError as error:  # jsii has no class of its own for CDK's
-        if "ValidationFailed" not in str(error):
-            raise
-        # CDK has printed the violated rules and their constructs.
-        print("headgate: cdk-nag refuses the stack", file=sys.stderr)  # noqa: T201 - as above
+        print(f"headgate: {_in_words(str(error))}", file=sys.stderr)  # noqa: T201 - as above
         return _FAULTY
     return 0
+
+
+def _in_words(said: str) -> str:
+    """Return an error of CDK's without what jsii adds, and with what to do."""
+    if "ValidationFailed" in said:
+        return "cdk-nag refuses the stack"  # CDK has printed the violated rules
+    before, _, after = said.partition(_FROM_JSII)
+    text = (after or before).strip()
+    return f"{text}. {_FEWER}" if _TOO_MANY in text else text
 
 
 def add_stack(assembly: cdk.App) -> HeadgateStack:

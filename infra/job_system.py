@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TypedDict
 
 from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -39,6 +40,7 @@ from headgate.infra.imported_system import ImportedJobSystem
 from headgate.infra.monitoring.monitoring import Monitoring
 from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.aws.queue_descriptions import failed_firings, failed_sweeps
+from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path as find_app
 from headgate.jobs.deployment.deployment import Deployment
@@ -59,8 +61,6 @@ class JobSystem(IJobSystem):
     Args:
         app: the app to provision; its topology is read now, so declare everything before.
         deployment: its workers, functions and alerts; None: `Deployment`'s defaults.
-        removal_policy: applies to a queue, and the jobs in it, that is removed from the stack. The
-            table and the bucket are retained, unless the stage is None or ``"dev"``.
         encryption_key: a customer-managed key for the queues, the table and the bucket; None: keys
             that AWS manages, at no cost. Every grant below includes the use of it. The policy of an
             imported key has to delegate permissions to IAM, as KMS's default policy does.
@@ -87,7 +87,6 @@ class JobSystem(IJobSystem):
         *,
         app: App,
         deployment: Deployment | None = None,
-        removal_policy: RemovalPolicy = RemovalPolicy.DESTROY,
         encryption_key: kms.IKey | None = None,
         now: datetime | None = None,
         image: ecs.ContainerImage | None = None,
@@ -101,18 +100,14 @@ class JobSystem(IJobSystem):
         app_check.warn(self, warnings)
         self.app = app
         self.deployment = deployment
-        self._queues = Queues(
-            self,
-            "Queues",
-            topology=app.topology,
-            removal_policy=removal_policy,
-            key=encryption_key,
-        )
-        self._records = Records(self, "Records", topology=app.topology, key=encryption_key)
-        self._objects = Objects(self, "Objects", topology=app.topology, key=encryption_key)
+        kept = _removal_policy(app, deployment)
+        data: _Data = {"topology": app.topology, "removal_policy": kept, "key": encryption_key}
+        self._queues = Queues(self, "Queues", **data)
+        self._records = Records(self, "Records", **data, protected=deployment.protected)
+        self._objects = Objects(self, "Objects", **data)
         if has_own_key(app):
-            PayloadKey(self, "PayloadKey", app=app)
-        self.signing_key = make_signing_key(self, app, encryption_key)
+            PayloadKey(self, "PayloadKey", app=app, removal_policy=kept)
+        self.signing_key = make_signing_key(self, app, kept, encryption_key)
         """The secret with the key that signs messages; None: the app's are not signed."""
         self._alerts = Alerts(
             self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
@@ -299,6 +294,7 @@ class JobSystem(IJobSystem):
             bridge=bridge.function,
             failed=bridge.failed,
             standby=self.deployment.standby,
+            removal_policy=_removal_policy(self.app, self.deployment),
         )
 
     def _add_sweep(self, code: lambda_.Code) -> Sweep:
@@ -337,6 +333,21 @@ class JobSystem(IJobSystem):
             ),
             signing_key=self.signing_key,
         )
+
+
+class _Data(TypedDict):
+    """The arguments that queues, table and bucket have in common."""
+
+    topology: Topology
+    removal_policy: RemovalPolicy
+    key: kms.IKey | None
+
+
+def _removal_policy(app: App, deployment: Deployment) -> RemovalPolicy:
+    """Return the policy of what holds data: where it is kept, only a failed creation undoes it."""
+    if deployment.keeps_data(app.stage):
+        return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    return RemovalPolicy.DESTROY
 
 
 def _refuse_empty(app: App) -> None:

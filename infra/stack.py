@@ -34,6 +34,8 @@ class HeadgateStack(Stack):
     ) -> None:
         # With indentation, an app of 40 queues and long names exceeds CloudFormation's megabyte.
         properties.setdefault("suppress_template_indentation", True)
+        if deployment is not None and deployment.protected:
+            properties.setdefault("termination_protection", True)
         super().__init__(scope, construct_id, **properties)
         self.jobs = JobSystem(
             self,

@@ -8,7 +8,6 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from headgate.infra.data.nag_suppressions import acknowledge
-from headgate.infra.data.table import is_lasting
 from headgate.jobs.aws.descriptions import lifecycle_rules
 from headgate.jobs.core.topology import Topology
 
@@ -16,9 +15,8 @@ from headgate.jobs.core.topology import Topology
 class Objects(Construct):
     """One private, encrypted bucket, accessible over TLS only; objects expire by their prefix.
 
-    In a lasting stage (any but None and ``"dev"``) it is retained when the stack is deleted. In the
-    others it is deleted, and has to be empty by then: CloudFormation deletes no bucket that has
-    objects.
+    Where it is deleted with the stack, a function of CDK's empties it before: CloudFormation
+    deletes no bucket that has objects.
     """
 
     def __init__(
@@ -27,6 +25,7 @@ class Objects(Construct):
         construct_id: str,
         *,
         topology: Topology,
+        removal_policy: RemovalPolicy,
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -48,9 +47,8 @@ class Objects(Construct):
                 )
                 for rule in lifecycle_rules(topology)
             ],
-            removal_policy=(
-                RemovalPolicy.RETAIN if is_lasting(topology) else RemovalPolicy.DESTROY
-            ),
+            removal_policy=removal_policy,
+            auto_delete_objects=removal_policy is RemovalPolicy.DESTROY,
         )
         acknowledge(
             self.bucket,

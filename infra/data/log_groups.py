@@ -7,14 +7,16 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 
-def add_log_group(scope: Construct) -> logs.LogGroup:
-    """Add the log group of a function or of a group's workers.
+def add_log_group(
+    scope: Construct, removal_policy: RemovalPolicy = RemovalPolicy.DESTROY
+) -> logs.LogGroup:
+    """Add the log group of a function or of a group's workers; it keeps lines for a month.
 
-    It keeps lines for a month and is deleted with its stack: the jobs' history is in their records.
+    The jobs' history is in their records, so it may be deleted with its stack.
     """
     return logs.LogGroup(
         scope,
         "Logs",
         retention=logs.RetentionDays.ONE_MONTH,
-        removal_policy=RemovalPolicy.DESTROY,
+        removal_policy=removal_policy,
     )

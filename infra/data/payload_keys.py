@@ -17,7 +17,6 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from headgate.infra.data.nag_suppressions import acknowledge_wildcard
-from headgate.infra.data.table import is_lasting
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.sealing import key_names, own_alias
 
@@ -27,10 +26,12 @@ Use = Literal["payload", "result"]
 class PayloadKey(Construct):
     """The app's own key, under the alias by which its processes name it; rotated every year.
 
-    In a lasting stage it is retained when the stack is deleted: what it has sealed would be lost.
+    What it has sealed is lost with it, so it has the removal policy of the app's data.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, app: App) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, app: App, removal_policy: RemovalPolicy
+    ) -> None:
         super().__init__(scope, construct_id)
         self.key = kms.Key(
             self,
@@ -38,9 +39,7 @@ class PayloadKey(Construct):
             alias=own_alias(app),
             description=f"Seals the payloads and results of {app.name}",
             enable_key_rotation=True,
-            removal_policy=(
-                RemovalPolicy.RETAIN if is_lasting(app.topology) else RemovalPolicy.DESTROY
-            ),
+            removal_policy=removal_policy,
         )
 
 

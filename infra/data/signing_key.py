@@ -24,12 +24,12 @@ _ROTATED = "Its versions are the user's to end: messages that an older one has s
 
 
 def make_signing_key(
-    scope: Construct, app: App, key: kms.IKey | None
+    scope: Construct, app: App, removal_policy: RemovalPolicy, key: kms.IKey | None
 ) -> secretsmanager.ISecret | None:
     """Return the secret of an app whose messages are signed; None for any other app.
 
-    It is created with a random value, unless the app names one. It outlives its stack, as may the
-    messages that are signed with it.
+    It is created with a random value, unless the app names one. It has the removal policy of the
+    app's data, as messages that are signed with it are of no use without it.
 
     Raises:
         ConfigurationError: the app was given the keys themselves, which no template may hold.
@@ -53,7 +53,7 @@ def make_signing_key(
             password_length=_CHARACTERS, exclude_punctuation=True
         ),
         encryption_key=key,
-        removal_policy=RemovalPolicy.RETAIN,
+        removal_policy=removal_policy,
     )
     acknowledge(made, "SMG4", _ROTATED)
     return made

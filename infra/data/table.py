@@ -10,15 +10,17 @@ from constructs import Construct
 from headgate.jobs.aws.descriptions import EXPIRY, LINES, POINT_IN_TIME_RECOVERY, PROJECTED
 from headgate.jobs.core.topology import Topology
 
-_FOR_TRIAL = (None, "dev")
-"""Stages whose data is deleted with the stack."""
-
 
 class Records(Construct):
     """One table, with the keys and expiry that `jobs.aws.provision` gives it; billed per request.
 
-    In a lasting stage (any but None and ``"dev"``) it is protected from deletion, and retained when
-    the stack is deleted. It can be restored to any second of the last 35 days.
+    It can be restored to any second of the last 35 days.
+
+    Args:
+        topology: the topology.
+        removal_policy: applies when it is removed from its stack, or the stack is deleted.
+        protected: whether it can't be deleted at all; CloudFormation can't roll back its creation.
+        key: the key that encrypts it; None: one that AWS owns.
     """
 
     def __init__(
@@ -27,10 +29,11 @@ class Records(Construct):
         construct_id: str,
         *,
         topology: Topology,
+        removal_policy: RemovalPolicy,
+        protected: bool = False,
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        lasting = is_lasting(topology)
         made = dynamodb.TableV2(
             self,
             "Table",
@@ -51,8 +54,8 @@ class Records(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=POINT_IN_TIME_RECOVERY
             ),
-            deletion_protection=lasting,
-            removal_policy=RemovalPolicy.RETAIN if lasting else RemovalPolicy.DESTROY,
+            deletion_protection=protected,
+            removal_policy=removal_policy,
         )
         self.table: dynamodb.ITableV2 = made if key is None else self._encrypted(made, key)
 
@@ -72,11 +75,6 @@ class Records(Construct):
         return dynamodb.TableV2.from_table_attributes(
             self, "Encrypted", table_name=table.table_name, encryption_key=key
         )
-
-
-def is_lasting(topology: Topology) -> bool:
-    """Return True if a stage's data outlives its stack."""
-    return topology.stage not in _FOR_TRIAL
 
 
 def _text(name: str) -> dynamodb.Attribute:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from aws_cdk import Duration, Size, Stack
+from aws_cdk import Duration, RemovalPolicy, Size, Stack
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -206,7 +206,9 @@ class WorkerService(Construct):
         image: ecs.ContainerImage,
         environment: Mapping[str, str],
     ) -> None:
-        self.log_group = add_log_group(self)
+        # Workers that don't start fail the deployment, and their log alone says why: it outlives
+        # even the rollback of its creation.
+        self.log_group = add_log_group(self, RemovalPolicy.RETAIN)
         container = task.add_container(
             "Worker",
             container_name="worker",

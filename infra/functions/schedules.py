@@ -37,6 +37,8 @@ class DeclaredSchedules(Construct):
         failed: a standard queue for invocations that Lambda did not accept.
         standby: whether they are created disabled;
             `jobs.deployment.deployment.Deployment.standby`.
+        removal_policy: applies to the group, and with it to delayed jobs and to schedules that were
+            made at run time, when it is removed from its stack, or the stack is deleted.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class DeclaredSchedules(Construct):
         bridge: lambda_.IFunction,
         failed: sqs.IQueue,
         standby: bool,
+        removal_policy: RemovalPolicy,
     ) -> None:
         super().__init__(scope, construct_id)
         self._app = app
@@ -58,7 +61,7 @@ class DeclaredSchedules(Construct):
             self,
             "Group",
             schedule_group_name=app.topology.schedule_group,
-            removal_policy=RemovalPolicy.DESTROY,
+            removal_policy=removal_policy,
         )
         self._role = self._scheduler_role()
         for job in scheduled_types(app):

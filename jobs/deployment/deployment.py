@@ -38,6 +38,10 @@ SIGNING_ENDPOINT = "secretsmanager"
 """Another one, for an app whose messages are signed."""
 
 
+_THROWN_AWAY = (None, "dev")
+"""Stages whose data is deleted with the stack, unless `Deployment.keep_data` says otherwise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """The resources of one stage on AWS besides the app's queues, table, bucket and schedules.
@@ -84,6 +88,14 @@ class Deployment:
     schedules of one minute take no more from your other functions; invocations that wait are sent
     within six hours. None reserves nothing, since a new account has too little to reserve any.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
+    keep_data: bool | None = None
+    """Whether what holds jobs, or opens them, outlives the stack and its removal from it: queues,
+    dead-letter queues, table, bucket, group of schedules, keys. False: the stack deletes it, with
+    all that is in it. None: True, except in the stage ``dev`` and without a stage."""
+    protected: bool = False
+    """Protection of the stack against termination, and of the table against deletion. CDK can't
+    replace a protected stack whose first deployment failed, and CloudFormation can't roll back the
+    creation of a protected table: turn it on once the first deployment has succeeded."""
     alarms: Thresholds | None = field(default_factory=Thresholds)
     """The alarms' thresholds; None: no alarms, for a stage that nobody is on call for."""
 
@@ -103,6 +115,10 @@ class Deployment:
             raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
         if malformed := [address for address in self.alerts_to if "@" not in address]:
             raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
+
+    def keeps_data(self, stage: str | None) -> bool:
+        """Return `keep_data`, or the default of that stage."""
+        return stage not in _THROWN_AWAY if self.keep_data is None else self.keep_data
 
     def interface_endpoints(
         self, *, long_delays: bool, seals: bool, signing: bool = False

@@ -17,8 +17,9 @@ from headgate.jobs.errors import (
     ScheduleError,
     SubmissionError,
 )
-from headgate.ops.cli import check, cost, demo, erase, submit, worker
+from headgate.ops.cli import cost, demo, erase, submit, worker
 from headgate.ops.cli.dead_letters.copies import dead_letters
+from headgate.ops.cli.deploying import check, diff
 from headgate.ops.cli.jobs import jobs
 from headgate.ops.cli.overview import console, health
 from headgate.ops.cli.overview.dashboard import dashboard
@@ -77,6 +78,7 @@ cli.command(epilog=health.EXAMPLES)(health.health)
 cli.command(epilog=erase.EXAMPLES)(erase.erase)
 cli.command(epilog=check.CHECK_EXAMPLES)(check.check)
 cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)
+cli.command(epilog=diff.EXAMPLES)(diff.diff)
 cli.command(epilog=cost.EXAMPLES)(cost.cost)
 cli.command(epilog=console.EXAMPLES)(console.console)
 cli.command(epilog=demo.EXAMPLES)(demo.demo)

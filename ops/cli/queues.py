@@ -9,10 +9,10 @@ import typer
 
 from headgate.jobs.core.topology import Priority
 from headgate.ops.cli.durations import duration
-from headgate.ops.cli.shared import AsJson, actor, client_of, examples, noun
+from headgate.ops.cli.shared import AsJson, actor, app_of, client_of, examples, noun
 
 queues = noun(
-    "See the messages in an app's queues, or pause them.",
+    "See the messages in queues, pause or drain them.",
     examples(
         "headgate -A shop.app:app queues list --watch",
         "headgate -A shop.app:app queues pause payments --for 2h --reason 'the bank is down'",
@@ -126,6 +126,50 @@ def pause(
             **named, lasts=lasts, reason=reason, actor=actor()[:LONGEST_ACTOR]
         )
     show(in_words(made))
+
+
+@queues.command(
+    epilog=examples(
+        "headgate -A shop.app:app queues drain mail --timeout 1h",
+        "headgate -A shop.app:app queues drain mail --priority low",
+    )
+)
+def drain(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The queue.")],
+    priority: OnePriority = None,
+    every: Annotated[
+        timedelta,
+        typer.Option(parser=duration, metavar="DURATION", help="Time between two looks, from 1s."),
+    ] = timedelta(seconds=5),
+    timeout: Annotated[
+        timedelta | None,
+        typer.Option(parser=duration, metavar="DURATION", help="Give up after 15m, 2h or 1d."),
+    ] = None,
+) -> None:
+    """Wait until a queue is empty, to remove it.
+
+    Workers run them as ever: stop what submits to it before. Ends once nothing has been waiting, in
+    flight or delayed for a minute, since SQS's counts may be that late. Exits with 1 if that does
+    not happen within --timeout.
+    """
+    from headgate.ops.views.overview.queue_drain import QueueDrain
+
+    if every < timedelta(seconds=1):
+        context.fail(f"--every must be at least 1s, got {every.total_seconds():g}s")
+    topology = app_of(context).topology
+    if priority is not None:
+        topology.queue(name, priority)  # refuses one that the app doesn't have
+    topology.select([name])
+    with client_of(context) as client:
+        waiting = QueueDrain(
+            client.queues,
+            name,
+            priority,
+            every_s=every.total_seconds(),
+            timeout_s=timeout.total_seconds() if timeout is not None else None,
+        )
+        raise typer.Exit(waiting.wait())
 
 
 @queues.command(

@@ -31,6 +31,7 @@ DEPLOYMENT = Deployment(
         ),
     ),
     alerts_to=("oncall@example.com",),
+    protected=True,
 )
 
 _IMAGE = ecs.ContainerImage.from_asset(str(Path(__file__).parents[2] / "workers"))

@@ -15,6 +15,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_sqs as sqs
+from jsii.errors import JavaScriptError
 
 import headgate.infra.app
 from headgate import App
@@ -248,8 +249,22 @@ def test_a_bundling_error_is_shown_without_a_traceback(
         raise RuntimeError(
             "Failed to bundle asset shop/Code/Stage, bundle output is located at x: "
             "@jsii/kernel.RuntimeError: the consumer 'mailer': pip said no"
-        )
+        ) from JavaScriptError("at Kernel")  # type: ignore[no-untyped-call]  # jsii has no types
 
     monkeypatch.setattr(headgate.infra.app, "add_stack", refuse)
     assert main() == 1
     assert capsys.readouterr().err == ("headgate: the consumer 'mailer': pip said no\n")
+
+
+@pytest.mark.usefixtures("project")
+def test_more_resources_than_a_stack_may_have_are_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = {"@aws-cdk/core:stackResourceLimit": 10}
+    made = cdk.App(context={**NO_BUNDLING, "headgate:app": "of_project:app", **few})
+    monkeypatch.setattr(cdk, "App", lambda: made)
+    assert main() == 1
+    said = capsys.readouterr().err
+    assert "is greater than allowed maximum of 10" in said
+    assert "declare fewer priorities" in said
+    assert "Traceback" not in said

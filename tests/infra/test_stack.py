@@ -231,32 +231,14 @@ def test_an_app_without_schedules_and_long_delays_gets_no_bridge() -> None:
 # --- the table -----------------------------------------------------------------------------------
 
 
-def _table(stage: str | None) -> tuple[Mapping[str, Any], str]:
-    app = App("shop", stage=stage)
-    app.define("send-email", Params)
-    resources = synthesized(app)["Resources"].values()
-    [table] = [each for each in resources if each["Type"] == "AWS::DynamoDB::GlobalTable"]
-    return table["Properties"], table["DeletionPolicy"]
-
-
-def test_the_table_is_the_one_that_a_local_stack_provisions() -> None:
-    table, _ = _table("test")
+def test_the_table_is_the_one_that_a_local_stack_provisions(template: Mapping[str, Any]) -> None:
+    [table] = resources(template, "AWS::DynamoDB::GlobalTable").values()
 
     local = table_properties("shop-test-records")
     assert {name: table[name] for name in local} == local
     assert table["TimeToLiveSpecification"] == {"AttributeName": EXPIRY, "Enabled": True}
-
-
-@pytest.mark.parametrize(
-    ("stage", "kept"), [(None, False), ("dev", False), ("prod", True), ("staging", True)]
-)
-def test_the_table_of_a_stage_that_matters_is_not_deleted(stage: str | None, kept: bool) -> None:
-    table, policy = _table(stage)
-
     [replica] = table["Replicas"]
     assert replica["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-    assert replica.get("DeletionProtectionEnabled", False) is kept
-    assert policy == ("Retain" if kept else "Delete")
 
 
 # --- permissions ---------------------------------------------------------------------------------

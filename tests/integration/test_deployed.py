@@ -215,19 +215,26 @@ def test_another_visibility_timeout_changes_its_queue_and_replaces_nothing(
     assert deployed.stack.resources() == before
 
 
-def test_a_stack_that_is_deleted_leaves_nothing_behind(deployed: DeployedShop) -> None:
+def test_a_stack_that_is_deleted_leaves_its_data_and_its_workers_log_behind(
+    deployed: DeployedShop,
+) -> None:
+    [log_group] = deployed.logical_ids("AWS::Logs::LogGroup", "Workers")
+    workers_log = deployed.stack.resources()[log_group]
+
     deployed.stack.delete()
 
     ask = deployed.cloud.client
     groups = ask("scheduler").list_schedule_groups()["ScheduleGroups"]
-    assert [group["Name"] for group in groups] == ["default"]
+    assert {group["Name"] for group in groups} == {"default", TOPOLOGY.schedule_group}
     assert ask("scheduler").list_schedules()["Schedules"] == []
-    urls = ask("sqs").list_queues().get("QueueUrls", [])
-    assert [url for url in urls if TOPOLOGY.app in url] == []
+    urls = ask("sqs").list_queues()["QueueUrls"]
+    left = {url.rpartition("/")[2] for url in urls if TOPOLOGY.app in url}
+    assert left == queues(deployed.template).keys()
     assert ask("lambda").list_functions()["Functions"] == []
     assert ask("lambda").list_event_source_mappings()["EventSourceMappings"] == []
-    assert ask("dynamodb").list_tables()["TableNames"] == []
+    assert ask("dynamodb").list_tables()["TableNames"] == [TOPOLOGY.table_name]
     assert ask("sns").list_topics()["Topics"] == []
     assert ask("ecs").list_clusters()["clusterArns"] == []
-    assert ask("logs").describe_log_groups()["logGroups"] == []
+    [log] = ask("logs").describe_log_groups()["logGroups"]
+    assert log["logGroupName"] == workers_log
     assert ask("iam").list_roles()["Roles"] == []

@@ -27,6 +27,7 @@ _LEAST_VERSION = "6"
 """The version that templates of CDK's default synthesizer require."""
 
 _LOOK_S = 0.05
+_IMPORT = "existing"
 
 
 class DeploymentFailed(Exception):
@@ -84,6 +85,34 @@ class Stack:
         """Create everything in the template."""
         self._id = self._formation.create_stack(**self._request(template))["StackId"]
         self._ends_with("CREATE_COMPLETE")
+
+    def adopt(self, template: Template, identifiers: Mapping[str, Mapping[str, str]]) -> None:
+        """Create the stack of existing resources, as ``cdk import`` does.
+
+        Args:
+            template: the template, with these resources and no others.
+            identifiers: by logical id, the property that identifies a resource, and its value.
+        """
+        imported = [
+            {
+                "ResourceType": template["Resources"][name]["Type"],
+                "LogicalResourceId": name,
+                "ResourceIdentifier": dict(identifier),
+            }
+            for name, identifier in identifiers.items()
+        ]
+        made = self._formation.create_change_set(
+            ChangeSetName=_IMPORT,
+            ChangeSetType="IMPORT",
+            ResourcesToImport=imported,
+            **self._request(template),
+        )
+        self._id, changes = made["StackId"], made["Id"]
+        self._formation.get_waiter("change_set_create_complete").wait(
+            ChangeSetName=changes, WaiterConfig={"Delay": 1}
+        )
+        self._formation.execute_change_set(ChangeSetName=changes)
+        self._ends_with("IMPORT_COMPLETE")
 
     def update(self, template: Template) -> None:
         """Update the stack to the template; an update without changes is refused."""

@@ -163,7 +163,12 @@ def _deployment(project: Path) -> Mapping[str, Any]:
         "queues": [NOTIFICATIONS],
     }
     workers = {"queues": WORKERS_QUEUES}
-    return {"workers": [workers], "consumers": [consumer], "network": "endpoints"}
+    return {
+        "workers": [workers],
+        "consumers": [consumer],
+        "network": "endpoints",
+        "keep_data": True,
+    }
 
 
 def _quickened(template: Template) -> Template:

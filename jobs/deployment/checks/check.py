@@ -11,10 +11,15 @@ from datetime import datetime
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.checks.deployment_rules import (
+    alarm_never_fires,
     deployment_unfit,
+    limits_multiply,
     limits_not_in_functions,
+    names_too_long,
+    no_stage,
     nobody_is_told,
     timeout_above_functions,
+    unprotected,
     visibility_below_advice,
 )
 from headgate.jobs.deployment.checks.retry_rules import (
@@ -70,6 +75,11 @@ DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     visibility_below_advice,
     nobody_is_told,
     limits_not_in_functions,
+    limits_multiply,
+    names_too_long,
+    alarm_never_fires,
+    no_stage,
+    unprotected,
 )
 """The rules for an app together with its deployment."""
 

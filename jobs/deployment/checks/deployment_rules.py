@@ -1,20 +1,29 @@
-"""Rules for deployments: queues without a server, unfit functions, alerts without a recipient."""
+"""Rules for deployments: queues without a server, unfit functions, data that nobody looks after."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from headgate.jobs.core.limits import Limits
+from headgate.jobs.core.limits import Concurrency, Limits, RateLimit
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.deployment.checks.places import is_endless, place_of
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import GIVE_BACK, ConsumerGroup
+from headgate.jobs.deployment.groups import (
+    GIVE_BACK,
+    ConsumerGroup,
+    WorkerGroup,
+    function_name,
+    worker_service_name,
+)
 from headgate.jobs.deployment.serving import consumed, serving
+from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
 from headgate.jobs.errors import ConfigurationError, Fault, UnknownQueue
+from headgate.jobs.schedules.firing import schedule_name
 
 
 def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
@@ -31,6 +40,98 @@ def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
             why="Synthesis refuses it",
             instead="Change the deployment, in cdk.json or where the stack is made",
         )
+
+
+def names_too_long(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A resource whose name on AWS would be longer than AWS allows."""
+    told: set[str] = set()
+    for name in _names(app, deployment):
+        try:
+            name()
+        except ConfigurationError as error:
+            told.add(str(error))
+    for what in sorted(told):
+        yield Fault(
+            rule="names-too-long",
+            where=f"app {app.name}",
+            what=what,
+            why="Synthesis refuses it",
+            instead="Shorten the app's, the stage's, the group's or the type's name: it is a part "
+            "of that name",
+        )
+
+
+def _names(app: App, deployment: Deployment) -> Iterator[Callable[[], str]]:
+    """Yield functions that make the names with limits of their own; queues' are made by then."""
+    topology = app.topology
+    yield lambda: topology.schedule_group
+    yield partial(function_name, topology, "sweep")
+    for consumer in deployment.consumers:
+        yield partial(function_name, topology, consumer.name)
+    for group in deployment.workers:
+        yield partial(worker_service_name, topology, group)
+    if has_bridge(app):
+        yield lambda: topology.bridge_name
+    if has_schedules(app):
+        yield lambda: topology.scheduler_role
+        for job in scheduled_types(app):
+            yield partial(schedule_name, job)
+
+
+def alarm_never_fires(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """An alarm on the age of jobs that SQS deletes before they are that old."""
+    if deployment.alarms is None:
+        return
+    for spec in app.topology.queues:
+        if deployment.alarms.oldest >= spec.retention:
+            yield Fault(
+                rule="alarm-never-fires",
+                where=f"queue {spec.name}",
+                what=f"its alarm goes off at an age of {deployment.alarms.oldest}, and it keeps "
+                f"messages for {spec.retention}",
+                why="Its jobs are deleted unrun before anybody is told",
+                instead='Lower "oldest" of the deployment\'s alarms',
+                severity="warning",
+            )
+
+
+def limits_multiply(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A limit that each worker process keeps on its own, where several run at a time."""
+    processes = _processes_by_queue(app, deployment)
+    declared = [
+        (f"app {app.name}", app.limits, set(processes)),
+        *((f"queue {name}", queue.limits, {name}) for name, queue in app.queues.items()),
+        *((place_of(job), job.limits, set(job.runs_from)) for job in app.types.values()),
+    ]
+    for where, limits, queues in declared:
+        most = max((processes.get(queue, 0) for queue in queues), default=0)
+        if most > 1 and (limit := _of_worker(limits)) is not None:
+            yield Fault(
+                rule="limits-multiply",
+                where=where,
+                what=f"{limit!r} counts in each worker process on its own, and up to {most} of "
+                "them run at a time",
+                why=f"Together they may do {most} times as much",
+                instead='Declare it with scope="fleet", or divide it by the number of processes',
+                severity="warning",
+            )
+
+
+def _processes_by_queue(app: App, deployment: Deployment) -> dict[str, int]:
+    """Return the worker processes that may receive from each queue group at a time."""
+    found: dict[str, int] = {}
+    for group in deployment.workers:
+        for name in {spec.group for spec in _queues_of(app, group)}:
+            found[name] = found.get(name, 0) + group.max_tasks * group.processes
+    return found
+
+
+def _of_worker(limits: Limits) -> RateLimit | Concurrency | None:
+    """Return the first limit of a worker's own. Breakers and budgets for retries adapt."""
+    for limit in (limits.rate_limit, limits.concurrency):
+        if limit is not None and limit.scope == "worker":
+            return limit
+    return None
 
 
 def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
@@ -75,20 +176,59 @@ def visibility_below_advice(app: App, deployment: Deployment) -> Iterator[Fault]
 
 
 def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
-    """A type with ``alert_at_once`` in a deployment that names nobody to alert."""
+    """Alarms of a stage that keeps its data, or urgent dead letters, without anybody to alert."""
     if deployment.alerts_to:
+        return
+    for where, what, reported in _to_be_told(app, deployment):
+        yield Fault(
+            rule="nobody-is-told",
+            where=where,
+            what=f"{what}, and the deployment's alerts_to is empty",
+            why=f"{reported} are reported to a topic without subscribers",
+            instead='Write "alerts_to": ["oncall@example.com"] in the deployment, or subscribe '
+            "something else to JobSystem.alerts",
+            severity="warning",
+        )
+
+
+def _to_be_told(app: App, deployment: Deployment) -> Iterator[tuple[str, str, str]]:
+    """Yield what people have to know of: its place, the reason, and what is reported."""
+    if deployment.alarms is not None and deployment.keeps_data(app.stage):
+        yield f"app {app.name}", "it has alarms and keeps its data", "Its alarms"
         return
     for job in app.types.values():
         if job.alert_at_once:
-            yield Fault(
-                rule="nobody-is-told",
-                where=place_of(job),
-                what="it has alert_at_once, and the deployment's alerts_to is empty",
-                why="Its dead letters are reported to a topic without subscribers",
-                instead='Write "alerts_to": ["oncall@example.com"] in the deployment, or subscribe '
-                "something else to JobSystem.alerts",
-                severity="warning",
-            )
+            yield place_of(job), "it has alert_at_once", "Its dead letters"
+
+
+def no_stage(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """An app without a stage, whose deployment doesn't say whether its data is kept."""
+    if app.stage is None and deployment.keep_data is None:
+        yield Fault(
+            rule="no-stage",
+            where=f"app {app.name}",
+            what="it has no stage, so it is deployed as one to throw away",
+            why="A queue that is removed from the app takes its jobs along, and so does the stack "
+            "when it is deleted",
+            instead='Name a stage (HEADGATE_STAGE, or "headgate:stage" in cdk.json), or write '
+            '"keep_data": true or false in the deployment',
+            severity="warning",
+        )
+
+
+def unprotected(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A stage that keeps its data, and may be deleted by mistake."""
+    if deployment.keeps_data(app.stage) and not deployment.protected:
+        yield Fault(
+            rule="unprotected",
+            where=f"app {app.name}",
+            what="it keeps its data, and its stack and table are not protected",
+            why="A single command deletes the stack, after which jobs wait without workers, or the "
+            "table",
+            instead='Write "protected": true in the deployment, once the first deployment has '
+            "succeeded",
+            severity="warning",
+        )
 
 
 def limits_not_in_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
@@ -124,7 +264,7 @@ def _run_by_functions(
                 yield group, job
 
 
-def _queues_of(app: App, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
+def _queues_of(app: App, group: ConsumerGroup | WorkerGroup) -> tuple[QueueSpec, ...]:
     try:
         return group.selection.of(app.topology)
     except (ConfigurationError, UnknownQueue):

@@ -18,10 +18,12 @@ from tests.infra.everything import ON_AWS, everything
 from tests.infra.templates import template_of
 from tests.unit.jobs.deployment.test_checks import NOW, PASSING_AND_FAILING
 
+FOR_TRIAL = replace(ELSEWHERE, keep_data=False)
+
 
 def system(app: App, now: datetime = NOW) -> JobSystem:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Stack")
-    return JobSystem(stack, "Jobs", app=app, deployment=ELSEWHERE, now=now)
+    return JobSystem(stack, "Jobs", app=app, deployment=FOR_TRIAL, now=now)
 
 
 def warnings(system: JobSystem) -> list[str]:

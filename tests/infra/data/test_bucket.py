@@ -62,12 +62,3 @@ def test_nobody_reads_it_in_public_or_without_tls(
     [statement] = policy["PolicyDocument"]["Statement"]
     assert statement["Effect"] == "Deny"
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-
-
-@pytest.mark.parametrize(
-    ("stage", "kept"), [(None, False), ("dev", False), ("prod", True), ("staging", True)]
-)
-def test_the_bucket_of_a_stage_that_matters_is_not_deleted(stage: str | None, kept: bool) -> None:
-    made = synthesized(_app(stage))["Resources"].values()
-    [bucket] = [each for each in made if each["Type"] == "AWS::S3::Bucket"]
-    assert bucket["DeletionPolicy"] == ("Retain" if kept else "Delete")

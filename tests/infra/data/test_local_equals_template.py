@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,7 +16,7 @@ import pytest
 
 from headgate import App, Priority, cron
 from headgate.jobs.aws.provision import provision
-from tests.infra.conftest import Params
+from tests.infra.conftest import ELSEWHERE, Params
 from tests.infra.templates import Properties, resources, synthesized
 from tests.support.environment import REGION, with_test_credentials
 
@@ -129,7 +129,7 @@ def both(ministack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
 
         account = client("sts").get_caller_identity()["Account"]
         yield Both(
-            template=synthesized(app),
+            template=synthesized(app, replace(ELSEWHERE, protected=True)),
             account=account,
             reads={
                 QUEUE: _queues(client("sqs")),

@@ -108,14 +108,15 @@ def test_a_worker_of_once_types_may_open_results_too() -> None:
 
 def test_the_apps_own_key_is_created_under_its_alias_rotated_and_retained() -> None:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
-    PayloadKey(stack, "Key", app=_app(Encryption()))
+    kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    PayloadKey(stack, "Key", app=_app(Encryption()), removal_policy=kept)
     template = template_of(stack)
     [key] = resources(template, "AWS::KMS::Key").values()
     [alias] = resources(template, "AWS::KMS::Alias").values()
     assert key["EnableKeyRotation"] is True
     assert alias["AliasName"] == ALIAS
-    kept = [each for each in template["Resources"].values() if each["Type"] == "AWS::KMS::Key"]
-    assert [each["DeletionPolicy"] for each in kept] == ["Retain"]
+    made = [each for each in template["Resources"].values() if each["Type"] == "AWS::KMS::Key"]
+    assert [each["DeletionPolicy"] for each in made] == ["RetainExceptOnCreate"]
 
 
 def test_no_key_is_created_where_the_app_names_others() -> None:

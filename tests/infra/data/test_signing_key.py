@@ -30,7 +30,7 @@ class Synthesized:
     def __init__(self, signing: Signing | None, *, imported: bool = False) -> None:
         stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Shop")
         app = _app(signing)
-        deployment = Deployment(workers=())
+        deployment = Deployment(workers=(), keep_data=True)
         if imported:
             self.system: Any = JobSystem.from_app(stack, "Jobs", app=app)
         else:
@@ -92,7 +92,7 @@ def test_the_key_is_created_random_and_read_by_those_alone_who_sign_or_check() -
         "ExcludePunctuation": True,
         "PasswordLength": 64,
     }
-    assert secret["DeletionPolicy"] == "Retain"
+    assert secret["DeletionPolicy"] == "RetainExceptOnCreate"
     assert made.readers() == {"submit", "work", "operate", "bridge"}
     assert made.secrets_read() == [{"Ref": logical_id}] * 3
     [bridge] = [

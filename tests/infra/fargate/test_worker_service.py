@@ -393,6 +393,14 @@ def test_the_role_that_starts_it_may_write_its_own_log_alone(
     assert statement["Resource"] == {"Fn::GetAtt": [log_group, "Arn"]}
 
 
+@GROUPS
+def test_its_log_outlives_even_the_rollback_of_its_creation(
+    system: Deployed, group: WorkerGroup
+) -> None:
+    log_group = system.container(group)["LogConfiguration"]["Options"]["awslogs-group"]["Ref"]
+    assert system.template["Resources"][log_group]["DeletionPolicy"] == "Retain"
+
+
 # --- the image -----------------------------------------------------------------------------------
 
 

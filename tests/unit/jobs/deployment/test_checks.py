@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 from pydantic import BaseModel
 
 from examples.shop.contracts import app as shop
-from headgate import Accepts, App, Backoff, Priority, RateLimit, Retry, cron
+from headgate import Accepts, App, Backoff, Concurrency, Priority, RateLimit, Retry, cron
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.checks.check import DEPLOYMENT_RULES, RULES, check
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.thresholds import Thresholds
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -133,7 +135,12 @@ def brief() -> App:
     return declared(timeout=timedelta(seconds=20))
 
 
-OTHERS = WorkerGroup(priorities=(Priority.CRITICAL, Priority.HIGH, Priority.LOW))
+OTHERS = WorkerGroup(priorities=(Priority.CRITICAL, Priority.HIGH, Priority.LOW), max_tasks=1)
+
+
+def trial(**fields: Any) -> Deployment:
+    """Return the deployment of a stage that is declared to be thrown away."""
+    return Deployment(keep_data=False, **fields)
 
 
 def on_lambda(**options: Any) -> Deployment:
@@ -141,17 +148,43 @@ def on_lambda(**options: Any) -> Deployment:
     fields = {"name": "function", "handler": "shop.function.handler"}
     lanes = {} if "queues" in options else {"priorities": (Priority.NORMAL,)}
     group = ConsumerGroup(**(fields | lanes | options))
-    return Deployment(workers=(OTHERS,), consumers=(group,))
+    return trial(workers=(OTHERS,), consumers=(group,))
 
 
-WARNINGS = {"limits-not-in-functions", "nobody-is-told", "visibility-below-advice"}
+def at(stage: str) -> Callable[[], App]:
+    def make() -> App:
+        app = App("shop", stage=stage)
+        app.define("note", Note)
+        return app
+
+    return make
+
+
+def brisk() -> App:
+    """Return an app with a single queue."""
+    app = App("shop")
+    app.queue("mail", priorities=[Priority.NORMAL]).define("note", Note)
+    return app
+
+
+TOLD = ("oncall@example.com",)
+
+WARNINGS = {
+    "alarm-never-fires",
+    "limits-multiply",
+    "limits-not-in-functions",
+    "no-stage",
+    "nobody-is-told",
+    "unprotected",
+    "visibility-below-advice",
+}
 
 WITH_A_DEPLOYMENT: dict[
     str, tuple[tuple[Callable[[], App], Deployment], tuple[Callable[[], App], Deployment]]
 ] = {
     "deployment-unfit": (
-        (declared, Deployment()),
-        (declared, Deployment(workers=(WorkerGroup(priorities=(Priority.LOW,)),))),
+        (declared, trial()),
+        (declared, trial(workers=(WorkerGroup(priorities=(Priority.LOW,)),))),
     ),
     "timeout-above-functions": (
         (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
@@ -162,8 +195,28 @@ WITH_A_DEPLOYMENT: dict[
         (brief, on_lambda(timeout=timedelta(seconds=49), max_batching_window=timedelta(seconds=7))),
     ),
     "nobody-is-told": (
-        (lambda: declared(alert_at_once=True), Deployment(alerts_to=("oncall@example.com",))),
-        (lambda: declared(alert_at_once=True), Deployment()),
+        (lambda: declared(alert_at_once=True), trial(alerts_to=TOLD)),
+        (lambda: declared(alert_at_once=True), trial()),
+    ),
+    "limits-multiply": (
+        (lambda: declared(rate_limit=RateLimit(1, per=1, scope="fleet")), trial()),
+        (lambda: declared(rate_limit=RateLimit(1, per=1)), trial()),
+    ),
+    "names-too-long": (
+        (declared, trial(workers=(WorkerGroup(name="w" * 59),))),
+        (declared, trial(workers=(WorkerGroup(name="w" * 60),))),
+    ),
+    "alarm-never-fires": (
+        (brisk, trial(alarms=Thresholds(oldest=timedelta(days=4) - timedelta(seconds=1)))),
+        (brisk, trial(alarms=Thresholds(oldest=timedelta(days=4)))),
+    ),
+    "no-stage": (
+        (at("dev"), Deployment()),
+        (declared, Deployment()),
+    ),
+    "unprotected": (
+        (at("prod"), Deployment(alerts_to=TOLD, protected=True)),
+        (at("prod"), Deployment(alerts_to=TOLD)),
     ),
     "limits-not-in-functions": (
         (lambda: declared(timeout=timedelta(seconds=27)), on_lambda()),
@@ -193,6 +246,34 @@ def test_each_rule_of_deployments_finds_its_fault_and_only_there(rule: str) -> N
 def test_every_rule_of_deployments_is_tried_here() -> None:
     tried = {rule.replace("-", "_") for rule in WITH_A_DEPLOYMENT}
     assert {rule.__name__ for rule in DEPLOYMENT_RULES} == tried
+
+
+def test_alarms_of_a_stage_that_keeps_its_data_need_somebody_to_tell() -> None:
+    kept = Deployment(keep_data=True, protected=True)
+    [fault] = check(declared(alert_at_once=True), NOW, kept)
+    assert (fault.rule, fault.where) == ("nobody-is-told", "app shop")
+    assert check(declared(), NOW, replace(kept, alarms=None)) == []
+
+
+def test_a_limit_multiplies_by_all_processes_that_serve_its_queue() -> None:
+    groups = (WorkerGroup(max_tasks=2, processes=3), WorkerGroup(name="spare", max_tasks=4))
+    app = declared(concurrency=Concurrency(5))
+    [fault] = check(app, NOW, trial(workers=groups))
+    assert (fault.rule, fault.where) == ("limits-multiply", "type note")
+    assert "up to 10 of them" in fault.what
+    assert check(app, NOW, trial(workers=(WorkerGroup(max_tasks=1),))) == []
+
+
+def test_every_name_of_a_deployment_is_measured() -> None:
+    app = App("s" * 30, stage="t" * 30)
+    app.define("r" * 65, Note, schedule=cron("0 8 * * ? *"))
+    deployment = trial(
+        workers=(WorkerGroup(name="workers"),),
+        consumers=(ConsumerGroup(name="mailer", handler="shop.handler", queues=("mail",)),),
+    )
+    said = " ".join(each.what for each in check(app, NOW, deployment))
+    for part in ("bridge", "sweep", "role", "-workers'", "-mailer'", "has a schedule"):
+        assert part in said, part
 
 
 def test_a_type_without_a_timeout_in_a_function_is_a_warning() -> None:
@@ -310,6 +391,6 @@ def test_the_shop_passes_all_checks() -> None:
 def test_a_fault_reads_well_after_a_did_you_mean_question() -> None:
     app = App("shop")
     app.define("send", dict)
-    unknown = Deployment(workers=(WorkerGroup(queues=("job",)),))
+    unknown = trial(workers=(WorkerGroup(queues=("job",)),))
     [fault] = check(app, NOW, unknown)
     assert "did you mean 'jobs'? Synthesis" in str(fault)

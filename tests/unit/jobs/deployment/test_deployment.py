@@ -157,3 +157,14 @@ def test_a_spot_group_with_a_minimum_keeps_one_task_on_demand(
 def test_a_group_takes_what_a_worker_takes() -> None:
     group = WorkerGroup(concurrency=1000)
     assert WorkerSettings(concurrency=group.concurrency).selection == group.selection
+
+
+@pytest.mark.parametrize(
+    ("stage", "kept"), [(None, False), ("dev", False), ("prod", True), ("staging", True)]
+)
+def test_every_stage_but_dev_keeps_its_data_unless_it_says_otherwise(
+    stage: str | None, kept: bool
+) -> None:
+    assert Deployment().keeps_data(stage) is kept
+    assert Deployment(keep_data=True).keeps_data(stage)
+    assert not Deployment(keep_data=False).keeps_data(stage)

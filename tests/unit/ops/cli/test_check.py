@@ -6,6 +6,8 @@ import json
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_line import CommandLine
 
 APP = "cli_shop:app"
@@ -19,6 +21,13 @@ class Nothing(BaseModel):
 @app.job("new-year", schedule=cron("0 0 31 6 ? *"))
 def new_year(nothing: Nothing) -> None: ...
 """
+
+
+@pytest.fixture(autouse=True)
+def _for_trial(here: Path) -> None:
+    """Deploy the app to be thrown away, which says nothing about who is told of its alarms."""
+    context = {"headgate:deployment": {"keep_data": False}}
+    (here / "cdk.json").write_text(json.dumps({"context": context}))
 
 
 def test_an_app_without_faults_passes_the_check(headgate: CommandLine) -> None:
@@ -47,7 +56,7 @@ def test_a_fault_is_exit_code_1_and_one_line_that_names_its_rule(
 def test_the_check_looks_at_the_deployment_that_cdk_json_describes(
     here: Path, headgate: CommandLine
 ) -> None:
-    unfit = {"workers": [{"priorities": ["low"]}]}
+    unfit = {"workers": [{"priorities": ["low"]}], "keep_data": False}
     (here / "cdk.json").write_text(json.dumps({"context": {"headgate:deployment": unfit}}))
     ended = headgate("check", app=APP)
     assert ended.code == 1

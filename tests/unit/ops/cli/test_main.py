@@ -17,7 +17,10 @@ from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
-VERBS = ("worker", "submit", "health", "erase", "check", "plan", "cost", "console", "demo")
+VERBS = (
+    *("worker", "submit", "health", "erase"),
+    *("check", "diff", "plan", "cost", "console", "demo"),
+)
 NOUNS = {
     "dashboard": ("grafana",),
     "dead-letters": (
@@ -26,7 +29,7 @@ NOUNS = {
         *("copies", "restore"),
     ),
     "jobs": ("list", "count", "show", "cancel", "rerun"),
-    "queues": ("list", "pause", "resume"),
+    "queues": ("list", "pause", "drain", "resume"),
     "schedules": ("list", "next", "pause", "resume", "run"),
     "workers": ("list",),
 }

@@ -12,11 +12,13 @@ import pytest
 from rich.console import Console
 
 from headgate import Client, Priority, load_app
+from headgate.jobs.client.overview.queues import QueueList
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled
+from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled, TransportError
 from headgate.jobs.records.fleet.worker_status import status_item
 from headgate.jobs.testing import MemoryMetrics, MemorySqs, MemoryTable, VirtualClock
+from headgate.ops.views.overview.queue_drain import EXIT_NOT_DRAINED, SETTLED_S, QueueDrain
 from headgate.ops.views.overview.queue_watch import QueueScreen
 from headgate.ops.views.overview.queues import EXIT_MISSING
 from headgate.ops.views.pauses import EXIT_NOT_PAUSED
@@ -349,3 +351,76 @@ def test_a_table_that_can_not_be_read_hides_no_queue(
     assert (shown.code, shown.err) == (0, "")
     assert "\nworkers can't be read: " in shown.out
     assert "\npauses can't be read: " in shown.out
+
+
+# --- drain ---------------------------------------------------------------------------------------
+
+
+class Looks:
+    """Queues whose counts change with time, which passes in `sleep` alone."""
+
+    def __init__(self, listed: QueueList, *in_flight: int | TransportError) -> None:
+        self.now_s = 0.0
+        self._listed = listed
+        self._in_flight = [*in_flight]
+
+    def list(self) -> QueueList:
+        each = self._in_flight.pop(0) if len(self._in_flight) > 1 else self._in_flight[0]
+        if isinstance(each, TransportError):
+            raise each
+        [*others, last] = self._listed.queues
+        return replace(self._listed, queues=[*others, replace(last, in_flight=each)])
+
+    def drain(self, priority: Priority | None = None, timeout_s: float | None = None) -> int:
+        return QueueDrain(
+            self,
+            "jobs",
+            priority,
+            every_s=5,
+            timeout_s=timeout_s,
+            clock=lambda: self.now_s,
+            sleep=self.sleep,
+        ).wait()
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def listed(deployed: MemorySqs) -> QueueList:
+    with Client(load_app(APP), backend=over(deployed.sync)) as client:
+        return client.queues.list()
+
+
+def test_a_queue_is_drained_once_it_has_been_empty_for_a_minute(
+    listed: QueueList, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = Looks(listed, 2, 0, 1, ServiceUnavailable("away"), 0)
+    assert looks.drain() == 0
+    assert looks.now_s == 4 * 5 + SETTLED_S
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(": ")[2] for line in shown[:-1]] == [
+        f"0 waiting, {count} in flight, 0 delayed" for count in (2, 0, 1, 0)
+    ]
+    assert shown[-1] == "jobs is empty"
+
+
+def test_a_queue_that_does_not_empty_in_time_is_told_by_the_exit_code(
+    listed: QueueList, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert Looks(listed, 1).drain(timeout_s=90) == EXIT_NOT_DRAINED
+    assert "jobs was not empty within 90 s" in capsys.readouterr().err
+
+
+def test_a_single_priority_is_drained_whatever_the_others_hold(listed: QueueList) -> None:
+    assert listed.queues[-1].priority is Priority.LOW
+    assert Looks(listed, 1).drain(Priority.HIGH) == 0
+    assert Looks(listed, 1).drain(Priority.LOW, timeout_s=90) == EXIT_NOT_DRAINED
+
+
+@pytest.mark.parametrize("named", [("mails",), ("jobs", "--every", "0s")])
+@pytest.mark.usefixtures("deployed")
+def test_a_queue_or_pace_that_makes_no_sense_is_refused(
+    headgate: CommandLine, named: tuple[str, ...]
+) -> None:
+    assert headgate("queues", "drain", *named, app=APP).code == 2

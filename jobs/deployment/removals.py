@@ -1,0 +1,84 @@
+"""The data that a deployment would take out of its stack, by the templates before and after.
+
+CloudFormation deletes a resource that is no longer in the template, or keeps it without the stack,
+by the policy that it was deployed with. Neither asks whether it holds jobs, so it is found out here
+before: a renamed queue group, another ``fifo=``, a priority that is gone, and schedules or long
+delays that are no longer declared all remove such a resource.
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+QUEUE, SCHEDULE_GROUP = "queue", "schedule group"
+"""Kinds of resources whose jobs can be counted."""
+
+_KINDS: Mapping[str, tuple[str, str]] = {
+    "AWS::DynamoDB::GlobalTable": ("table", "TableName"),
+    "AWS::S3::Bucket": ("bucket", "BucketName"),
+    "AWS::SQS::Queue": (QUEUE, "QueueName"),
+    "AWS::Scheduler::ScheduleGroup": (SCHEDULE_GROUP, "Name"),
+    "AWS::SecretsManager::Secret": ("secret", "Name"),
+}
+"""The types of resources that hold jobs or open them, with the property that names each."""
+
+Template = Mapping[str, Any]
+_Resource = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A resource with data that a deployment takes out of its stack."""
+
+    kind: str
+    """What it is, as in "queue"."""
+    name: str
+    """Its physical name."""
+    kept: bool
+    """True if it stays, without the stack and without workers; False if it is deleted."""
+
+
+def removals(deployed: Template, planned: Template) -> list[Removal]:
+    """Return what a deployment removes, by kind and name.
+
+    Args:
+        deployed: the stack's present template.
+        planned: the template to be deployed.
+    """
+    remaining = {key for key, _, _ in _named(planned)}
+    replaced = planned.get("Resources", {}).keys()
+    found = [
+        Removal(kind=key[0], name=key[1], kept=_is_kept(resource, replaced=logical_id in replaced))
+        for key, logical_id, resource in _named(deployed)
+        if key not in remaining
+    ]
+    return sorted(found, key=lambda each: (each.kind, each.name))
+
+
+def _named(template: Template) -> Iterator[tuple[tuple[str, str], str, _Resource]]:
+    """Yield what holds data: its kind and name, its logical id, the resource.
+
+    What has no name of its own is none of an app's data.
+    """
+    for logical_id, resource in template.get("Resources", {}).items():
+        kind, naming = _KINDS.get(resource.get("Type", ""), ("", ""))
+        if name := resource.get("Properties", {}).get(naming):
+            yield (kind, _flat(name)), logical_id, resource
+
+
+def _is_kept(resource: _Resource, *, replaced: bool) -> bool:
+    policy = "UpdateReplacePolicy" if replaced else "DeletionPolicy"
+    return str(resource.get(policy, "Delete")).startswith("Retain")
+
+
+def _flat(name: Any) -> str:
+    """Return a name as a text, with references as ``<AWS::AccountId>``."""
+    match name:
+        case {"Fn::Join": [str(delimiter), list(parts)]}:
+            return delimiter.join(map(_flat, parts))
+        case {"Ref": str(reference)}:
+            return f"<{reference}>"
+    return str(name)

@@ -1,0 +1,61 @@
+"""The jobs in what a deployment would remove, counted on AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headgate.jobs.core.backend import Ports
+from headgate.jobs.deployment.removals import QUEUE, SCHEDULE_GROUP, Removal
+from headgate.jobs.errors import QueueMissing, ScheduleGroupMissing
+from headgate.jobs.schedules.delayed_job import PREFIX as DELAYED
+from headgate.jobs.schedules.registry import PREFIX as MADE_LATER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRemoval:
+    """A removal, and the jobs that it concerns."""
+
+    removal: Removal
+    jobs: int | None
+    """Number of messages, or of delayed jobs and of schedules made at run time; None if it can't be
+    counted. SQS's counts are approximate."""
+
+    @property
+    def is_harmless(self) -> bool:
+        """True if no job is lost, and none waits where no worker looks."""
+        if self.jobs is None:
+            return self.removal.kept
+        return self.jobs == 0
+
+
+def count_jobs(removals: Iterable[Removal], ports: Ports) -> list[CountedRemoval]:
+    """Count the jobs in each.
+
+    Raises:
+        TransportError: AWS could not be asked, or refused.
+    """
+    return [CountedRemoval(removal=each, jobs=_jobs(each, ports)) for each in removals]
+
+
+def _jobs(removal: Removal, ports: Ports) -> int | None:
+    if removal.kind == QUEUE:
+        return _messages(removal.name, ports)
+    return _schedules(removal.name, ports) if removal.kind == SCHEDULE_GROUP else None
+
+
+def _messages(queue: str, ports: Ports) -> int:
+    try:
+        depth = ports.transport.depth(queue)
+    except QueueMissing:
+        return 0
+    return depth.visible + depth.in_flight + depth.delayed
+
+
+def _schedules(group: str, ports: Ports) -> int:
+    try:
+        return sum(
+            len(ports.scheduler.names(group, prefix=prefix)) for prefix in (DELAYED, MADE_LATER)
+        )
+    except ScheduleGroupMissing:
+        return 0

@@ -1,0 +1,176 @@
+"""``headgate diff``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import App
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
+from headgate.jobs.core.ports.transport import OutgoingMessage
+from headgate.jobs.testing import MemoryScheduler, MemorySqs, VirtualClock
+from headgate.ops.views.removals import EXIT_REFUSED
+from tests.support.backends import over
+from tests.support.command_line import CommandLine, Ended
+
+APP = "cli_shop:app"
+MAIL, GROUP, TABLE = "shop-test-mail-high", "shop-test", "shop-test-records"
+
+DEPLOYED: dict[str, Any] = {
+    "Resources": {
+        "Mail": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": MAIL}},
+        "Group": {
+            "Type": "AWS::Scheduler::ScheduleGroup",
+            "Properties": {"Name": GROUP},
+            "DeletionPolicy": "RetainExceptOnCreate",
+        },
+        "Table": {
+            "Type": "AWS::DynamoDB::GlobalTable",
+            "Properties": {"TableName": TABLE},
+            "DeletionPolicy": "RetainExceptOnCreate",
+        },
+    }
+}
+
+
+class Stacks:
+    """The stacks of an account, in place of CloudFormation's."""
+
+    deployed: dict[str, Any]
+
+    def template(self, stack: str) -> Any:
+        return self.deployed.get(stack)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def scheduler(clock: VirtualClock) -> MemoryScheduler:
+    return MemoryScheduler(clock)
+
+
+@pytest.fixture
+def sqs(
+    monkeypatch: pytest.MonkeyPatch, here: Path, clock: VirtualClock, scheduler: MemoryScheduler
+) -> MemorySqs:
+    """SQS with the queue that goes; the template without anything is in cdk.out."""
+    sqs = MemorySqs(clock)
+    mail = App("shop", stage="test")
+    mail.queue("mail").define("send-mail", dict)
+    sqs.provision(mail.topology)
+    backend = over(sqs.sync, scheduler=scheduler.sync, clock=clock)
+    monkeypatch.setattr(
+        "headgate.jobs.aws.backend.AwsBackend", lambda _topology: nullcontext(backend)
+    )
+    monkeypatch.setattr("headgate.jobs.aws.cloudformation.CloudFormationStacks", Stacks)
+    monkeypatch.setattr(Stacks, "deployed", {GROUP: DEPLOYED}, raising=False)
+    (here / "cdk.out").mkdir()
+    synthesized(here, {})
+    return sqs
+
+
+def synthesized(here: Path, resources: dict[str, Any]) -> None:
+    path = here / "cdk.out" / f"{GROUP}.template.json"
+    path.write_text(json.dumps({"Resources": resources}))
+
+
+Diff = Callable[..., Ended]
+
+
+@pytest.fixture
+def diff(sqs: MemorySqs, headgate: CommandLine) -> Diff:  # noqa: ARG001 - it is in place by then
+    return lambda *options: headgate("diff", *options, app=APP)
+
+
+def fill(sqs: MemorySqs, scheduler: MemoryScheduler) -> None:
+    async def run() -> None:
+        await sqs.send(MAIL, [OutgoingMessage(body="{}"), OutgoingMessage(body="{}", delay_s=60)])
+        for name in ("delay.1", "dynamic.reports", "declared"):
+            schedule = ScheduleSpec(
+                group=GROUP,
+                name=name,
+                expression="at(2100-01-01T00:00:00)",
+                function="shop-test-bridge",
+                role="shop-test-scheduler",
+                input="{}",
+            )
+            await scheduler.create(schedule, token=name)
+
+    asyncio.run(run())
+
+
+def test_removals_without_jobs_are_shown_and_pass(diff: Diff) -> None:
+    ended, none = diff(), "0 delayed jobs and schedules made at run time"
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines() == [
+        f"The queue {MAIL} is deleted, with 0 messages.",
+        f"The schedule group {GROUP} stays, without the stack, with {none}.",
+        f"The table {TABLE} stays, without the stack.",
+    ]
+
+
+def test_jobs_that_would_be_lost_or_stranded_are_refused_with_what_to_do(
+    diff: Diff, sqs: MemorySqs, scheduler: MemoryScheduler
+) -> None:
+    fill(sqs, scheduler)
+    ended = diff()
+    assert ended.code == EXIT_REFUSED
+    assert f"The queue {MAIL} is deleted, with 2 messages." in ended.out
+    assert "`headgate queues drain`" in ended.out
+    assert f"{GROUP} stays, without the stack, with 2 delayed jobs" in ended.out
+    assert ended.err.endswith(f"If that is meant: --accept {MAIL} --accept {GROUP}\n")
+
+
+def test_each_removal_is_accepted_by_its_name(
+    diff: Diff, sqs: MemorySqs, scheduler: MemoryScheduler
+) -> None:
+    fill(sqs, scheduler)
+    assert diff("--accept", MAIL).code == EXIT_REFUSED
+    ended = diff("--accept", MAIL, "--accept", GROUP, "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)[0] == {
+        "kind": "queue",
+        "name": MAIL,
+        "kept": False,
+        "jobs": 2,
+        "accepted": True,
+        "harmless": False,
+    }
+
+
+def test_what_cannot_be_counted_is_refused_where_it_is_deleted(
+    diff: Diff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {"Type": "AWS::DynamoDB::GlobalTable", "Properties": {"TableName": TABLE}}
+    monkeypatch.setattr(Stacks, "deployed", {GROUP: {"Resources": {"Table": table}}})
+    ended = diff()
+    assert ended.code == EXIT_REFUSED
+    assert "Copy what is in it first." in ended.out
+
+
+def test_a_deployment_that_removes_nothing_says_so(diff: Diff, here: Path) -> None:
+    synthesized(here, DEPLOYED["Resources"])
+    assert (diff().code, diff().out) == (0, "nothing that holds jobs is removed\n")
+
+
+def test_a_stack_that_is_not_deployed_has_nothing_to_lose(diff: Diff) -> None:
+    assert diff("--stack", "other", "--template", f"cdk.out/{GROUP}.template.json").code == 0
+
+
+def test_without_a_synthesized_template_the_command_says_how_to_make_one(diff: Diff) -> None:
+    ended = diff("--stack", "other")
+    assert ended.code == 2
+    assert "cdk.out/other.template.json could not be read" in ended.err
+    assert "npx aws-cdk synth" in ended.err
