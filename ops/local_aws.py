@@ -29,11 +29,19 @@ from headgate.jobs.errors import ConfigurationError, HeadgateError
 _LOOPBACK = "127.0.0.1"
 _START_BOUND_S = 60.0
 _STOP_BOUND_S = 10.0
+_SAVE_BOUND_S = 1.5
 _POLL_S = 0.05
 _TAIL = 4_000  # characters of the server's output that an error quotes
 
-_INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "VIRTUAL_ENV")
+SCHEDULES = "HEADGATE_FIRES_SCHEDULES"
+"""Variable by which MiniStack's process knows whether to fire schedules; see
+`ops.local_schedules`."""
+
+_INHERITED = ("HOME", "LANG", "LC_ALL", "PATH")
 """Environment variables that a server inherits: no AWS_*, which it would apply to itself."""
+
+_INHERITED_BY_OURS = ("PYTHONPATH", "VIRTUAL_ENV")
+"""Further ones, if it runs on this process's own interpreter."""
 
 # Runs in the child: when the server's stdin ends, its parent has died, in whatever way, so it
 # removes its files and kills its whole process group (including Lambda workers).
@@ -67,6 +75,9 @@ class ServerProcess:
             replaced.
         ready_status: Other than 200 for a server that rejects unsigned requests.
         prelude: A Python file whose ``install()`` is called in the child before the server runs.
+        python: The interpreter; None takes this process's own.
+        port: The port; None, or one that is taken, stands for any free one.
+        end_within_s: Seconds that the server has to end in order after SIGTERM; 0 kills it at once.
     """
 
     def __init__(
@@ -79,8 +90,14 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
         start_within_s: float = _START_BOUND_S,
         prelude: Path | None = None,
+        python: Path | None = None,
+        port: int | None = None,
+        end_within_s: float = 0,
     ) -> None:
         self._module = module
+        self._python = str(python or sys.executable)
+        self._wanted_port = port
+        self._end_within_s = end_within_s
         self._prelude = prelude
         self._ready_path = ready_path
         self._ready_status = ready_status
@@ -126,7 +143,7 @@ class ServerProcess:
         """
         if self._process is not None:
             return
-        self._port = _free_port()
+        self._port = _free_port(self._wanted_port)
         self._home = Path(tempfile.mkdtemp(prefix="headgate-local-"))
         try:
             self._process = self._spawn(self._home)
@@ -140,7 +157,7 @@ class ServerProcess:
         process, self._process = self._process, None
         home, self._home = self._home, None
         if process is not None:
-            _end(process)
+            _end(process, self._end_within_s)
         if home is not None:
             shutil.rmtree(home, ignore_errors=True)
 
@@ -148,12 +165,13 @@ class ServerProcess:
         def fill(text: str) -> str:
             return text.format(port=self._port, home=home)
 
-        environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        inherited = _INHERITED + (_INHERITED_BY_OURS if self._python == sys.executable else ())
+        environment = {name: os.environ[name] for name in inherited if name in os.environ}
         environment |= {name: fill(value) for name, value in self._environment.items()}
         arguments = [fill(argument) for argument in self._arguments]
         with self._log(home).open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - our own interpreter and a module named here
-                [sys.executable, "-c", _LEASH, str(self._prelude or ""), self._module, *arguments],
+                [self._python, "-c", _LEASH, str(self._prelude or ""), self._module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -207,25 +225,48 @@ class LocalAws(ServerProcess):
         with LocalAws() as aws:
             os.environ["AWS_ENDPOINT_URL"] = aws.endpoint_url
 
-    Any credentials are accepted. State is kept in memory, and lost when it stops.
+    Any credentials are accepted. State is kept in memory, and lost when it stops, unless it gets a
+    folder for it.
+
+    Args:
+        start_within_s: Seconds to wait for its first answer.
+        python: An interpreter that has MiniStack; None takes this process's own.
+        port: As in `ServerProcess`.
+        state: The folder from which state is read at the start, and into which it is written by
+            `stop`; None keeps none.
+        fires_schedules: False leaves the firing of schedules to somebody else.
 
     Raises:
         ConfigurationError: from `start`, when MiniStack is not installed.
     """
 
-    def __init__(self, *, start_within_s: float = _START_BOUND_S) -> None:
+    def __init__(
+        self,
+        *,
+        start_within_s: float = _START_BOUND_S,
+        python: Path | None = None,
+        port: int | None = None,
+        state: Path | None = None,
+        fires_schedules: bool = True,
+    ) -> None:
         super().__init__(
             "ministack",
             ready_path="/_ministack/ready",
-            environment=_MINISTACK,
+            environment=_MINISTACK
+            | {SCHEDULES: "1" if fires_schedules else "0"}
+            | ({} if state is None else _kept_in(state)),
             start_within_s=start_within_s,
             prelude=Path(__file__).with_name("local_schedules.py"),  # by path: doesn't import `ops`
+            python=python,
+            port=port,
+            end_within_s=0 if state is None else _SAVE_BOUND_S,
         )
+        self._is_ours = python is None
 
     def start(self) -> None:
-        if importlib.util.find_spec("ministack") is None:
+        if self._is_ours and importlib.util.find_spec("ministack") is None:
             raise ConfigurationError(
-                "a local AWS needs MiniStack: pip install 'headgate[local]' (or point "
+                "a local AWS needs MiniStack: pip install ministack (or point "
                 "AWS_ENDPOINT_URL at a stack that already runs)"
             )
         super().start()
@@ -249,15 +290,37 @@ _MINISTACK = {
 }
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _kept_in(state: Path) -> dict[str, str]:
+    folder = str(state.resolve()).replace("{", "{{").replace("}", "}}")
+    return {
+        "PERSIST_STATE": "1",
+        "S3_PERSIST": "1",
+        "STATE_DIR": f"{folder}/state",
+        "S3_DATA_DIR": f"{folder}/s3",
+    }
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Close the server's stdin, and kill what has not ended in time, children included."""
+def _free_port(wanted: int | None) -> int:
+    for port in (wanted, 0):
+        if port is None:
+            continue
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            probe.bind((_LOOPBACK, port))
+            found: int = probe.getsockname()[1]
+            return found
+    raise HeadgateError("no port of this machine is free")
+
+
+def _end(process: subprocess.Popen[bytes], within_s: float) -> None:
+    """End the server in order if it has time for that; then kill it, children included.
+
+    Its stdin ends, and it kills its process group itself.
+    """
+    if within_s:
+        with suppress(subprocess.TimeoutExpired, ProcessLookupError):
+            process.terminate()
+            process.wait(within_s)
     if process.stdin is not None:
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):

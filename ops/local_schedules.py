@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
+import os
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 LOOK_EVERY_S = 1
 """Seconds between two looks at the schedules; AWS invokes within the minute that is due."""
 
+_SWITCH = "HEADGATE_FIRES_SCHEDULES"
 _INSTANT = timedelta(microseconds=1)
 _MINUTE = timedelta(minutes=1)
 
@@ -52,11 +54,17 @@ class MiniStackChanged(Exception):
 def install() -> None:
     """Take over the decision when MiniStack's schedules are due, in this process.
 
+    With ``HEADGATE_FIRES_SCHEDULES=0`` none is ever due: it stores schedules, and another process
+    fires them.
+
     Raises:
         MiniStackChanged: its internals differ from those known here.
     """
     _check()
     store: Any = _module("services.scheduler")
+    if os.environ.get(_SWITCH) == "0":
+        store._tick_schedules = lambda: None  # noqa: SLF001 - checked just now
+        return
     sweep = _Sweep(store)
     store._tick_schedules = lambda: sweep(datetime.now(UTC))  # noqa: SLF001 - checked just now
     store._SCHEDULE_TICK_INTERVAL = LOOK_EVERY_S  # noqa: SLF001 - likewise

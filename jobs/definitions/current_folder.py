@@ -18,14 +18,15 @@ OURS = frozenset(
         "headgate",
         # what Headgate depends on, with all extras, and what that depends on
         *("aiobotocore", "aiohappyeyeballs", "aiohttp", "aioitertools", "aiosignal"),
-        *("annotated_doc", "annotated_types", "attr", "attrs", "aws_cdk", "aws_lambda_powertools"),
+        *("annotated_doc", "annotated_types", "anyio", "attr", "attrs", "aws_cdk"),
+        "aws_lambda_powertools",
         *("boto3", "botocore", "cattr", "cattrs", "cdk_nag", "click", "constructs"),
         *("cryptography", "dateutil"),
         *("frozenlist", "idna", "jmespath", "jsii", "markdown_it", "mdurl", "multidict"),
         *("opentelemetry", "packaging", "prometheus_client", "propcache", "psutil", "publication"),
         *("pydantic", "pydantic_core", "pygments", "pythonjsonlogger", "rich", "s3transfer"),
         *("shellingham", "six", "typeguard", "typer", "typing_extensions", "typing_inspection"),
-        *("urllib3", "wrapt", "yarl"),
+        *("urllib3", "watchfiles", "wrapt", "yarl"),
         # the modules of Python's own library that Headgate imports
         *("__future__", "abc", "asyncio", "atexit", "base64", "binascii", "builtins", "calendar"),
         "collections",
@@ -35,8 +36,9 @@ OURS = frozenset(
         "ipaddress",
         *("itertools", "json", "logging", "math", "operator", "os", "pathlib", "platform", "queue"),
         *("random", "re", "secrets", "selectors", "shlex", "shutil", "signal", "socket", "sqlite3"),
-        *("ssl", "stat", "struct", "subprocess", "sys", "tempfile", "threading", "time"),
-        *("traceback", "types", "typing", "urllib", "uuid", "weakref", "zlib", "zoneinfo"),
+        *("ssl", "stat", "struct", "subprocess", "sys", "sysconfig", "tempfile", "threading"),
+        *("time", "traceback", "types", "typing", "urllib", "uuid", "venv", "weakref", "zlib"),
+        "zoneinfo",
     }
 )
 """The names, as they are imported, of Headgate and of what it imports."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
 
 from headgate.jobs.errors import AppImportError, HeadgateError
@@ -29,11 +33,61 @@ def imported(module: str, wanted_by: str) -> ModuleType:
             ) from error
         raise AppImportError(
             f"{wanted_by}: the module {module!r} was found, but it imports {error.name!r}, "
-            "which is not installed"
+            f"which is not installed{_place(error)}"
         ) from error
-    except HeadgateError:
+    except HeadgateError as error:
+        if place := _place(error):
+            error.add_note(place)
         raise
     except Exception as error:
         raise AppImportError(
-            f"{wanted_by}: importing the module {module!r} raised {type(error).__name__}: {error}"
+            f"{wanted_by}: importing the module {module!r} raised {type(error).__name__}: "
+            f"{error}{_place(error)}"
         ) from error
+
+
+def users_frames(error: BaseException) -> traceback.StackSummary:
+    """Return the frames of an error's traceback in the user's code.
+
+    These are neither Headgate's nor an import's own, and no library's if there are any others.
+    """
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not _is_machinery(frame.filename)
+    ]
+    own = [frame for frame in frames if not _is_within(frame.filename, _LIBRARIES)]
+    return traceback.StackSummary.from_list(own or frames)
+
+
+def _place(error: BaseException) -> str:
+    """Return where the user's code is at fault, as the end of a sentence; empty if it isn't."""
+    if isinstance(error, SyntaxError) or not (frames := users_frames(error)):
+        return ""  # a syntax error names its place itself
+    last = frames[-1]
+    where = f" ({_shown(last.filename)}, line {last.lineno}"
+    return f"{where}: {last.line})" if last.line else f"{where})"
+
+
+def _is_machinery(filename: str) -> bool:
+    return filename.startswith("<frozen ") or _is_within(filename, _MACHINERY)
+
+
+def _is_within(filename: str, folders: Iterable[Path]) -> bool:
+    path = Path(filename).resolve()
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _shown(filename: str) -> str:
+    """Return a file's path, from the current folder if it is there."""
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+_PACKAGES = ("jobs", "workers", "lambdas", "infra", "ops")
+_MACHINERY = [
+    Path(importlib.__file__).resolve().parent,
+    # In a checkout, headgate/ has links to its packages.
+    *((Path(__file__).parents[2] / package).resolve() for package in _PACKAGES),
+]
+_LIBRARIES = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]

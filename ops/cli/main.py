@@ -17,10 +17,11 @@ from headgate.jobs.errors import (
     ScheduleError,
     SubmissionError,
 )
-from headgate.ops.cli import cost, demo, erase, submit, worker
+from headgate.ops.cli import cost, erase, submit, worker
 from headgate.ops.cli.dead_letters.copies import dead_letters
 from headgate.ops.cli.deploying import check, diff
 from headgate.ops.cli.jobs import jobs
+from headgate.ops.cli.local import demo, dev
 from headgate.ops.cli.overview import console, health
 from headgate.ops.cli.overview.dashboard import dashboard
 from headgate.ops.cli.overview.workers import workers
@@ -28,7 +29,7 @@ from headgate.ops.cli.queues import queues
 from headgate.ops.cli.schedules import schedules
 from headgate.ops.cli.shared import examples
 from headgate.ops.cli.spelling import APP_FLAGS, Commands
-from headgate.ops.views.output import show_error, show_traceback
+from headgate.ops.views.output import show, show_error, show_traceback
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -43,6 +44,14 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from headgate.jobs.values.own_version import own_version
+
+        show(f"headgate {own_version()}")
+        raise typer.Exit
 
 
 @cli.callback(
@@ -62,10 +71,15 @@ def headgate(
             help="The app that a command is about, as in shop.app:app.  [default: $HEADGATE_APP]",
         ),
     ] = None,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
 ) -> None:
     """Run and look after background jobs on AWS SQS and EventBridge."""
 
 
+cli.command(epilog=dev.DEV_EXAMPLES)(dev.dev)
 cli.command(epilog=worker.EXAMPLES)(worker.worker)
 cli.command(epilog=submit.EXAMPLES)(submit.submit)
 cli.add_typer(jobs, name="jobs")
@@ -81,6 +95,7 @@ cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)
 cli.command(epilog=diff.EXAMPLES)(diff.diff)
 cli.command(epilog=cost.EXAMPLES)(cost.cost)
 cli.command(epilog=console.EXAMPLES)(console.console)
+cli.command(epilog=dev.PROVISION_EXAMPLES)(dev.provision)
 cli.command(epilog=demo.EXAMPLES)(demo.demo)
 
 
@@ -104,7 +119,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAULT)
     except HeadgateError as error:
-        show_error(str(error))
+        show_error("".join((str(error), *getattr(error, "__notes__", ()))))
         sys.exit(EXIT_USAGE if isinstance(error, _WRONG) else EXIT_FAULT)
     except Exception as error:  # noqa: BLE001 - the process's boundary
         show_traceback(error)

@@ -28,14 +28,24 @@ def app_of(context: typer.Context, named: str | None = None) -> App:
     from headgate.jobs.definitions.app_path import load_app
     from headgate.jobs.definitions.current_folder import look_here_first
 
+    path = app_path_of(context, named)
+    look_here_first()
+    return load_app(path)
+
+
+def app_path_of(context: typer.Context, named: str | None = None) -> str:
+    """Return the path of a command's app, as `app_of` finds it.
+
+    Raises:
+        click's UsageError: none is named, or two different ones are.
+    """
     option: str | None = context.find_root().params["app"]
     if named and option and named != option:
         context.fail(f"two apps are named, {option} and {named}: name one of them")
     path = named or option or Settings.from_env().app
     if not path:
         context.fail("no app is named: write headgate -A shop.app:app ..., or set HEADGATE_APP")
-    look_here_first()
-    return load_app(path)
+    return path
 
 
 def client_of(context: typer.Context) -> Client:

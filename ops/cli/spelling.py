@@ -12,6 +12,9 @@ from typer.core import TyperGroup
 APP_FLAGS = ("-A", "--app")
 
 _APP_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_TAKING_APPS = ("worker", "dev")
+"""Commands that take the app as their argument, too."""
+
 _RENAMED = {("status",): ("jobs", "show"), ("schedules", "ls"): ("schedules", "list")}
 
 
@@ -52,6 +55,6 @@ def _without_app(words: Sequence[str]) -> tuple[list[str], str | None]:
             break
         if word in APP_FLAGS:
             return rest[:at] + rest[at + 2 :], rest[at + 1]
-    if rest[0] != "worker" and len(rest) > 1 and _APP_PATH.fullmatch(rest[1]):
+    if rest[0] not in _TAKING_APPS and len(rest) > 1 and _APP_PATH.fullmatch(rest[1]):
         return rest[:1] + rest[2:], rest[1]
     return rest, None

@@ -11,7 +11,7 @@ __all__ = ["DemoOptions", "run_demo"]
 
 _NEEDED = {
     "examples.shop.app": "the example shop: run it in a checkout of the repository",
-    "ministack": "a local AWS: pip install 'headgate[local]'",
+    "ministack": "a local AWS: pip install ministack",
     "aws_lambda_powertools": "the schedules' bridge: pip install 'headgate[lambda]'",
 }
 

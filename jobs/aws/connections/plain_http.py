@@ -21,7 +21,7 @@ def check_endpoint(client: Any) -> None:
     """
     url: str = client.meta.endpoint_url
     parts = urlsplit(url)
-    if parts.scheme != "http" or _is_loopback(parts.hostname or ""):
+    if parts.scheme != "http" or is_loopback(parts.hostname or ""):
         return
     if Settings.from_env().allow_http:
         return
@@ -32,7 +32,8 @@ def check_endpoint(client: Any) -> None:
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return True if a host, by name or address, is this machine."""
     if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, section 6.3
         return True
     try:

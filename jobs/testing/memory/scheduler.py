@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports.scheduler import Scheduler, ScheduleSpec
 from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
-from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences
+from headgate.jobs.definitions.schedules.occurrences import is_one_time
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
+from headgate.jobs.schedules.due import invocation, next_due
 from headgate.jobs.testing.clock import VirtualClock
 
 START_TOLERANCE = timedelta(minutes=5)
@@ -244,30 +244,9 @@ def _validate(schedule: ScheduleSpec, now: datetime) -> None:
 
 
 def _next(stored: _Stored) -> datetime | None:
-    spec = stored.spec
-    if not spec.enabled:
-        return None
-    # A rate without a start counts from its last change, as far as AWS documents it.
-    counts_from = spec.start or (None if is_one_time(spec.expression) else spec.modified_at)
-    times = occurrences(
-        spec.expression,
-        spec.timezone,
-        since=stored.fired_until,
-        start=counts_from,
-        end=None if is_one_time(spec.expression) else spec.end,
-    )
-    return next(times, None)
+    return next_due(stored.spec, stored.fired_until)
 
 
 def _filled_in(spec: ScheduleSpec, due: datetime) -> str:
     """Return the input with the context attributes of one firing filled in."""
-    attributes = {
-        "schedule-arn": f"arn:aws:scheduler:::schedule/{spec.group}/{spec.name}",
-        "scheduled-time": due.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "execution-id": f"{spec.name}@{due.timestamp():.0f}",
-        "attempt-number": "1",
-    }
-    text = spec.input
-    for name, value in attributes.items():
-        text = text.replace(f"<aws.scheduler.{name}>", json.dumps(value)[1:-1])
-    return text
+    return invocation(spec, f"arn:aws:scheduler:::schedule/{spec.group}/{spec.name}", due)

@@ -333,11 +333,21 @@ def test_a_module_that_raises_is_quoted(modules: Path, source: str, said: str) -
         load_app("shop_broken:app")
 
 
+def test_an_import_that_fails_names_the_last_line_of_the_user_s_own_code(modules: Path) -> None:
+    write(modules / "shop_models.py", "import json\n\njson.loads('no')\n")
+    write(modules / "shop_deep.py", "import shop_models\n")
+    with pytest.raises(AppImportError) as raised:
+        load_app("shop_deep:app")
+    assert str(raised.value).endswith("shop_models.py, line 3: json.loads('no'))")
+
+
 def test_a_fault_of_the_app_s_own_declaration_comes_through_as_itself(modules: Path) -> None:
     write(modules / "shop_faulty.py", "from headgate import App\napp = App('Shop')\n")
     with pytest.raises(ConfigurationError, match="the app 'Shop' must be lower-case") as raised:
         load_app("shop_faulty:app")
     assert not isinstance(raised.value, AppImportError)
+    [place] = raised.value.__notes__
+    assert place.endswith("shop_faulty.py, line 2: app = App('Shop'))")
 
 
 def test_a_missing_attribute_is_answered_with_the_apps_that_are_there(modules: Path) -> None:

@@ -18,8 +18,8 @@ from tests.support.command_line import CommandLine
 ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
 VERBS = (
-    *("worker", "submit", "health", "erase"),
-    *("check", "diff", "plan", "cost", "console", "demo"),
+    *("dev", "worker", "submit", "health", "erase"),
+    *("check", "diff", "plan", "cost", "console", "provision", "demo"),
 )
 NOUNS = {
     "dashboard": ("grafana",),

@@ -1,0 +1,1 @@
+"""The commands that run an app, or a whole system, on this machine."""

@@ -1,0 +1,93 @@
+"""``headgate dev`` and ``headgate provision``: an app on a local AWS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headgate.ops.cli.shared import app_of, app_path_of, examples
+
+DEV_EXAMPLES = examples(
+    "headgate dev shop.app:app",
+    "headgate dev shop.app:app --state .headgate",
+    "headgate dev shop.app:app --endpoint http://localhost:4566",
+)
+PROVISION_EXAMPLES = examples(
+    "headgate -A shop.app:app provision --endpoint http://localhost:4566",
+)
+
+
+def dev(
+    context: typer.Context,
+    app: Annotated[
+        str | None,
+        typer.Argument(metavar="APP", help="The app, if neither -A nor HEADGATE_APP names it."),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="A local AWS that runs already.  [default: starts MiniStack]"
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            file_okay=False,
+            help="Keep queues, table, objects and schedules here until the next run.",
+        ),
+    ] = None,
+    watch: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            exists=True,
+            help="Folders whose Python files are watched.  [default: the current one]",
+        ),
+    ] = None,
+) -> None:
+    """Run an app on a local AWS, and anew after every edit.
+
+    It provisions queues, table and bucket, fires schedules, sweeps dead letters and runs a worker.
+    Ctrl-C ends it, and leaves nothing behind.
+    """
+    from headgate.ops.dev import DevOptions, run_dev
+
+    run_dev(
+        DevOptions(
+            app=app_path_of(context, app),
+            endpoint_url=endpoint,
+            state=state,
+            watch=tuple(watch or (Path(),)),
+        )
+    )
+
+
+def provision(
+    context: typer.Context,
+    endpoint: Annotated[
+        str, typer.Option(metavar="URL", help="The local AWS, such as http://localhost:4566.")
+    ],
+) -> None:
+    """Create an app's queues, table and bucket on a local AWS.
+
+    Its schedules, too. What is there already stays as it is. In an account of AWS `cdk deploy`
+    creates them.
+    """
+    import os
+
+    from headgate.jobs.definitions.policies import load_handlers
+    from headgate.ops.dev.preparing import provision_all
+    from headgate.ops.dev.surroundings import Surroundings
+    from headgate.ops.views.output import show
+
+    path = app_path_of(context)
+    surroundings = Surroundings(app=path, endpoint_url=endpoint, environ=os.environ)
+    found = app_of(context)
+    load_handlers(found)
+    with surroundings.applied():
+        provision_all(found)
+    names = [spec.name for spec in found.topology.queues]
+    show(f"provisioned at {endpoint}: {', '.join(names)}, with all that belongs to them")

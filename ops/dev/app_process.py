@@ -1,0 +1,106 @@
+"""The process that runs the app, as `headgate dev` starts, hears and stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from headgate.workers.process.supervisor_link import left_for
+
+_CHUNK = 65_536
+_HURRY_S = 1.5
+"""Seconds after which a process that was asked to stop is asked to hurry."""
+_KILL_S = 0.3
+"""Seconds after that until it is killed."""
+
+Hear = Callable[[str], None]
+
+
+class AppProcess:
+    """One process of the app: `ops.dev.child`, in a session of its own.
+
+    Ctrl-C in the terminal reaches only the parent, which then stops it; if the parent dies, however
+    that be, the process stops by itself.
+
+    Args:
+        path: the app's.
+        provisioned: the digest of what is provisioned already, or an empty text.
+        environment: all variables of the process.
+        hear: called with each line that it writes, in the event loop.
+    """
+
+    def __init__(
+        self, path: str, provisioned: str, *, environment: Mapping[str, str], hear: Hear
+    ) -> None:
+        self._arguments = [path, provisioned]
+        self._environment = environment
+        self._hear = hear
+        self._process: asyncio.subprocess.Process | None = None
+        self._leash: socket.socket | None = None
+        self._hearing: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Start it."""
+        self._leash, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                # -P: the app's folder must not hide the modules that are imported before the app
+                *(sys.executable, "-P", "-u", "-m", "headgate.ops.dev.child", *self._arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={**self._environment, **left_for(theirs.fileno(), 1)},
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None  # noqa: S101 - both are pipes
+            self._hearing.append(asyncio.create_task(_lines(stream, self._hear)))
+
+    async def wait(self) -> int:
+        """Wait until it has ended, and all that it wrote was heard; return its exit code."""
+        assert self._process is not None  # noqa: S101 - it was started
+        code = await self._process.wait()
+        await asyncio.wait(self._hearing)
+        return code
+
+    async def stop(self) -> None:
+        """End it, in order if it can be; idempotent. It takes less than two seconds."""
+        if self._process is None:
+            return
+        for number, within_s in (
+            (signal.SIGTERM, _HURRY_S),
+            (signal.SIGTERM, _KILL_S),
+            (signal.SIGKILL, None),
+        ):
+            self._signal(number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._process.wait()
+                    break
+        with suppress(ProcessLookupError):  # children of its own that it left
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await asyncio.wait(self._hearing)
+        if self._leash is not None:
+            self._leash.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None  # noqa: S101 - asked by the caller
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+
+async def _lines(stream: asyncio.StreamReader, hear: Hear) -> None:
+    """Pass on each line of a stream, of any length, until it ends."""
+    begun = b""
+    while chunk := await stream.read(_CHUNK):
+        *whole, begun = (begun + chunk).split(b"\n")
+        for line in whole:
+            hear(line.decode(errors="replace"))
+    if begun:
+        hear(begun.decode(errors="replace"))

@@ -1,0 +1,152 @@
+"""The state of an app under `headgate dev`, by the lines that its process writes.
+
+Pure: lines in, counts and texts out; `ops.dev.screen` draws them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from headgate.jobs.values.texts import printable
+from headgate.ops.dev import notes
+
+Style = Literal["plain", "good", "bad", "warning", "faint"]
+
+_WORKER = "headgate.worker"
+_OURS, _JOBS = "headgate.", "headgate.job."
+_FIELDS = ("logger", "level", "message")
+_LOUD = ("WARNING", "ERROR", "CRITICAL")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A text to print, of one line or several."""
+
+    text: str
+    style: Style = "plain"
+
+
+@dataclass(slots=True)
+class TypeCounts:
+    """The jobs of one type since `headgate dev` began."""
+
+    running: set[str] = field(default_factory=set)
+    """Ids of those that run."""
+    completed: int = 0
+    retried: int = 0
+    dead: int = 0
+
+
+class Board:
+    """The counts by type, and what came last."""
+
+    def __init__(self) -> None:
+        self.app = ""
+        """Name of the app, with its stage's; empty until it was loaded."""
+        self.tallies: dict[str, TypeCounts] = {}
+        """By type, in the order of their declaration."""
+        self.schedules: Mapping[str, datetime] = {}
+        """The next time of each declared schedule."""
+        self.provisioned = ""
+        """As `ops.dev.preparing.Prepared.provisioned`."""
+        self.state = "starting"
+        """What `headgate dev` is doing, in a few words."""
+
+    def begin(self) -> None:
+        """Note that another process takes over: nothing runs in it yet."""
+        self.state = "loading"
+        for tally in self.tallies.values():
+            tally.running.clear()
+
+    def hear(self, line: str) -> Said | None:
+        """Take a line of the app's process; return what to print of it."""
+        record = _record(line)
+        if record is None:
+            return Said(text=printable(line))
+        match record["logger"]:
+            case notes.LOGGER:
+                return self._noted(record)
+            case logger if logger == _WORKER and (event := _event(record)):
+                return self._happened(event, record)
+            case logger if logger.startswith(_OURS) and not logger.startswith(_JOBS):
+                return _logged(record) if record["level"] in _LOUD else None
+        return _logged(record)
+
+    def _noted(self, record: Mapping[str, Any]) -> Said:
+        match record["message"]:
+            case notes.READY:
+                return self._ready(record)
+            case notes.BROKEN:
+                text = "\n".join(filter(None, (record["trace"].rstrip(), record["reason"])))
+                return Said(text=printable(text), style="bad")
+        return _logged(record)
+
+    def _ready(self, record: Mapping[str, Any]) -> Said:
+        self.state = "running"
+        self.app, self.provisioned = record["app"], record["provisioned"]
+        self.tallies = {name: self.tallies.get(name, TypeCounts()) for name in record["types"]}
+        self.schedules = {
+            name: datetime.fromisoformat(due) for name, due in record["schedules"].items()
+        }
+        return Said(text=f"ready: {self.app}, {_counted(len(self.tallies), 'job type')}")
+
+    def _happened(self, event: str, record: Mapping[str, Any]) -> Said | None:
+        job_type, job_id = record.get("job_type", ""), record.get("job_id", "")
+        tally = self.tallies.get(job_type, TypeCounts())
+        if event == "job.started":
+            tally.running.add(job_id)
+            return None
+        tally.running.discard(job_id)
+        name = f"{job_type} {job_id}"
+        match event:
+            case "job.completed":
+                tally.completed += 1
+                return Said(text=f"{name} completed in {_s(record['ran_s'])}", style="good")
+            case "job.failed":
+                text = f"{name} failed: {record['error_type']}: {record['error_message']}"
+                return Said(text=printable(f"{text}\n{record['traceback'].rstrip()}"), style="bad")
+            case "job.retry_scheduled":
+                tally.retried += 1
+                return Said(text=f"{name} again in {_s(record['delay_s'])}", style="warning")
+            case "job.dead_lettered":
+                tally.dead += 1
+                return Said(text=f"{name} is a dead letter: {record['reason']}", style="bad")
+        return _logged(record) if record["level"] in _LOUD else None
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    """Return a line of the app's log; None for what its code printed."""
+    if not line.startswith("{"):
+        return None
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    return found if all(isinstance(found.get(name), str) for name in _FIELDS) else None
+
+
+def _event(record: Mapping[str, Any]) -> str:
+    """Return the name of the event that a line tells of, or an empty text."""
+    name, _, _ = str(record["message"]).partition(" ")
+    return name if name.count(".") == 1 and not name.endswith(".") else ""
+
+
+def _logged(record: Mapping[str, Any]) -> Said:
+    where = f"{record['job_type']}: " if "job_type" in record else ""
+    text = "\n".join(filter(None, (f"{where}{record['message']}", record.get("exc_info"))))
+    loud = record["level"] in _LOUD
+    return Said(text=printable(text), style="warning" if loud else "plain")
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

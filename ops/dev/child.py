@@ -1,0 +1,60 @@
+"""The process of `headgate dev` that runs the app, started anew after every edit.
+
+It provisions what the app declares, fires its schedules, sweeps its dead letters, and is a worker
+as `headgate worker` is one. All that it tells its parent are lines of its log, in JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+
+from headgate.ops.dev import notes
+from headgate.workers.process.starting import end_on_signals
+
+DRAIN = timedelta(seconds=1.2)
+"""Time that running jobs have to end once the code has changed, or at Ctrl-C: long enough for polls
+to return, so that they leave no message hidden."""
+
+_RECEIVE_WAIT = timedelta(seconds=1)
+
+_log = logging.getLogger(notes.LOGGER)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the app at a path until SIGTERM; return the process's exit code.
+
+    Args:
+        arguments: the app's path, and the digest of what is provisioned already.
+    """
+    end_on_signals()  # first, since the imports take most of a second
+    from headgate.workers.logs import configure
+
+    configure(json=True)
+    logging.getLogger("headgate.worker").setLevel(logging.DEBUG)  # which tells of starts, too
+    path, provisioned = arguments
+    return _run(path, provisioned)
+
+
+def _run(path: str, provisioned: str) -> int:
+    from headgate.jobs.errors import HeadgateError
+    from headgate.ops.dev import services
+    from headgate.ops.dev.faults import users_traceback
+    from headgate.ops.dev.preparing import prepared
+    from headgate.workers.configuration import WorkerSettings
+    from headgate.workers.process.entry import run
+
+    try:
+        found = prepared(path, provisioned)
+    except HeadgateError as error:
+        _log.error(notes.BROKEN, extra={"reason": str(error), "trace": users_traceback(error)})
+        return notes.EXIT_BROKEN
+    services.start(found.app)
+    _log.info(notes.READY, extra=found.description())
+    return run(found.app, WorkerSettings(drain=DRAIN, receive_wait=_RECEIVE_WAIT))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

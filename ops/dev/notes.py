@@ -1,0 +1,16 @@
+"""The vocabulary of what the app's process tells `headgate dev`: lines of its log, in JSON."""
+
+from __future__ import annotations
+
+LOGGER = "headgate.dev"
+"""The logger of the lines that are meant for the parent."""
+
+READY = "ready"
+"""The app is loaded and provisioned; has the fields ``app``, ``types``, ``schedules`` (the next
+time of each, by name) and ``provisioned``."""
+
+BROKEN = "broken"
+"""The app can't be run as it is; has the fields ``reason`` and ``trace``."""
+
+EXIT_BROKEN = 2
+"""Exit code after `BROKEN`."""

@@ -1,0 +1,165 @@
+"""EventBridge Scheduler's part on this machine: firing what it stores, through the bridge.
+
+An emulator of AWS stores schedules, and fires them at odd times or not at all. So this process
+decides when one is due, by `jobs.schedules.due`, and submits its job as the bridge's function would
+(`jobs.schedules.bridging`). A firing that is repeated after a restart is recognised there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pydantic_core import from_json
+
+from headgate.jobs.client.schedule_requests import new_token
+from headgate.jobs.core.ports.scheduler import Scheduler, ScheduleSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.schedules.occurrences import FIRST_MOMENT, is_one_time
+from headgate.jobs.errors import HeadgateError, TransportError
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.declared_schedules import declared_schedules
+from headgate.jobs.schedules.due import invocation, next_due
+from headgate.jobs.schedules.inputs import read_input
+
+LOOK_BACK = timedelta(minutes=1)
+"""Time before the start of this process in which a missed firing is made up for: it may have come
+due while an edit was being loaded."""
+
+_MOMENT = timedelta(microseconds=1)
+
+_log = logging.getLogger("headgate.dev")
+
+
+class LocalSchedules:
+    """Keeps the stored schedules of an app's job types as they are declared."""
+
+    def __init__(self, app: App, scheduler: Scheduler) -> None:
+        self._app = app
+        self._scheduler = scheduler
+
+    def store(self) -> None:
+        """Create, change and delete schedules, as a deployment does; paused ones stay paused.
+
+        Raises:
+            ConfigurationError, PayloadInvalid: a declared schedule is wrong.
+            TransportError: the scheduler could not be asked, or refused.
+        """
+        declared = declared_schedules(self._app)
+        for spec in declared:
+            self._store_one(spec)
+        group = self._app.topology.schedule_group
+        names = {spec.name for spec in declared}
+        for name in self._scheduler.names(group, prefix=""):
+            if "." not in name and name not in names:  # those made at run time have a full stop
+                self._scheduler.delete(group, name)
+
+    def _store_one(self, spec: ScheduleSpec) -> None:
+        stored = self._scheduler.get(spec.group, spec.name)
+        if stored is None:
+            self._scheduler.create(spec, token=new_token())
+        elif (changed := _changed(stored, spec)) != stored:
+            self._scheduler.update(changed)
+
+
+def _changed(stored: ScheduleSpec, declared: ScheduleSpec) -> ScheduleSpec:
+    """Return the declared schedule with what only the stored one knows."""
+    return replace(
+        declared,
+        enabled=stored.enabled,
+        created_at=stored.created_at,
+        modified_at=stored.modified_at,
+        as_of=stored.as_of,
+        beyond=stored.beyond,
+    )
+
+
+@dataclass(slots=True)
+class _Known:
+    spec: ScheduleSpec
+    since: datetime
+    """The time from which its firings are still to come."""
+
+
+class LocalScheduler:
+    """Fires the schedules of one app's group as they come due.
+
+    Args:
+        group: the group's name.
+        scheduler: stores them.
+        bridge: submits their jobs.
+        now: the wall clock.
+    """
+
+    def __init__(
+        self, group: str, scheduler: Scheduler, bridge: Bridge, now: Callable[[], datetime]
+    ) -> None:
+        self._group = group
+        self._scheduler = scheduler
+        self._bridge = bridge
+        self._now = now
+        self._begun = now()
+        self._known: dict[str, _Known] = {}
+
+    def read(self) -> None:
+        """Read the stored schedules anew.
+
+        Raises:
+            TransportError: the scheduler could not be asked.
+        """
+        found: dict[str, _Known] = {}
+        for name in self._scheduler.names(self._group, prefix=""):
+            spec = self._scheduler.get(self._group, name)
+            if spec is not None:  # else it has just been deleted
+                found[name] = self._again(spec)
+        self._known = found
+
+    def fire_due(self) -> None:
+        """Fire each schedule that is due, once, however many of its times have passed.
+
+        A firing that fails for want of AWS is repeated by the next call; any other is logged.
+        """
+        now = self._now()
+        for name, known in [*self._known.items()]:
+            if (due := _last_due(known, now)) is None:
+                continue
+            try:
+                self._fire(known.spec, due)
+            except TransportError as error:
+                _log.warning("the schedule %s could not fire yet: %s", name, error)
+                continue
+            known.since = due + _MOMENT
+            if known.spec.delete_when_done and next_due(known.spec, known.since) is None:
+                self._scheduler.delete(self._group, name)
+                del self._known[name]
+
+    def _again(self, spec: ScheduleSpec) -> _Known:
+        known = self._known.get(spec.name)
+        if known is not None and known.spec.modified_at == spec.modified_at:
+            return _Known(spec, known.since)
+        if is_one_time(spec.expression):
+            return _Known(spec, FIRST_MOMENT)
+        changed = spec.modified_at or spec.created_at or self._begun
+        return _Known(spec, max(changed, self._begun - LOOK_BACK))
+
+    def _fire(self, spec: ScheduleSpec, due: datetime) -> None:
+        text = invocation(spec, spec.beyond["Arn"], due)
+        try:
+            sent = self._bridge.submit(read_input(from_json(text)))
+        except TransportError:
+            raise
+        except HeadgateError as error:
+            _log.error("the schedule %s fired, and submitted no job: %s", spec.name, error)
+        else:
+            if sent:
+                _log.info("the schedule %s fired", spec.name)
+
+
+def _last_due(known: _Known, now: datetime) -> datetime | None:
+    """Return the latest time at which a schedule has been due since it was fired."""
+    found, since = None, known.since
+    while (due := next_due(known.spec, since)) is not None and due <= now:
+        found, since = due, due + _MOMENT
+    return found

@@ -1,0 +1,188 @@
+"""One run of `headgate dev`: a local AWS, the app's process, and a new one after every edit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+from watchfiles import PythonFilter, awatch
+
+from headgate.ops.dev import notes
+from headgate.ops.dev.app_process import AppProcess
+from headgate.ops.dev.board import Board, Said
+from headgate.ops.dev.options import DevOptions
+from headgate.ops.dev.screen import Screen
+from headgate.ops.dev.surroundings import Surroundings
+from headgate.ops.local_aws import LocalAws
+
+PORT = 4566
+"""The port of the local AWS, if it is free: that of other emulators, too."""
+
+_DEBOUNCE_MS = 200
+_STEP_MS = 20
+_REDRAW_S = 1.0
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+async def run(options: DevOptions, console: Console, python: Path | None) -> None:
+    """Run until SIGINT, SIGTERM or SIGHUP; nothing is left afterwards.
+
+    Args:
+        options: the command's.
+        console: where it draws.
+        python: an interpreter that has MiniStack; None is this process's own.
+
+    Raises:
+        HeadgateError: the local AWS did not start.
+    """
+    board = Board()
+    with Screen(console, board) as screen, _stopping() as stop:
+        async with _local_aws(options, python, stop) as endpoint_url:
+            if stop.is_set():
+                return
+            surroundings = Surroundings(
+                app=options.app, endpoint_url=endpoint_url, environ=os.environ
+            )
+            _introduce(screen, surroundings, options)
+            await _Session(options, surroundings, board, screen).run(stop)
+
+
+class _Session:
+    """The app's process, from its start on: a new one after every edit."""
+
+    def __init__(
+        self, options: DevOptions, surroundings: Surroundings, board: Board, screen: Screen
+    ) -> None:
+        self._options = options
+        self._surroundings = surroundings
+        self._board = board
+        self._screen = screen
+        self._process: AppProcess | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            redrawing = tasks.create_task(self._redraw(), name="headgate-dev-redraw")
+            await self._start(tasks)
+            async for changes in awatch(
+                *self._options.watch,
+                watch_filter=PythonFilter(),
+                debounce=_DEBOUNCE_MS,
+                step=_STEP_MS,
+                stop_event=stop,
+            ):
+                names = ", ".join(sorted({Path(path).name for _, path in changes}))
+                self._screen.say(Said(text=f"changed: {names}", style="faint"))
+                await self._start(tasks)
+            redrawing.cancel()
+            self._show("stopping")
+            self._let_go(tasks)
+
+    async def _start(self, tasks: asyncio.TaskGroup) -> None:
+        """Start the app's process; an earlier one ends meanwhile."""
+        self._let_go(tasks)
+        self._board.begin()
+        self._screen.draw()
+        self._process = AppProcess(
+            self._options.app,
+            self._board.provisioned,
+            environment=self._surroundings.environment(),
+            hear=self._hear,
+        )
+        await self._process.start()
+        tasks.create_task(self._watch_over(self._process), name="headgate-dev-app")
+
+    def _let_go(self, tasks: asyncio.TaskGroup) -> None:
+        if self._process is not None:
+            tasks.create_task(self._process.stop(), name="headgate-dev-stop")
+        self._process = None
+
+    async def _watch_over(self, process: AppProcess) -> None:
+        """Tell when a process has ended by itself."""
+        code = await process.wait()
+        if process is not self._process:
+            return
+        if code != notes.EXIT_BROKEN:
+            text = f"the app's process ended with exit code {code}"
+            self._screen.say(Said(text=text, style="bad"))
+        self._screen.say(Said(text="waiting for the next edit", style="warning"))
+        self._show("waiting for the next edit")
+
+    def _hear(self, line: str) -> None:
+        if (said := self._board.hear(line)) is not None:
+            self._screen.say(said)
+
+    def _show(self, state: str) -> None:
+        self._board.state = state
+        self._screen.draw()
+
+    async def _redraw(self) -> NoReturn:
+        while True:
+            self._screen.draw()
+            await asyncio.sleep(_REDRAW_S)
+
+
+def _introduce(screen: Screen, surroundings: Surroundings, options: DevOptions) -> None:
+    """Print what another terminal needs, and keep the links in sight."""
+    screen.say(Said(text="in another terminal:", style="faint"))
+    for line in surroundings.lines:
+        screen.say_as_it_is(f"  {line}")
+    watched = ", ".join(str(path.resolve()) for path in options.watch)
+    kept = f"kept in {options.state}" if options.state is not None else "lost at the end"
+    screen.keep_in_sight(
+        (
+            ("local AWS", f"{surroundings.endpoint_url}; its state is {kept}")
+            if options.endpoint_url is None
+            else ("AWS", surroundings.endpoint_url),
+            ("watching", watched),
+        )
+    )
+
+
+@asynccontextmanager
+async def _local_aws(
+    options: DevOptions, python: Path | None, stop: asyncio.Event
+) -> AsyncIterator[str]:
+    """Yield the endpoint of a local AWS; an empty text if it was stopped while it started."""
+    if options.endpoint_url is not None:
+        yield options.endpoint_url
+        return
+    aws = LocalAws(python=python, port=PORT, state=options.state, fires_schedules=False)
+    try:
+        yield aws.endpoint_url if await _started(aws, stop) else ""
+    finally:
+        await asyncio.to_thread(aws.stop)
+
+
+async def _started(aws: LocalAws, stop: asyncio.Event) -> bool:
+    """Start it; return False if ``stop`` came first."""
+    starting = asyncio.create_task(asyncio.to_thread(aws.start))
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if stop.is_set():
+        # The start fails once its process is gone.
+        await asyncio.to_thread(aws.stop)
+        await asyncio.wait({starting})
+        starting.exception()
+        return False
+    stopped.cancel()
+    await starting
+    return True
+
+
+@contextmanager
+def _stopping() -> Iterator[asyncio.Event]:
+    """Yield an event that a signal to end sets."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in _STOPS:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in _STOPS:
+            loop.remove_signal_handler(number)

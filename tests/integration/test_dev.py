@@ -1,0 +1,125 @@
+"""`headgate dev` as its users run it: one process, from its start to Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEADGATE = [sys.executable, "-c", "from headgate.ops import main; main()"]
+
+APP = """
+from datetime import timedelta
+
+from headgate import App, JobContext, Schedule
+
+app = App("dev-shop")
+
+
+@app.job("greet")
+async def greet(ctx: JobContext) -> str:
+    ctx.log.info("hello from the first version")
+    return "first"
+
+
+@app.job("tick", schedule=Schedule.rate(timedelta(minutes=1)))
+def tick() -> None:
+    print("tick tock")
+"""
+
+
+class Dev:
+    """A running `headgate dev`, whose output is read line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.heard: list[str] = []
+
+    def until(self, pattern: str) -> str:
+        """Read on until a line has the pattern; return the line."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.heard.append(line)
+            if re.search(pattern, line):
+                return line
+        raise AssertionError(f"no line has {pattern!r}: {''.join(self.heard)}")
+
+    def end(self, how: signal.Signals) -> int:
+        """Send it a signal, and wait until it and all that it started have closed its output."""
+        self._process.send_signal(how)
+        assert self._process.stdout is not None
+        self.heard += self._process.stdout
+        return self._process.wait()
+
+
+@contextmanager
+def dev(folder: Path, environ: dict[str, str], *options: str) -> Iterator[Dev]:
+    with subprocess.Popen(
+        [*HEADGATE, "dev", "dev_shop:app", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environ,
+    ) as process:
+        try:
+            yield Dev(process)
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A user's environment, with accounts of AWS that nothing may reach."""
+    (tmp_path / "tmp").mkdir()
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("HEADGATE_")},
+        "AWS_PROFILE": "nobody-has-this",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(tmp_path / "tmp"),
+    }
+
+
+def test_an_app_runs_is_reloaded_fires_its_schedules_and_leaves_nothing(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    source = project / "dev_shop.py"
+    source.write_text(APP)
+    with dev(project, environ) as running:
+        running.until("in another terminal")
+        elsewhere = dict(environ)
+        elsewhere.pop(running.until("unset").split()[1])
+        while (line := running.until("export |local AWS")).strip().startswith("export"):
+            name, _, value = line.strip().removeprefix("export ").partition("=")
+            elsewhere[name] = value
+        running.until("ready: dev-shop, 2 job types")
+        running.until(r"tick \S+ completed")
+
+        submit = [*HEADGATE, "submit", "greet"]
+        subprocess.run(submit, check=True, cwd=project, env=elsewhere)
+        running.until("greet: hello from the first version")
+
+        source.write_text(APP.replace("first", "second") + "\n1 / 0\n")
+        running.until("changed: dev_shop.py")
+        running.until("    1 / 0")
+        running.until("ZeroDivisionError")
+        running.until("waiting for the next edit")
+        source.write_text(APP.replace("first", "second"))
+        running.until("ready: dev-shop")
+        subprocess.run(submit, check=True, cwd=project, env=elsewhere)
+        running.until("greet: hello from the second version")
+
+        assert running.end(signal.SIGINT) == 0
+    assert not [*(tmp_path / "tmp").iterdir()]
+    assert {each.name for each in project.iterdir()} <= {"dev_shop.py", "__pycache__"}

@@ -1,0 +1,153 @@
+"""The board: an app's state by the lines that its process writes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from headgate.events import JobCompleted, JobDeadLettered, JobFailed, JobRetryScheduled, JobStarted
+from headgate.jobs.core.event_log import log_event
+from headgate.jobs.core.events import Event
+from headgate.jobs.core.topology import Priority
+from headgate.ops.dev import notes
+from headgate.ops.dev.board import Board, Said
+from headgate.workers.logs import json_formatter
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FACTS: dict[str, Any] = {
+    "app": "shop-dev",
+    "types": ["greet", "nightly"],
+    "schedules": {"nightly": "2026-01-02T08:00:00+00:00"},
+    "provisioned": "digest",
+}
+
+
+class Log(logging.Handler):
+    """Hands each line of a process's log to a board, as its formatter writes it."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__(logging.DEBUG)
+        self.setFormatter(json_formatter())
+        self._board = board
+        self.said: list[Said | None] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(self._board.hear(self.format(record)))
+
+
+def hear(
+    board: Board, logger: str, message: str, level: int = logging.INFO, **fields: Any
+) -> Said | None:
+    log = Log(board)
+    record = logging.LogRecord(logger, level, "here.py", 1, message, None, None)
+    vars(record).update(fields)
+    log.emit(record)
+    return log.said[-1]
+
+
+def ready() -> Board:
+    board = Board()
+    hear(board, notes.LOGGER, notes.READY, **FACTS)
+    return board
+
+
+def happened(board: Board, *events: Event) -> list[Said | None]:
+    log, logger = Log(board), logging.getLogger("headgate.worker")
+    before = logger.level
+    logger.addHandler(log)
+    logger.setLevel(logging.DEBUG)
+    try:
+        for event in events:
+            log_event(event)
+    finally:
+        logger.removeHandler(log)
+        logger.setLevel(before)
+    return log.said
+
+
+def of(kind: type[Any], **fields: Any) -> Any:
+    common: dict[str, Any] = {"queue": "jobs", "priority": Priority.NORMAL, "job_type": "greet"}
+    return kind(at=NOW, job_id="7", attempt=1, max_attempts=3, **common, **fields)
+
+
+STARTED = of(JobStarted, is_first=True, waited_s=0.1)
+FAILED = of(
+    JobFailed, ran_s=0.1, error_type="ValueError", error_message="no", traceback="Traceback: x\n"
+)
+
+
+def texts(said: list[Said | None]) -> list[str]:
+    return [each.text for each in said if each is not None]
+
+
+def test_a_loaded_app_shows_its_types_and_the_next_times_of_its_schedules() -> None:
+    board = ready()
+    assert (board.app, board.state, list(board.tallies)) == (
+        "shop-dev",
+        "running",
+        ["greet", "nightly"],
+    )
+    assert board.schedules == {"nightly": datetime(2026, 1, 2, 8, tzinfo=UTC)}
+    assert board.provisioned == "digest"
+
+
+def test_a_job_counts_as_running_from_its_start_to_its_end() -> None:
+    board = ready()
+    happened(board, STARTED)
+    assert board.tallies["greet"].running == {"7"}
+    said = happened(board, of(JobCompleted, ran_s=0.012))
+    assert (board.tallies["greet"].running, board.tallies["greet"].completed) == (set(), 1)
+    assert texts(said) == ["greet 7 completed in 12 ms"]
+
+
+def test_a_failure_shows_its_traceback_and_what_becomes_of_the_job() -> None:
+    board = ready()
+    dead = of(JobDeadLettered, reason="attempts-exhausted", error_type="E", error_message="no")
+    said = happened(board, STARTED, FAILED, of(JobRetryScheduled, delay_s=5), FAILED, dead)
+    assert texts(said) == [
+        "greet 7 failed: ValueError: no\nTraceback: x",
+        "greet 7 again in 5 s",
+        "greet 7 failed: ValueError: no\nTraceback: x",
+        "greet 7 is a dead letter: attempts-exhausted",
+    ]
+    assert (board.tallies["greet"].retried, board.tallies["greet"].dead) == (1, 1)
+
+
+def test_counts_outlast_an_edit_and_running_jobs_do_not() -> None:
+    board = ready()
+    happened(board, STARTED, of(JobCompleted, ran_s=1), STARTED)
+    board.begin()
+    assert board.state == "loading"
+    hear(board, notes.LOGGER, notes.READY, **FACTS | {"types": ["greet"]})
+    assert list(board.tallies) == ["greet"]
+    assert (board.tallies["greet"].running, board.tallies["greet"].completed) == (set(), 1)
+
+
+def test_an_app_that_can_not_be_run_shows_its_traceback_and_the_reason() -> None:
+    said = hear(Board(), notes.LOGGER, notes.BROKEN, reason="the app is wrong", trace="Trace\n")
+    assert said == Said(text="Trace\nthe app is wrong", style="bad")
+
+
+def test_what_handlers_print_and_log_is_shown_and_what_the_worker_notes_is_not() -> None:
+    board = ready()
+    assert board.hear("plain") == Said(text="plain")
+    assert board.hear('{"not": "a log line"}') == Said(text='{"not": "a log line"}')
+    assert hear(board, "headgate.job.greet", "Hello", job_type="greet") == Said(text="greet: Hello")
+    assert hear(board, "shop.mail", "sent") == Said(text="sent")
+    assert hear(board, "headgate.worker", "working on shop: jobs") is None
+    loud = hear(board, "headgate.worker", "no scale-in protection", logging.WARNING)
+    assert loud == Said(text="no scale-in protection", style="warning")
+
+
+def test_nothing_that_a_job_says_can_move_the_terminal() -> None:
+    board = ready()
+    assert board.hear("\x1b[2J") == Said(text="\\x1b[2J")
+    logged = hear(board, "headgate.job.greet", "\x1b[2J", job_type="greet")
+    assert logged == Said(text="greet: \\x1b[2J")
+
+
+def test_a_line_that_only_looks_like_one_of_the_log_is_printed_as_it_is() -> None:
+    line = json.dumps({"logger": 1, "level": "INFO", "message": "x"})
+    assert Board().hear(line) == Said(text=line)

@@ -1,0 +1,218 @@
+"""Schedules under `headgate dev`: what is stored, and when it fires through the bridge."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from headgate import App, Client, Schedule, cron
+from headgate.errors import TransportError
+from headgate.jobs.core.ports.scheduler import ScheduleSpec
+from headgate.jobs.schedules.bridging import Bridge
+from headgate.jobs.schedules.routes import Routes
+from headgate.jobs.testing import MemoryBackend, VirtualClock
+from headgate.ops.dev.schedules import LOOK_BACK, LocalScheduler, LocalSchedules
+
+MINUTE = timedelta(minutes=1)
+
+
+class Report(BaseModel):
+    kind: str = "daily"
+
+
+def an_app() -> App:
+    app = App("shop")
+    app.define("report", Report, schedule=cron("0 8 * * ? *", timezone="Europe/Berlin"))
+    app.define("sync", None, schedule=Schedule.rate(timedelta(minutes=15)))
+    app.define("once", None)
+    return app
+
+
+class Stored:
+    """A scheduler that only stores, over that of a `MemoryBackend`, with its own clock standing."""
+
+    def __init__(self, backend: MemoryBackend, clock: VirtualClock) -> None:
+        self._scheduler = backend.scheduler.sync
+        self._clock = clock
+        self.reads = 0
+        self.changes: list[str] = []
+        self.modified: dict[str, datetime] = {}
+
+    def create(self, schedule: ScheduleSpec, *, token: str) -> bool:
+        self.changes.append(f"create {schedule.name}")
+        self.modified[schedule.name] = self._clock.now()
+        return self._scheduler.create(schedule, token=token)
+
+    def get(self, group: str, name: str) -> ScheduleSpec | None:
+        self.reads += 1
+        found = self._scheduler.get(group, name)
+        if found is None:
+            return None
+        at = self.modified.setdefault(name, self._clock.now())
+        return replace(found, modified_at=at, beyond={"Arn": f"arn:aws:scheduler:::{name}"})
+
+    def names(self, group: str, *, prefix: str) -> list[str]:
+        return self._scheduler.names(group, prefix=prefix)
+
+    def update(self, schedule: ScheduleSpec) -> bool:
+        self.changes.append(f"update {schedule.name}")
+        self.modified[schedule.name] = self._clock.now()
+        return self._scheduler.update(schedule)
+
+    def delete(self, group: str, name: str) -> bool:
+        self.changes.append(f"delete {name}")
+        return self._scheduler.delete(group, name)
+
+
+class World:
+    """An app, its stored schedules, and the process that fires them."""
+
+    def __init__(self) -> None:
+        self.app = an_app()
+        self.clock = VirtualClock()
+        self.backend = MemoryBackend(self.app)  # whose own clock stands, so that it fires nothing
+        self.stored = Stored(self.backend, self.clock)
+        LocalSchedules(self.app, self.stored).store()
+        self.scheduler = self.begun()
+
+    def begun(self) -> LocalScheduler:
+        bridge = Bridge(
+            self.backend.sqs.sync,
+            self.backend.table.sync,
+            self.clock.now,
+            routes=Routes.of(self.app),
+        )
+        group = self.app.topology.schedule_group
+        return LocalScheduler(group, self.stored, bridge, self.clock.now)
+
+    def look(self, after: timedelta = timedelta(0)) -> None:
+        """Let time pass; then read and fire, as the process does twice a second."""
+        self.clock.advance(after)
+        self.scheduler.read()
+        self.scheduler.fire_due()
+
+    def sent(self) -> list[str]:
+        """Return the types of the jobs in the queues."""
+        return [
+            json.loads(message.body)["type"]
+            for spec in self.app.topology.queues
+            for message in self.backend.sqs.messages(spec.name)
+        ]
+
+
+def test_declared_schedules_are_stored_once_and_left_alone_afterwards() -> None:
+    world = World()
+    LocalSchedules(world.app, world.stored).store()
+    assert world.stored.changes == ["create report", "create sync"]
+
+
+def test_a_changed_schedule_is_updated_and_a_paused_one_stays_paused() -> None:
+    world = World()
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.pause("sync")
+    edited = App("shop")
+    edited.define("sync", None, schedule=Schedule.rate(timedelta(minutes=5)))
+    LocalSchedules(edited, world.stored).store()
+    assert world.stored.changes[-2:] == ["update sync", "delete report"]
+    found = world.stored.get(edited.topology.schedule_group, "sync")
+    assert found is not None
+    assert (found.expression, found.enabled) == ("rate(5 minutes)", False)
+
+
+def test_schedules_made_at_run_time_outlast_an_edit() -> None:
+    world = World()
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.create("mine", world.app.types["once"], schedule=cron("0 9 * * ? *"))
+    LocalSchedules(world.app, world.stored).store()
+    assert not [change for change in world.stored.changes if change.startswith("delete")]
+
+
+def test_a_cron_schedule_fires_in_its_time_zone_and_only_once() -> None:
+    world = World()  # midnight in UTC, in winter: Berlin is one hour ahead
+    world.stored.delete(world.app.topology.schedule_group, "sync")
+    world.look(timedelta(hours=7) - timedelta(seconds=1))
+    assert world.sent() == []
+    world.look(timedelta(seconds=1))
+    world.look(MINUTE)
+    assert world.sent() == ["report"]
+
+
+def test_a_rate_counts_from_its_creation() -> None:
+    world = World()
+    world.look()
+    for _ in range(4):
+        world.look(timedelta(minutes=5))
+    assert world.sent() == ["sync", "sync"]  # at once, and after a quarter of an hour
+
+
+def test_a_machine_that_slept_fires_once_for_all_that_it_missed() -> None:
+    world = World()
+    world.look()
+    world.look(timedelta(hours=6))
+    assert world.sent() == ["sync", "sync"]
+
+
+def test_a_firing_that_came_due_while_an_edit_was_loaded_is_made_up_for_once() -> None:
+    world = World()
+    world.look()
+    world.clock.advance(timedelta(minutes=15))
+    for _ in range(2):  # the second process finds it fired already
+        world.scheduler = world.begun()
+        world.look(timedelta(seconds=20))
+    assert world.sent() == ["sync", "sync"]
+
+
+def test_a_firing_missed_long_before_the_start_is_not_made_up_for() -> None:
+    world = World()
+    world.look()
+    world.clock.advance(timedelta(minutes=15) + LOOK_BACK + timedelta(seconds=1))
+    world.scheduler = world.begun()
+    world.look()
+    assert world.sent() == ["sync"]
+
+
+def test_a_long_delay_is_sent_when_due_and_its_schedule_deleted() -> None:
+    world = World()
+    group = world.app.topology.schedule_group
+    for name in ("report", "sync"):
+        world.stored.delete(group, name)
+    with Client(world.app, backend=world.backend) as client:
+        client.submit(world.app.types["once"], delay=timedelta(hours=1))
+    world.look(timedelta(minutes=30))
+    assert world.sent() == []
+    world.look(timedelta(minutes=30))
+    assert world.sent() == ["once"]
+    assert world.stored.names(group, prefix="") == []
+
+
+def test_a_firing_that_aws_does_not_take_is_tried_again() -> None:
+    world = World()
+    world.look()
+    world.clock.advance(timedelta(minutes=15))
+    world.backend.sqs.faults.raise_on("send", TransportError("SQS is away"))
+    world.look()
+    assert world.sent() == ["sync"]
+    world.backend.sqs.faults.clear()
+    world.look()
+    assert world.sent() == ["sync", "sync"]
+
+
+def test_a_firing_that_can_not_become_a_job_is_told_and_not_repeated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.look()
+    group = world.app.topology.schedule_group
+    found = world.stored.get(group, "sync")
+    assert found is not None
+    world.stored.update(replace(found, input="{}"))
+    with caplog.at_level(logging.ERROR):
+        world.look(timedelta(minutes=15))
+        world.look()
+    [record] = caplog.records
+    assert "the schedule sync fired, and submitted no job" in record.message
