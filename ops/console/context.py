@@ -17,6 +17,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import HeadgateError
+from headgate.ops.console.outcomes import Outcomes
 from headgate.ops.console.reader import Seen, SharedReader
 from headgate.ops.console.samples import Samples
 
@@ -49,6 +50,7 @@ class Console:
     clock: Clock
     deployment: Deployment | None = None
     samples: Samples = field(default_factory=Samples)
+    outcomes: Outcomes = field(default_factory=Outcomes)
     reader: SharedReader = field(init=False)
 
     def __post_init__(self) -> None:

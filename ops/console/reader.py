@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.errors import HeadgateError
+from headgate.jobs.errors import RecordsOff, SettingsInvalid, TransportError
 from headgate.jobs.values.texts import text_of
 
 _MOST_KEPT = 200
@@ -74,8 +74,8 @@ class SharedReader:
 
         Args:
             key: names the question.
-            ask: asks it. An error of Headgate's is kept as the answer's fault, and serves as long
-                as an answer would.
+            ask: asks it. If AWS doesn't answer, or the app keeps no records of it, that is kept as
+                the answer's fault, and serves as long as an answer would.
             fresh_s: the seconds for which an answer serves.
         """
         place = self._place(key)
@@ -117,7 +117,7 @@ class SharedReader:
         try:
             with self._slots:
                 found = ask()
-        except HeadgateError as error:
+        except (RecordsOff, SettingsInvalid, TransportError) as error:
             place.seen = replace(place.seen, fault=text_of(error))
         else:
             place.seen = Seen(value=found, at=self._clock.now())

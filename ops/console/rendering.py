@@ -33,6 +33,7 @@ class Entry:
 
 NAVIGATION = (
     Entry(title="Overview", path="/", key="o"),
+    Entry(title="Jobs", path="/jobs", key="j"),
     Entry(title="Queues", path="/queues", key="q"),
     Entry(title="Workers", path="/workers", key="w"),
 )

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from headgate.ops.console.pages import overview, queue, queues, workers
+from headgate.ops.console.pages import jobs, outcome, overview, queue, queues, workers
 
-ROUTES = [*overview.ROUTES, *queues.ROUTES, *queue.ROUTES, *workers.ROUTES]
+ROUTES = [
+    *overview.ROUTES,
+    *jobs.ROUTES,
+    *queues.ROUTES,
+    *queue.ROUTES,
+    *workers.ROUTES,
+    *outcome.ROUTES,
+]

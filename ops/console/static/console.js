@@ -77,7 +77,7 @@ const current = () => rows().find((row) => row.dataset.row === cursor);
 function count() {
   const boxes = [...document.querySelectorAll("input[data-one]")];
   const chosen = boxes.filter((box) => box.checked).length;
-  for (const each of document.querySelectorAll("[data-count]")) each.textContent = chosen;
+  for (const each of document.querySelectorAll("[data-count]")) each.textContent = chosen || "";
   for (const each of document.querySelectorAll("[data-needs]")) each.disabled = !chosen;
   for (const each of document.querySelectorAll("input[data-all]")) {
     each.checked = boxes.length > 0 && chosen === boxes.length;
@@ -116,6 +116,7 @@ const commands = {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || keys.open) return;
+  if (!(event.target instanceof Element)) return;
   if (event.target.matches("input:not([type=checkbox]), textarea, select")) {
     if (event.key === "Escape") event.target.blur();
     return;

@@ -1,0 +1,196 @@
+"""Cancelling jobs and running them again: one, those chosen, or all that a filter selects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from headgate.jobs.client.jobs.jobs import MOST_CANCELLED
+from headgate.jobs.errors import HeadgateError
+from headgate.jobs.records.cancellation import LONGEST_REASON
+from headgate.jobs.values.texts import text_of
+from headgate.ops.console.context import Console
+from headgate.ops.console.forms import Fields, form_of, refuse
+from headgate.ops.console.outcomes import Outcome, OutcomeLine
+from headgate.ops.console.pages.jobs.filters import WantedJobs
+from headgate.ops.console.rendering import base_of, console_of, render
+from headgate.ops.console.words import plural
+
+_MOST_RERUN = 100
+"""Jobs that run again at a time: for each that died, its dead letter is looked for."""
+
+_LONGEST_PAYLOAD = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a form asks for."""
+
+    ids: tuple[str, ...]
+    wanted: WantedJobs
+    all: bool
+    """True: all that ``wanted`` selects, in place of ``ids``."""
+    confirmed: bool
+    reason: str
+
+    @property
+    def back(self) -> str:
+        """The path of the list that it came from."""
+        return f"/jobs{self.wanted.query()}"
+
+
+def cancel(request: Request) -> Response:
+    """Request the cancellation of jobs, once the number has been confirmed."""
+    console, asked = console_of(request), _asked(request)
+    if asked.all:
+        return _cancel_all(request, asked)
+    if not asked.confirmed:
+        return _confirm(request, asked, "Cancel", asked.ids, has_reason=True)
+
+    def one(job_id: str) -> OutcomeLine:
+        console.client.handle(job_id).cancel(asked.reason)
+        return OutcomeLine(of=job_id, text="cancellation requested", is_done=True)
+
+    lines = _each(request, asked, f"cancel ({asked.reason!r})", one)
+    return _answer(request, asked, "Cancellation", lines)
+
+
+def rerun(request: Request) -> Response:
+    """Run jobs that have ended again, once the number has been confirmed."""
+    console, asked = console_of(request), _asked(request)
+    payload = _payload(form_of(request), asked.ids)
+    if len(asked.ids) > _MOST_RERUN:
+        refuse(f"At most {_MOST_RERUN} jobs run again at a time, and {len(asked.ids)} are chosen.")
+    if not asked.confirmed:
+        return _confirm(request, asked, "Run again", asked.ids, has_reason=False)
+
+    def one(job_id: str) -> OutcomeLine:
+        new = console.client.jobs.rerun(job_id, payload=payload)
+        return OutcomeLine(
+            of=job_id, text=f"runs again as {new.id}", is_done=True, path=f"/jobs/{new.id}"
+        )
+
+    return _answer(request, asked, "Run again", _each(request, asked, "run again", one))
+
+
+def _cancel_all(request: Request, asked: _Asked) -> Response:
+    """Cancel all jobs that a filter selects."""
+    console, chosen = console_of(request), asked.wanted.filter()
+    if not asked.confirmed:
+        planned = console.client.jobs.cancel(chosen, dry_run=True)
+        ids = [each.id for each in planned.jobs]
+        note = (
+            "" if planned.complete else f"These are the first {MOST_CANCELLED:,}; there are more."
+        )
+        return _confirm(request, asked, "Cancel", ids, has_reason=True, note=note)
+    done = console.act(
+        request,
+        f"cancel all jobs of {asked.wanted.query() or 'the app'}: {asked.reason!r}",
+        lambda: console.client.jobs.cancel(chosen, reason=asked.reason),
+        changes=(),
+    )
+    lines = [
+        OutcomeLine(of=each.id, text="cancellation requested", is_done=True) for each in done.jobs
+    ]
+    return _answer(request, asked, "Cancellation", lines)
+
+
+def _each(
+    request: Request, asked: _Asked, what: str, one: Callable[[str], OutcomeLine]
+) -> Sequence[OutcomeLine]:
+    """Do something with each job; a fault of one doesn't keep the others from it."""
+    console = console_of(request)
+
+    def tried(job_id: str) -> OutcomeLine:
+        try:
+            return console.act(
+                request, f"{what} the job {job_id}", lambda: one(job_id), changes=(("job", job_id),)
+            )
+        except HeadgateError as error:
+            return OutcomeLine(of=job_id, text=text_of(error), is_done=False)
+
+    return [tried(each) for each in asked.ids]
+
+
+def _answer(request: Request, asked: _Asked, title: str, lines: Sequence[OutcomeLine]) -> Response:
+    """Lead to the one job, or to what became of all."""
+    if len(lines) == 1 and lines[0].is_done and not asked.all:
+        path = lines[0].path or f"/jobs/{lines[0].of}"
+    else:
+        path = console_of(request).outcomes.keep(Outcome(title=title, lines=lines, back=asked.back))
+    return RedirectResponse(f"{base_of(request)}{path}", status_code=303)
+
+
+def _confirm(
+    request: Request,
+    asked: _Asked,
+    verb: str,
+    ids: Sequence[str],
+    *,
+    has_reason: bool,
+    note: str = "",
+) -> Response:
+    chosen = [("all", "1")] if asked.all else [("id", each) for each in ids]
+    return render(
+        request,
+        "confirm.html",
+        title=f"{verb}: {plural(len(ids), 'job')}",
+        active="/jobs",
+        verb=verb,
+        things=ids,
+        noun="job",
+        fields=[*chosen, *asked.wanted.fields()],
+        action=str(request.url.path).removeprefix(base_of(request)),
+        back=asked.back,
+        has_reason=has_reason,
+        longest_reason=LONGEST_REASON,
+        note=note,
+    )
+
+
+def _asked(request: Request) -> _Asked:
+    form = form_of(request)
+    asked = _Asked(
+        ids=_ids(console_of(request), form),
+        wanted=WantedJobs.of(form),
+        all=form.flag("all"),
+        confirmed=form.flag("confirmed"),
+        reason=form.text("reason", most=LONGEST_REASON),
+    )
+    if not asked.ids and not asked.all:
+        refuse("No job is chosen: tick some in the list.")
+    return asked
+
+
+def _ids(console: Console, form: Fields) -> tuple[str, ...]:
+    ids = form.texts("id", most=50)
+    if len(ids) > MOST_CANCELLED:
+        refuse(f"At most {MOST_CANCELLED:,} jobs are chosen at a time.")
+    try:
+        return tuple(console.client.handle(each).id for each in ids)
+    except ValueError as error:
+        refuse(str(error))
+
+
+def _payload(form: Fields, ids: Sequence[str]) -> Any:
+    """Return the payload that a form gives in place of the old one; None if it gives none."""
+    if not (text := form.text("payload", most=_LONGEST_PAYLOAD)):
+        return None
+    if len(ids) != 1:
+        refuse("A payload is given for one job at a time.")
+    try:
+        return from_json(text)
+    except ValueError as error:
+        refuse(f"The payload is not JSON: {error}")
+
+
+ROUTES = [
+    Route("/jobs/cancel", cancel, methods=["POST"]),
+    Route("/jobs/rerun", rerun, methods=["POST"]),
+]

@@ -1,0 +1,125 @@
+"""``/jobs/{id}``: one job, its attempts and errors; its payload and result on demand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headgate.jobs.errors import HeadgateError
+from headgate.jobs.records.history import JobRecord
+from headgate.jobs.records.state import JobState
+from headgate.jobs.values.redaction import REDACTED, secrets_of
+from headgate.jobs.values.texts import legible, text_of
+from headgate.ops.console.context import Console
+from headgate.ops.console.forms import query_of, refuse
+from headgate.ops.console.pages.jobs.timeline import timeline
+from headgate.ops.console.rendering import console_of, render
+
+_FRESH_S = 2.0
+_LONGEST_SHOWN = 100_000
+_DEAD = (JobState.DEAD, JobState.QUARANTINED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revealed:
+    """A payload or a result that somebody has asked to see."""
+
+    what: str
+    text: str = ""
+    fault: str = ""
+    """The reason for which it is not shown; empty if it is."""
+
+
+def job(request: Request) -> Response:
+    """Show a job."""
+    console = console_of(request)
+    job_id = _id(console, request.path_params["id"])
+    seen = console.reader.read(
+        ("job", job_id), lambda: console.client.handle(job_id).history(), fresh_s=_FRESH_S
+    )
+    record = seen.value
+    wanted = query_of(request).text("show", most=20)
+    revealed = None if record is None else _revealed(request, record, wanted)
+    return render(
+        request,
+        "job.html",
+        title=job_id if record is None else f"{record.type or 'Job'} {job_id}",
+        active="/jobs",
+        # What was asked for is not asked for again by itself.
+        every_s=0 if revealed else 3,
+        status=404 if record is not None and record.state is JobState.UNKNOWN else 200,
+        seen=seen,
+        job_id=job_id,
+        record=record,
+        timeline=None if record is None else timeline(record, console.clock.now()),
+        is_dead=record is not None and record.state in _DEAD,
+        takes_payload=record is not None and _takes_payload(console, record),
+        revealed=revealed,
+    )
+
+
+def _id(console: Console, text: str) -> str:
+    try:
+        return console.client.handle(text).id
+    except ValueError as error:
+        refuse(str(error), 404)
+
+
+def _takes_payload(console: Console, record: JobRecord) -> bool:
+    declared = console.app.types.get(record.type or "")
+    return declared is not None and declared.payload is not None
+
+
+def _revealed(request: Request, record: JobRecord, wanted: str) -> Revealed | None:
+    if wanted not in ("payload", "result"):
+        return None
+    console = console_of(request)
+    show = _payload if wanted == "payload" else _result
+    what = f"look at the {wanted} of the job {record.id}"
+    return console.act(request, what, lambda: show(console, record), changes=())
+
+
+def _payload(console: Console, record: JobRecord) -> Revealed:
+    """Return a payload out of the dead letter, without the fields that its type keeps secret."""
+    found = console.client.dead_letters.show(record.id, payload=True)
+    if found is None or found.payload_fault:
+        fault = found.payload_fault if found else "No dead letter of this job can be seen."
+        return Revealed(what="Payload", fault=fault)
+    declared = console.app.types.get(record.type or "")
+    if declared is None or declared.payload is None:
+        return _shown("Payload", found.payload)
+    try:
+        return _shown("Payload", found.payload, read=declared.load(found.payload))
+    except HeadgateError as error:
+        return Revealed(what="Payload", fault=f"Its type can't read it: {text_of(error)}")
+
+
+def _result(console: Console, record: JobRecord) -> Revealed:
+    """Return a result, without the fields that its type keeps secret."""
+    if (ref := record.result_ref) is not None:
+        fault = f"It has {ref.size:,} bytes, and lies in the app's bucket: {ref.key}"
+        return Revealed(what="Result", fault=fault)
+    if record.result_fault or not record.has_result:
+        return Revealed(what="Result", fault=record.result_fault or "None was kept.")
+    declared = console.app.types.get(record.type or "")
+    try:
+        read = declared.load_result(record.result) if declared else None
+        return _shown("Result", record.result, read=read)
+    except ValueError as error:
+        return Revealed(what="Result", fault=f"Its type can't read it: {text_of(error)}")
+
+
+def _shown(what: str, value: Any, *, read: Any = None) -> Revealed:
+    """Return JSON values as text, without the secrets of what their type has read from them."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    for secret in sorted(secrets_of(read), key=len, reverse=True):
+        text = text.replace(json.dumps(secret, ensure_ascii=False)[1:-1], REDACTED)
+    return Revealed(what=what, text=legible(text, _LONGEST_SHOWN))
+
+
+ROUTES = [Route("/jobs/{id}", job)]

@@ -1,0 +1,91 @@
+"""``/jobs``: the jobs that the records list, by a filter that is all in the address."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from headgate.jobs.client.jobs.desk import JobCounts, JobPage, ListedJob
+from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.records.state import JobState
+from headgate.ops.console.context import Console
+from headgate.ops.console.forms import query_of
+from headgate.ops.console.pages.jobs.filters import WantedJobs, path_found
+from headgate.ops.console.rendering import base_of, console_of, render
+
+STATES = (
+    *(JobState.RETRYING, JobState.DEAD, JobState.QUARANTINED, JobState.CANCELLED),
+    *(JobState.COMPLETED, JobState.DISCARDED, JobState.DROPPED),
+)
+"""The states that have lists."""
+
+AGES = ("15m", "1h", "6h", "1d", "7d", "30d")
+
+_LIMIT = 50
+_MOST_PAGES = 10
+_MOST_COUNTED = 10_000
+_FRESH_S, _COUNTS_FRESH_S = 5.0, 30.0
+
+
+def jobs(request: Request) -> Response:
+    """List jobs, or go where a search leads."""
+    console, query = console_of(request), query_of(request)
+    if search := query.text("q"):
+        path = path_found(console.app, search)
+        return RedirectResponse(f"{base_of(request)}{path}", status_code=303)
+    wanted, after = WantedJobs.of(query), query.text("after")
+    chosen, of_any_state = wanted.filter(), wanted.in_state()
+    seen = console.reader.read(
+        ("jobs", wanted, after), lambda: _page(console, chosen, after), fresh_s=_FRESH_S
+    )
+    counts = console.reader.read(
+        ("job counts", of_any_state),
+        lambda: console.client.jobs.count(of_any_state.filter(), most=_MOST_COUNTED),
+        fresh_s=_COUNTS_FRESH_S,
+    )
+    return render(
+        request,
+        "jobs.html",
+        title="Jobs",
+        active="/jobs",
+        every_s=5,
+        seen=seen,
+        counts=counts,
+        by_state=_by_state(counts.value),
+        wanted=wanted,
+        after=after,
+        states=STATES,
+        ages=AGES,
+    )
+
+
+def _page(console: Console, wanted: JobFilter, after: str) -> JobPage:
+    """Read on until a page is full: few of a list's entries may be of the queue or tenant."""
+    found: list[ListedJob] = []
+    for _ in range(_MOST_PAGES):
+        page = console.client.jobs.list(wanted, limit=_LIMIT - len(found), after=after)
+        found.extend(page.jobs)
+        after = page.next
+        if len(found) >= _LIMIT or not after:
+            break
+    return JobPage(jobs=found, next=after)
+
+
+def _by_state(counts: JobCounts | None) -> Counter[JobState]:
+    found: Counter[JobState] = Counter()
+    for each in [] if counts is None else counts.counts:
+        found[each.state] += each.count
+    return found
+
+
+def ids_in_words(ids: Sequence[str]) -> str:
+    """Return jobs' ids for a log, cut short if there are many."""
+    more = f" and {len(ids) - 20:,} more" if len(ids) > 20 else ""
+    return ", ".join(ids[:20]) + more
+
+
+ROUTES = [Route("/jobs", jobs)]

@@ -1,0 +1,189 @@
+"""The page of one job."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, SecretStr, field_serializer
+
+from headgate import App, DoNotRetry, JobState, Retry
+from headgate.jobs.records.history import AttemptRecord, JobRecord
+from headgate.jobs.records.items import Mark
+from headgate.ops.console.access import everybody
+from headgate.ops.console.app import console
+from headgate.ops.console.pages.jobs.timeline import timeline
+from headgate.testing import Harness
+from tests.support.console import MARKUP, Browser
+from tests.support.statuses import NOW
+from tests.unit.ops.console.conftest import Email, Shop
+
+ID = "0196a2b4-0000-7000-8000-000000000001"
+
+
+def test_a_dead_job_tells_why_and_runs_again_from_its_dead_letter(
+    shop: Shop, browser: Browser
+) -> None:
+    job = shop.client.submit(shop.send_email, Email(to=f"bad {MARKUP}"), tenant="<b>org")
+    shop.harness.drain()
+    page = browser.get(f"/jobs/{job.id}")
+    assert page.status == 200
+    for said in ("DoNotRetry", "no such address: &lt;script&gt;", "Traceback", "Its life to scale"):
+        assert said in page.text
+    assert "<script>alert" not in page.text
+    assert f"bad {MARKUP[:8]}" not in page.text  # the payload, which nobody has asked for
+    shown = browser.get(f"/jobs/{job.id}?show=payload").text
+    assert "&#34;to&#34;: &#34;bad &lt;script&gt;" in shown
+    assert 'data-every="0"' in shown
+    done = browser.post("/jobs/rerun", {"id": job.id, "confirmed": "1"})
+    [again] = shop.harness.submitted(shop.send_email)
+    assert done.headers["location"] == f"/jobs/{again.id}"
+    assert browser.get(f"/jobs/{again.id}").status == 200
+
+
+def test_a_completed_job_shows_its_result_on_demand_and_runs_again_with_a_payload(
+    shop: Shop, browser: Browser
+) -> None:
+    job = shop.client.submit(shop.send_email, Email(to="ada"))
+    shop.harness.drain()
+    assert "sent to ada" not in browser.get(f"/jobs/{job.id}").text
+    assert "sent to ada" in browser.get(f"/jobs/{job.id}?show=result").text
+    refused = browser.post("/jobs/rerun", {"id": job.id, "confirmed": "1"})
+    assert "not done" in browser.get(refused.headers["location"]).text
+    form = {"id": job.id, "confirmed": "1", "payload": '{"to": "bob"}'}
+    assert browser.post("/jobs/rerun", form).status == 303
+    [again] = shop.harness.submitted(shop.send_email)
+    assert again.payload == Email(to="bob")
+    shop.harness.drain()
+    assert f'href="/jobs/{job.id}"' in browser.get(f"/jobs/{again.id}").text
+
+
+def test_a_waiting_job_is_cancelled_from_its_page(shop: Shop, browser: Browser) -> None:
+    job = shop.client.submit(shop.capture, Email(to="ada"))
+    assert "Cancel this job" in browser.get(f"/jobs/{job.id}").text
+    done = browser.post("/jobs/cancel", {"id": job.id, "confirmed": "1", "reason": MARKUP})
+    assert done.headers["location"] == f"/jobs/{job.id}"
+    text = browser.get(f"/jobs/{job.id}").text
+    assert "cancellation was requested" in text
+    assert "<script>alert" not in text
+    shop.harness.drain()
+    shop.later()
+    assert "Run again" in browser.get(f"/jobs/{job.id}").text
+
+
+def test_what_no_job_has_is_not_found(browser: Browser) -> None:
+    unknown = browser.get(f"/jobs/{ID}")
+    assert unknown.status == 404
+    assert 'method="post"' not in unknown.text
+    for name in ("none", "%3Cscript%3E", "0" * 40):
+        assert browser.get(f"/jobs/{name}").status == 404
+
+
+class Login(BaseModel):
+    user: str
+    password: SecretStr
+
+    @field_serializer("password", when_used="json")
+    def revealed(self, value: SecretStr) -> str:
+        """Write it as it is, since the handler needs it."""
+        return value.get_secret_value()
+
+
+def test_fields_that_a_type_keeps_secret_are_never_shown() -> None:
+    app = App("shop", records="full")
+    login = app.define("login", Login, retry=Retry(max_attempts=1))
+
+    async def refuse(login: Login) -> None:
+        raise DoNotRetry(f"no user {login.user}")
+
+    login.handler(refuse)
+    harness = Harness(app)
+    job = harness.client.submit(login, Login(user="ada", password=SecretStr('hunter"2')))
+    harness.drain()
+    served = console(app, access=everybody("ada"), client=harness.client, clock=harness.clock)
+    text = Browser(served).get(f"/jobs/{job.id}?show=payload").text
+    assert "&#34;user&#34;: &#34;ada&#34;" in text
+    assert "hunter" not in text
+    [letter] = harness.dead_letters()
+    assert "hunter" in letter.body
+
+
+# --- the timeline --------------------------------------------------------------------------------
+
+
+def attempt(number: int, begin: float, end: float | None, **more: Any) -> AttemptRecord:
+    return AttemptRecord(
+        number=number,
+        outcome=None if end is None else Mark.FAILED,
+        started_at=NOW + timedelta(seconds=begin),
+        ended_at=None if end is None else NOW + timedelta(seconds=end),
+        worker="w",
+        ran_s=None if end is None else end - begin,
+        **more,
+    )
+
+
+def spans(record: JobRecord, now_s: float) -> list[tuple[str, float, float]]:
+    found = timeline(record, NOW + timedelta(seconds=now_s))
+    assert found is not None
+    return [
+        (each.span.kind, (each.span.begin - NOW).total_seconds(), each.span.length.total_seconds())
+        for each in found.bars
+    ]
+
+
+def test_a_life_is_what_it_was_delayed_waited_ran_and_backed_off() -> None:
+    record = JobRecord(
+        id=ID,
+        state=JobState.DEAD,
+        submitted_at=NOW,
+        not_before=NOW + timedelta(seconds=10),
+        finished_at=NOW + timedelta(seconds=40),
+        attempts=(attempt(1, 12, 15, retry_in_s=5.0), attempt(2, 30, 40)),
+    )
+    assert spans(record, 100) == [
+        *(("delayed", 0, 10), ("waited", 10, 2), ("failed", 12, 3)),
+        *(("backed-off", 15, 5), ("waited", 20, 10), ("failed", 30, 10)),
+    ]
+
+
+def test_a_running_and_a_retrying_job_live_until_now_or_their_next_attempt() -> None:
+    running = JobRecord(
+        id=ID, state=JobState.RUNNING, submitted_at=NOW, attempts=(attempt(1, 2, None),)
+    )
+    assert spans(running, 9) == [("waited", 0, 2), ("running", 2, 7)]
+    retrying = JobRecord(
+        id=ID,
+        state=JobState.RETRYING,
+        submitted_at=NOW,
+        attempts=(attempt(1, 0, 1, retry_in_s=60.0),),
+    )
+    assert spans(retrying, 9) == [("failed", 0, 1), ("backed-off", 1, 60)]
+
+
+def test_bars_stay_on_the_line_and_short_ones_are_seen() -> None:
+    record = JobRecord(
+        id=ID,
+        state=JobState.DEAD,
+        submitted_at=NOW,
+        finished_at=NOW + timedelta(days=4),
+        attempts=(attempt(1, 0, 0, retry_in_s=4 * 86_400.0), attempt(2, 4 * 86_400, 4 * 86_400)),
+    )
+    found = timeline(record, NOW)
+    assert found is not None
+    assert all(each.x >= 0 and each.x + each.width <= 1_000.001 for each in found.bars)
+    assert min(each.width for each in found.bars) >= 3
+    assert timeline(JobRecord(id=ID, state=JobState.UNKNOWN), NOW) is None
+
+
+@pytest.mark.parametrize("skew_s", [-30, 30])
+def test_clocks_that_differ_draw_nothing_backwards(skew_s: float) -> None:
+    record = JobRecord(
+        id=ID,
+        state=JobState.COMPLETED,
+        submitted_at=NOW + timedelta(seconds=skew_s),
+        finished_at=NOW,
+        attempts=(attempt(1, -5, -1), attempt(2, -3, -4)),
+    )
+    assert all(length >= 0 for _, _, length in spans(record, 0))

@@ -1,0 +1,180 @@
+"""The list of jobs, its filters, and what is done with many of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+
+from headgate import JobState
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.testing import DrainUnfinished
+from tests.support.console import MARKUP, Browser
+from tests.unit.ops.console.conftest import Email, Shop
+
+
+@pytest.fixture
+def dead(shop: Shop) -> Sequence[str]:
+    """The ids of three dead jobs, beside two that completed."""
+    handles = shop.client.submit_many(
+        shop.send_email, [Email(to=f"bad{n}") for n in range(3)], tenant="org-1"
+    )
+    shop.client.submit_many(shop.send_email, [Email(to=f"good{n}") for n in range(2)])
+    shop.harness.drain()
+    return [each.id for each in handles]
+
+
+def listed(browser: Browser, query: str) -> set[str]:
+    text = browser.get(f"/jobs{query}").text
+    return {part.split('"')[0] for part in text.split('data-row="')[1:]}
+
+
+def test_every_filter_stands_in_the_address(browser: Browser, dead: Sequence[str]) -> None:
+    assert len(listed(browser, "")) == 5
+    assert listed(browser, "?state=dead") == set(dead)
+    assert listed(browser, "?tenant=org-1&type=send-email&queue=jobs&since=1h") == set(dead)
+    assert listed(browser, "?state=dead&state=completed&since=2020-01-01") > set(dead)
+    assert listed(browser, "?queue=payments") == set()
+    assert listed(browser, "?until=1h") == set()
+    text = browser.get("/jobs?state=dead&tenant=org-1").text
+    assert 'href="/jobs?state=completed&amp;tenant=org-1"' not in text  # none of that tenant's
+    assert 'href="/jobs?tenant=org-1"' in text
+
+
+def test_a_page_leads_to_the_next_with_the_same_filter(shop: Shop, browser: Browser) -> None:
+    shop.client.submit_many(shop.send_email, [Email(to=f"good{n}") for n in range(60)])
+    shop.harness.drain()
+    text = browser.get("/jobs?state=completed").text
+    [after] = [part.split('"')[0] for part in text.split('rel="next" href="/jobs')[1:]]
+    assert after.startswith("?state=completed&amp;after=")
+    first = listed(browser, "?state=completed")
+    second = listed(browser, after.replace("&amp;", "&"))
+    assert (len(first), len(second)) == (50, 10)
+    assert not first & second
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("?state=waiting", "?state=none", "?since=soon", "?since=-1h", "?since=1h&until=2h"),
+        *("?after=zz", "?since=1h&since=2h", f"?type={'x' * 129}", "?type=%ff", "?q=nonsense"),
+        *("?since=1e9d", "?until=99999-01-01", "?" + "&".join(f"a{n}=" for n in range(5_001))),
+    ],
+)
+def test_a_filter_that_can_not_be_is_told_so(browser: Browser, query: str) -> None:
+    assert browser.get(f"/jobs{query}").status == 400
+
+
+def test_a_search_leads_to_a_job_or_a_list(browser: Browser, dead: Sequence[str]) -> None:
+    for words, path in (
+        (dead[0].upper(), f"/jobs/{dead[0]}"),
+        ("send-email dead", "/jobs?type=send-email&state=dead"),
+        ("payments since:2h tenant:org-1", "/jobs?queue=payments&since=2h&tenant=org-1"),
+    ):
+        answer = browser.get(f"/jobs?q={words.replace(' ', '+')}")
+        assert (answer.status, answer.headers["location"]) == (303, path)
+
+
+def test_no_text_of_a_filter_becomes_markup(browser: Browser) -> None:
+    for name in ("type", "tenant", "queue", "since", "state", "q", "after"):
+        answer = browser.get(f"/jobs?{name}=%3Cscript%3Ealert(1)%3C/script%3E%22")
+        assert "<script>alert" not in answer.text
+
+
+def test_the_page_says_that_the_table_can_not_be_read(shop: Shop, browser: Browser) -> None:
+    shop.harness.table.faults.raise_on(None, ServiceUnavailable(MARKUP), times=50)
+    answer = browser.get("/jobs")
+    assert answer.status == 200
+    assert "can't be read" in answer.text
+    assert "<script>alert" not in answer.text
+
+
+# --- many at once --------------------------------------------------------------------------------
+
+
+def test_jobs_run_again_once_their_number_is_confirmed(
+    shop: Shop, browser: Browser, dead: Sequence[str]
+) -> None:
+    asked = browser.post("/jobs/rerun", {"id": dead, "state": "dead"})
+    assert asked.status == 200
+    assert "Run again 3 jobs?" in asked.text
+    assert 'name="state" value="dead"' in asked.text
+    assert shop.harness.submitted(shop.send_email) == []
+    done = browser.post("/jobs/rerun", {"id": dead, "state": "dead", "confirmed": "1"})
+    assert done.status == 303
+    assert len(shop.harness.submitted(shop.send_email)) == 3
+    page = browser.get(done.headers["location"]).text
+    assert page.count("runs again as") == 3
+    assert 'href="/jobs?state=dead"' in page
+
+
+def test_a_job_that_can_not_run_again_keeps_no_other_from_it(
+    shop: Shop, browser: Browser, dead: Sequence[str]
+) -> None:
+    waiting = shop.client.submit(shop.capture, Email(to="a@b.example")).id
+    done = browser.post("/jobs/rerun", {"id": [waiting, dead[0]], "confirmed": "1"})
+    page = browser.get(done.headers["location"]).text
+    assert (page.count("not done"), page.count("runs again as")) == (1, 1)
+
+
+def test_jobs_are_cancelled_with_their_reason_and_each_is_logged(
+    shop: Shop, browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headgate.console")
+    ids = [each.id for each in shop.client.submit_many(shop.capture, [Email(to="a")] * 2)]
+    assert "Cancel 2 jobs?" in browser.post("/jobs/cancel", {"id": ids}).text
+    form = {"id": ids, "confirmed": "1", "reason": "wrong batch"}
+    done = browser.post("/jobs/cancel", form)
+    assert browser.get(done.headers["location"]).text.count("cancellation requested") == 2
+    for each in ids:
+        assert shop.client.handle(each).history().cancel_reason == "wrong batch"
+    assert [each.message for each in caplog.records] == [
+        f"ada@laptop: cancel ('wrong batch') the job {each}" for each in ids
+    ]
+    shop.harness.drain()
+    assert shop.client.handle(ids[0]).state() is JobState.CANCELLED
+
+
+def test_all_that_match_are_counted_first(shop: Shop, browser: Browser) -> None:
+    def fail(email: Email) -> str:
+        raise ConnectionError(email.to)
+
+    flaky = shop.app.define("flaky", Email, returns=str)
+    flaky.handler(fail)
+    shop.client.submit_many(flaky, [Email(to="a")] * 2)
+    with pytest.raises(DrainUnfinished):
+        shop.harness.drain(max_runs=2)
+    asked = browser.post("/jobs/cancel", {"all": "1", "type": "flaky"})
+    assert "Cancel 2 jobs?" in asked.text
+    done = browser.post("/jobs/cancel", {"all": "1", "type": "flaky", "confirmed": "1"})
+    assert browser.get(done.headers["location"]).text.count("cancellation requested") == 2
+    nothing = browser.post("/jobs/cancel", {"all": "1", "type": "none"})
+    assert "There is none" in nothing.text
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {},
+        {"id": "none"},
+        {"id": ["0196a2b4-0000-7000-8000-000000000001"], "reason": "x" * 301},
+        {"all": "1", "state": "waiting"},
+        {"id": [f"0196a2b4-0000-7000-8000-{n:012}" for n in range(1_001)]},
+    ],
+)
+def test_a_form_with_a_mistake_does_nothing(browser: Browser, form: dict[str, object]) -> None:
+    assert browser.post("/jobs/cancel", form).status == 400
+
+
+def test_a_payload_is_for_one_job_and_is_json(browser: Browser, dead: Sequence[str]) -> None:
+    for form in (
+        {"id": dead, "payload": "{}", "confirmed": "1"},
+        {"id": dead[:1], "payload": "{", "confirmed": "1"},
+        {"id": [f"0196a2b4-0000-7000-8000-{n:012}" for n in range(101)]},
+    ):
+        assert browser.post("/jobs/rerun", form).status == 400
+
+
+def test_an_outcome_that_is_not_kept_is_not_found(browser: Browser) -> None:
+    assert browser.get("/outcomes/none").status == 404
