@@ -17,7 +17,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import RecordsOff, SettingsInvalid, TransportError
 from headgate.jobs.values.texts import text_of
 
-_MOST_KEPT = 200
+_MOST_KEPT = 100
 """Number of things that are kept, the ones last looked at."""
 
 _AT_ONCE = 8
