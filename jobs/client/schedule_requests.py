@@ -38,6 +38,8 @@ def job_of(app: App, now: datetime, name: str, new: NewJob[Any]) -> Submission:
     for option in ("delay", "at", "unique"):
         if given.get(option) is not None:
             raise OptionInvalid(f"a schedule takes no {option}: each of its times is one job")
+    if given.get("expires") is not None:
+        raise OptionInvalid("a schedule takes no expires: declare it on the job's type")
     check_new_name(app, name)
     return prepare(app, app.topology, new, None, {}, now=now, job_id=new_job_id(now))
 

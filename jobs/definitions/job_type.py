@@ -56,6 +56,9 @@ LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
 """The longest timeout of an attempt. SQS makes a message visible again 12 h after its receive in
 any case; the ten minutes are for its wait in the worker and for its settlement."""
 
+LONGEST_EXPIRY = timedelta(days=366)
+"""The longest time for which a job may wait for its start and still expire."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob(Generic[R_co]):
@@ -93,6 +96,8 @@ class JobType(Hooks, Generic[P, R]):
         own = "timeout" in options
         self.timeout = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
         """The type's own timeout of one attempt; None takes the app's."""
+        self.expires = _check_expires(name, options.get("expires"))
+        """The time from when a job is due within which it has to start; None: any time."""
         self.schema = options.get("schema", 1)
         self.upgrades = dict(options.get("upgrade", {}))
         self.accepts = options.get("accepts")
@@ -286,5 +291,18 @@ def check_timeout(where: str, timeout: Duration | None) -> timedelta:
         raise ConfigurationError(
             f"{where}: timeout must be at most {LONGEST_TIMEOUT} (SQS holds a message for 12 h at "
             f"most), got {length}"
+        )
+    return length
+
+
+def _check_expires(name: str, expires: Duration | None) -> timedelta | None:
+    if expires is None:
+        return None
+    where = f"the type {name!r}: expires"
+    length = duration(where, expires, positive=True, error=ConfigurationError)
+    if length > LONGEST_EXPIRY:
+        raise ConfigurationError(
+            f"{where} must be at most {LONGEST_EXPIRY.days} days, got {length}: leave it out for "
+            "jobs that may wait for any time"
         )
     return length

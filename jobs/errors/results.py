@@ -41,7 +41,8 @@ class JobDiscarded(ResultError):
 
 class JobDropped(ResultError):
     """The job ended without a run of its handler, for ``reason``; ``kind`` is ``replaced`` if a
-    later job of a type with ``Unique(keep="last")`` stands for it."""
+    later job of a type with ``Unique(keep="last")`` stands for it, and ``expired`` if it had not
+    started by the time that ``expires`` set."""
 
     def __init__(self, job_id: str, *, kind: str, reason: str) -> None:
         self.kind = kind

@@ -37,6 +37,7 @@ from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, p
 from headgate.jobs.messages.foreign_formats import Accepts, Foreign, opened
 from headgate.jobs.messages.keyring import Keyring, KeyUnknown
 from headgate.jobs.messages.signatures import Destination
+from headgate.jobs.records.items import REPLAY_SOURCE
 
 UNRUNNABLE: dict[type[Exception], Reason] = {
     MessageUnreadable: Reason.UNREADABLE,
@@ -55,6 +56,9 @@ UNRUNNABLE: dict[type[Exception], Reason] = {
 
 JOB_ID = "JobId"
 """The message attribute that keeps a dead letter's job id when it is sent back to its queue."""
+
+REASON = "Reason"
+"""The message attribute of a dead letter that says why it is one."""
 
 UNNAMED = "unknown"
 """The ``JobType`` of the dead letter of a message that names no type."""
@@ -185,6 +189,9 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
     options = envelope.options
     timeout_s = (options and options.timeout_s) or timeout_of(app, declared).total_seconds()
     lacks_payload = envelope.is_elsewhere or len(delivery.message.body) > LARGE
+    expires_at = envelope.expires_at
+    if expires_at is not None or declared.expires is not None:
+        expires_at = _expiry(declared, envelope, delivery.message)
     return Job(
         envelope=envelope,
         type=declared,
@@ -197,6 +204,7 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
             begun=envelope.attempts_used > 0 or delivery.message.receive_count > 1,
             max_attempts=(options.attempts if options else None) or declared.retry.max_attempts,
             receives=delivery.message.receive_count,
+            expires_at=expires_at,
             receive_limit=delivery.queue.max_receive_count,
             backstop=_backstop(app, declared, delivery),
             crash_limit=app.crash_limit.crashes,
@@ -234,6 +242,22 @@ def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
     if delivery.queue.fifo or limited or declared.isolation == "process":
         return 0
     return max(declared.retry.max_attempts, app.parking.max_attempts) + BACKSTOP_MARGIN
+
+
+def _expiry(
+    declared: JobType[Any, Any], envelope: Envelope, message: ReceivedMessage
+) -> datetime | None:
+    """Return the time by which a job has to start; None for any time.
+
+    Clients write it into the message. For all other senders, schedules among them, it follows from
+    the type. A job that was dead before, and that somebody has sent back, is wanted whenever it
+    comes.
+    """
+    if envelope.source.startswith(REPLAY_SOURCE) or REASON in message.attributes:
+        return None
+    if envelope.expires_at is not None or declared.expires is None:
+        return envelope.expires_at
+    return (envelope.not_before or envelope.submitted_at) + declared.expires
 
 
 def _check_sealed(app: App, job: Job) -> None:

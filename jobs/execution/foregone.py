@@ -9,6 +9,7 @@
     crashes and suspicions that add up to the limit              Deferred, until that is known
     not known, and by deliveries its attempts are used up        Deferred, until that is known
     the last delivery that SQS grants                            Spent
+    it has never begun, and the time for that is over            Dropped
 
 If records can't be read (``Attempt.known``), no final outcome rests on the count of deliveries: an
 attempt that would be one too many is deferred.
@@ -16,7 +17,18 @@ attempt that would be one too many is deferred.
 
 from __future__ import annotations
 
-from headgate.jobs.execution.outcome import Attempt, Crashed, Deferred, Outcome, Reason, Spent
+from datetime import datetime
+
+from headgate.jobs.execution.outcome import (
+    Attempt,
+    Crashed,
+    Deferred,
+    DropKind,
+    Dropped,
+    Outcome,
+    Reason,
+    Spent,
+)
 from headgate.jobs.execution.settling.settlement import blind_s
 
 MOST_UNEXPLAINED = 100
@@ -52,6 +64,17 @@ def foregone(attempt: Attempt) -> Outcome | None:
             error_message=f"delivered {attempt.receives} times, SQS's maximum",
         )
     return None
+
+
+def expired(attempt: Attempt, now: datetime) -> Dropped | None:
+    """Return the outcome of a job that comes too late for its first start; None of any other.
+
+    A job that has begun no longer expires: its retries are due whenever they come.
+    """
+    if attempt.begun or attempt.expires_at is None or now < attempt.expires_at:
+        return None
+    by = attempt.expires_at.isoformat(timespec="seconds")
+    return Dropped(kind=DropKind.EXPIRED, reason=f"it had not started by {by}")
 
 
 def _has_crashed_enough(attempt: Attempt) -> bool:

@@ -80,6 +80,8 @@ class DropKind(StrEnum):
 
     REPLACED = "replaced"
     """A later job of a type with ``Unique(keep="last")`` stands for it."""
+    EXPIRED = "expired"
+    """It had not started by the time that ``expires`` set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +181,8 @@ class Attempt:
     begun: bool = False
     """True if the handler was called in an earlier delivery, as far as is known: by the job's
     records or, until these are read, by the number of deliveries."""
+    expires_at: datetime | None = None
+    """The time by which the handler has to be called for the first time; None for any time."""
     receive_limit: int = 1000
     """Deliveries after which SQS itself moves the message away, without a reason."""
     backstop: int = 0

@@ -19,11 +19,12 @@ from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.call import HandlerCall, Means
-from headgate.jobs.execution.calling.claimed_call import OnceCall, replaced_by
+from headgate.jobs.execution.calling.claimed_call import OnceCall
 from headgate.jobs.execution.calling.payload import deferred, fetched
+from headgate.jobs.execution.calling.unique_claims import drop, replaced_by
 from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from headgate.jobs.execution.earlier_deliveries import History
-from headgate.jobs.execution.foregone import foregone
+from headgate.jobs.execution.foregone import expired, foregone
 from headgate.jobs.execution.outcome import (
     STRANGERS,
     Attempt,
@@ -31,7 +32,6 @@ from headgate.jobs.execution.outcome import (
     Crashed,
     Deferred,
     Done,
-    DropKind,
     Dropped,
     Failed,
     Interrupted,
@@ -41,7 +41,7 @@ from headgate.jobs.execution.outcome import (
     Unrunnable,
     Unstarted,
 )
-from headgate.jobs.execution.settling.delayed_retry import holds_s
+from headgate.jobs.execution.settling.delayed_retry import room_of
 from headgate.jobs.execution.settling.settlement import WHOLE_ROOM, Room
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.execution.unrunnable import checked_late, refusal, verdict_on
@@ -297,22 +297,21 @@ class Run:
         return outcome
 
     async def _uncancelled(self, job: Job) -> Outcome:
-        if (known := self.foregone) is not None:
+        means = self._executor.means
+        if job.attempt.expires_at is not None:
+            self._take(job)  # it may have expired since it was received
+        known = self.foregone or await replaced_by(means, job, self.delivery)
+        if known is not None:
+            if isinstance(known, Dropped):
+                await drop(means, job, self.delivery, known, self._names)
             return known
-        if (later := await replaced_by(self._executor.means, job, self.delivery)) is not None:
-            return self._dropped(DropKind.REPLACED, f"replaced by the job {later}")
         if self._interruption is not None:
             return Interrupted(reason=self._interruption)
         if self._hindrance is not None:
             return self._hindrance
         self._call = self._called(job)
-        self.began_at = self._executor.means.clock.monotonic()
+        self.began_at = means.clock.monotonic()
         return await self._call.outcome()
-
-    def _dropped(self, kind: DropKind, reason: str) -> Dropped:
-        outcome, means = Dropped(kind=kind, reason=reason), self._executor.means
-        means.events.emit(job_events.dropped(self._names, outcome, means.clock.now()))
-        return outcome
 
     def _called(self, job: Job) -> HandlerCall | OnceCall:
         means = self._executor.means
@@ -368,17 +367,14 @@ class Run:
 
     @property
     def _room(self) -> Room:
-        executor, delivery = self._executor, self.delivery
-        return Room(
-            hidden_s=delivery.hides_s(executor.means.clock.monotonic()),
-            scheduled_s=holds_s(delivery, executor.means.app.topology) if executor.scheduled else 0,
-            fifo=delivery.queue.fifo,
-        )
+        return room_of(self.delivery, self._executor.means, scheduled=self._executor.scheduled)
 
     def _take(self, job: Job) -> None:
         self.job = job
         if self.delivery.message.receive_count > 1:
             self.foregone = foregone(job.attempt)
+        if job.attempt.expires_at is not None and self.foregone is None:
+            self.foregone = expired(job.attempt, self._executor.means.clock.now())
         self._names = job_events.names_of(job, self.delivery)
 
     def _refuse(self, error: Exception) -> None:

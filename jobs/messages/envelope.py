@@ -145,6 +145,10 @@ class Envelope(BaseModel):
     not_before: AwareDatetime | None = Field(
         None, description="When the job may run. A worker that gets it earlier gives it back."
     )
+    expires_at: AwareDatetime | None = Field(
+        None,
+        description="When it is too late for its first attempt: the job is then dropped unrun.",
+    )
     tenant: Tenant | None = Field(
         None, description="Its org is the MessageGroupId that the message is sent with."
     )

@@ -106,6 +106,8 @@ class JobRecord:
     submitted_at: datetime | None = None
     """Of a job of which nothing is recorded, the time in its id."""
     not_before: datetime | None = None
+    expires_at: datetime | None = None
+    """The time by which it has to start, as its message says."""
     finished_at: datetime | None = None
     """Time at which it reached its final state."""
     attempts: tuple[AttemptRecord, ...] = ()
@@ -123,7 +125,7 @@ class JobRecord:
     reason: str = ""
     """Reason why it is discarded, dropped, cancelled, dead or quarantined."""
     drop_kind: str = ""
-    """The kind of a job that was dropped: ``replaced``; else empty."""
+    """The kind of a job that was dropped: ``replaced`` or ``expired``; else empty."""
     error_type: str = ""
     """Type of the error that ended it."""
     error_message: str = ""
@@ -189,6 +191,7 @@ def _submission(timeline: Sequence[Happening], submitted: Happening | None) -> d
     return {
         "submitted_at": submitted.at if submitted else moment(_named(timeline, "submitted_at")),
         "not_before": moment(_named(timeline, "not_before")),
+        "expires_at": moment(_named(timeline, "expires_at")),
         "priority": _named(timeline, "priority"),
         "tenant": Tenant(**tenant) if tenant else None,
         "source": _named(timeline, "source"),

@@ -274,6 +274,8 @@ def submission_of(envelope: Envelope) -> dict[str, Any]:
     }
     if (due := envelope.not_before) is not None:
         told["not_before"] = due.isoformat()
+    if envelope.expires_at is not None:
+        told["expires_at"] = envelope.expires_at.isoformat()
     if (tenant := envelope.tenant) is not None:
         told["tenant"] = {name: _brief(value) for name, value in asdict(tenant).items() if value}
     if envelope.source != _USUAL_SOURCE:

@@ -55,7 +55,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("ran_s", "retry_in_s"), _seconds),
     **dict.fromkeys(("attempt", "replays"), partial(whole, most=_MOST_ATTEMPTS)),
     "percent": partial(number, most=100.0),
-    **dict.fromkeys(("not_before", "submitted_at"), moment),
+    **dict.fromkeys(("not_before", "expires_at", "submitted_at"), moment),
     "tenant": _tenant,
     "result_ref": result_ref,
     **dict.fromkeys(("result_sealed", "sealed"), sealed_value),

@@ -12,7 +12,7 @@ from typing import Any
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, QueueSpec, Topology
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
+from headgate.jobs.definitions.job_type import LONGEST_EXPIRY, LONGEST_TIMEOUT, JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.options.uniqueness import Unique, unique_by
 from headgate.jobs.errors import (
@@ -81,6 +81,38 @@ def due_time(
         return now + timedelta(seconds=math.ceil(delay.total_seconds())) if delay else None
     except OverflowError as error:
         raise DelayInvalid(f"{job.name!r}: a delay of {delay} ends after the year 9999") from error
+
+
+def expiry(job: JobType[Any, Any], overrides: SubmitOptions, due: datetime) -> datetime | None:
+    """Return the time by which a job that is due then has to start; None for any time."""
+    expires = overrides.get("expires")
+    if expires is None:
+        expires = job.expires
+    if expires is None:
+        return None
+    where = f"{job.name!r}: expires"
+    if isinstance(expires, datetime):
+        return _expiry_at(where, expires, due)
+    length = duration(where, expires, positive=True, error=OptionInvalid)
+    if length > LONGEST_EXPIRY:
+        raise OptionInvalid(f"{where} must be at most {LONGEST_EXPIRY.days} days, got {length}")
+    try:
+        return due + length
+    except OverflowError as error:
+        raise OptionInvalid(f"{where} ends after the year 9999") from error
+
+
+def _expiry_at(where: str, expires: datetime, due: datetime) -> datetime:
+    if expires.utcoffset() is None:
+        raise OptionInvalid(
+            f"{where}={expires.isoformat()} has no time zone: write datetime(..., tzinfo=UTC)"
+        )
+    if expires <= due:
+        raise OptionInvalid(
+            f"{where}={expires.isoformat()} is not after {due.isoformat()}, when the job is due, "
+            "so that it could never run: write a later time, or a shorter delay"
+        )
+    return expires
 
 
 def delay_by_sqs(queue: QueueSpec, not_before: datetime | None, now: datetime) -> int:

@@ -69,6 +69,14 @@ def submit(
             help="The timeout of one attempt, instead of its type's.",
         ),
     ] = None,
+    expires: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="The time from when it is due within which it has to start.",
+        ),
+    ] = None,
     unique_for: Annotated[
         timedelta | None,
         typer.Option(
@@ -111,6 +119,7 @@ def submit(
         group=group,
         max_attempts=max_attempts,
         timeout=attempt_timeout,
+        expires=expires,
         unique=None if unique_for is None else Unique(within=unique_for),
     )
     with Client(app) as client:

@@ -94,6 +94,7 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     for name, at in (
         ("submitted", record.submitted_at),
         ("due", record.not_before),
+        ("expires", record.expires_at),
         ("finished", record.finished_at),
     ):
         if at is not None:

@@ -39,6 +39,7 @@ VALUES: dict[str, Any] = {
     "priority": Priority.LOW,
     "max_attempts": 7,
     "timeout": 2.5,
+    "expires": timedelta(minutes=5),
     "tenant": "org-1",
     "group": "group-1",
     "unique": Unique(within=60),
@@ -51,6 +52,7 @@ WIRE = {
     "priority": "priority",
     "max_attempts": "options.attempts",
     "timeout": "options.timeout_s",
+    "expires": "expires_at",
     "tenant": "tenant",
     "group": None,
     "unique": "options.unique",
@@ -60,7 +62,7 @@ WIRE = {
 FLAGS = {"timeout": "attempt_timeout", "unique": "unique_for"}
 """Options of the command line whose names differ: ``--timeout`` is that of ``--wait``."""
 
-NOT_OF_SCHEDULES = {"delay", "at", "unique"}
+NOT_OF_SCHEDULES = {"delay", "at", "unique", "expires"}
 
 NOT_RECORDED = {
     "v": "the item's format is its own",
@@ -216,7 +218,7 @@ def test_the_page_about_messages_tells_of_each_field(name: str) -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_record_of_a_submission_has_each_field_and_a_history_shows_it(name: str) -> None:
-    values = {option: VALUES[option] for option in ("delay", "tenant", "max_attempts")}
+    values = {option: VALUES[option] for option in ("delay", "tenant", "max_attempts", "expires")}
     envelope = prepared(**values).envelope.model_copy(update={"parent": new_job_id(NOW)})
     item = submitted_item(envelope, Keep())
     if name in NOT_RECORDED:

@@ -130,6 +130,16 @@ EXPECTED = {
         submitted_at=SUBMITTED,
         not_before=SUBMITTED + timedelta(minutes=15),
     ),
+    "expires": Envelope(
+        v=VERSION,
+        id=job_id(14),
+        type="send-code",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.HIGH,
+        submitted_at=SUBMITTED,
+        expires_at=SUBMITTED + timedelta(minutes=5),
+    ),
     "child": Envelope(
         v=VERSION,
         id=job_id(7),

@@ -353,6 +353,8 @@ def durations(client: Client) -> None:
     assert_type(in_seconds.timeout, timedelta | None)
     client.submit(async_one, email, delay=0.5, timeout=30)
     client.submit(async_one, email, delay=minute, timeout=minute)
+    client.submit(async_one, email, expires=minute)
+    client.submit(async_one, email, expires=datetime(2030, 1, 31, tzinfo=UTC))
     client.submit(async_one, email).wait(minute)
     App("seconds", timeout=30, keep=0)
     App("timedeltas", timeout=minute, keep=Keep(minute, failed=86_400))

@@ -209,7 +209,7 @@ class Remaker:
 
     async def _body(self, envelope: Envelope, body: str, queue: QueueSpec) -> str:
         value: dict[str, Any] = read(body)
-        for name in ("attempts_used", "not_before", SIGNATURE):
+        for name in ("attempts_used", "not_before", "expires_at", SIGNATURE):
             value.pop(name, None)
         value |= {"source": self._source, "queue": queue.group, "priority": str(queue.priority)}
         if changed := await self._payload(envelope):

@@ -30,6 +30,9 @@ class JobOptions(TypedDict, total=False):
     """The timeout of one attempt, in seconds or as a timedelta. If left out, it is the app's (15
     minutes, unless ``App(timeout=...)`` sets another); None explicitly sets none but SQS's limit of
     12 h."""
+    expires: Duration | None
+    """The time from when a job is due within which it has to start, in seconds or as a timedelta;
+    it is dropped without a run otherwise. None lets jobs wait for any time."""
     retry: Retry | None
     """The retry policy; None takes the queue's."""
     schedule: Schedule | None

@@ -38,3 +38,6 @@ class SubmitOptions(TypedDict, total=False):
     """Number of attempts, the first included."""
     timeout: Duration | None
     """The timeout of one attempt, in seconds or as a timedelta."""
+    expires: Duration | datetime | None
+    """The time within which the job has to start, in seconds or as a timedelta from when it is due,
+    or an aware time. A job that no worker has started by then is dropped without a run."""

@@ -13,9 +13,6 @@ can record that. This works for an outage of any length, if the runner lives and
 about as soon as others do (`jobs.execution.calling.claims`). A job that has ended runs again in two
 cases: its process died before the claim recorded the end; or the process had to stop before that,
 the message was deleted, and a second message of the job arrives.
-
-`replaced_by` looks up, in the same table and just before a job would start, the later job that has
-replaced it.
 """
 
 from __future__ import annotations
@@ -29,13 +26,12 @@ from typing import Any, Literal, TypeVar
 from headgate.jobs.core.events import ClaimFailed, ItemsSkipped
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.options.uniqueness import place
 from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.errors import ConfigurationError, ItemUnreadable, TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.call import HandlerCall, Means
 from headgate.jobs.execution.calling.claim_items import Ended, Held, Unreadable
-from headgate.jobs.execution.calling.claims import Claim, answered
+from headgate.jobs.execution.calling.claims import Claim
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import (
     Deferred,
@@ -48,7 +44,6 @@ from headgate.jobs.execution.outcome import (
     Unrunnable,
 )
 from headgate.jobs.retry.backoff import Backoff, job_rng
-from headgate.jobs.values.stored import text
 from headgate.jobs.values.texts import text_of
 
 T = TypeVar("T")
@@ -57,8 +52,6 @@ _log = logging.getLogger("headgate.worker")
 
 _AWAY = Backoff.exponential(base=5, cap=900, jitter="equal")
 """Backoff, by delivery, while the claims table is unreachable."""
-
-_LONGEST_ID = 64
 
 _LONGEST_S = 3600.0
 """Longest redelivery delay, in seconds, of a job that another runner has claimed."""
@@ -84,39 +77,6 @@ def needs_claims(app: App) -> bool:
 
 def _is_claimed(job: JobType[Any, Any]) -> bool:
     return job.once or (job.unique is not None and job.unique.keep == "last")
-
-
-async def replaced_by(means: Means, job: Job, delivery: Delivery) -> str | None:
-    """Return the id of the job that has replaced this one, if any.
-
-    `jobs.client.submitting.unique` replaces jobs. This costs a read for every job that can be
-    replaced. If the table doesn't answer the job runs: it may have been replaced, but it must not
-    be lost.
-    """
-    by = job.envelope.options.unique if job.envelope.options else None
-    if by is None or by.mode != "replace" or means.claims is None:
-        return None
-    where, job_id = place(by), job.attempt.job_id
-    try:
-        standing = await answered(means.claims.table.get(where.pk, where.sk))
-    except TransportError as error:
-        means.events.emit(
-            ClaimFailed(
-                at=means.clock.now(),
-                queue=delivery.queue.name,
-                action="look",
-                job_id=job_id,
-                error=str(error),
-            )
-        )
-        return None
-    if standing is None:
-        return None
-    if (later := text(standing.data.get("job"), _LONGEST_ID)) is None:
-        told = ItemsSkipped(at=means.clock.now(), kind="unique key", items=1, job_id=job_id)
-        means.events.emit(told)
-        return None
-    return later if later > job_id else None
 
 
 class OnceCall:

@@ -24,9 +24,10 @@ from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.errors import PayloadLost, PayloadTooLarge, TransportError
 from headgate.jobs.execution import job_events
+from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
-from headgate.jobs.execution.settling.settlement import Release, RetryAfter, Way
+from headgate.jobs.execution.settling.settlement import Release, RetryAfter, Room, Way
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import MOST_ATTEMPTS_USED, parse
 from headgate.jobs.messages.keyring import Keyring
@@ -48,6 +49,21 @@ def holds_s(delivery: Delivery, topology: Topology) -> float:
         return math.inf
     # Half of it is for the queue and the dead-letter queue, once the schedule has fired.
     return topology.payload_retention.total_seconds() / 2
+
+
+def room_of(delivery: Delivery, means: Means, *, scheduled: bool) -> Room:
+    """Return the waits that are possible for a delivery's job.
+
+    Args:
+        delivery: the delivery.
+        means: the app, and the clock.
+        scheduled: whether one-time schedules can hold jobs.
+    """
+    return Room(
+        hidden_s=delivery.hides_s(means.clock.monotonic()),
+        scheduled_s=holds_s(delivery, means.app.topology) if scheduled else 0,
+        fifo=delivery.queue.fifo,
+    )
 
 
 class HandOver:
@@ -157,6 +173,8 @@ def _again(delivery: Delivery, verdict: Verdict, now: datetime) -> OutgoingMessa
         due = max(due, early)  # it was already waiting until then
     body.pop(SIGNATURE, None)
     body |= {"attempts_used": _used(body, verdict), "not_before": due.isoformat()}
+    if (expires_at := verdict.attempt.expires_at) is not None:
+        body["expires_at"] = expires_at.isoformat()  # it must not follow the new not_before
     return OutgoingMessage(
         body=sendable(to_json(body).decode()),
         attributes=message.attributes,

@@ -42,6 +42,7 @@ from headgate.jobs.core.events import (
     JobCrashed,
     JobDeadLettered,
     JobDeferred,
+    JobDropped,
     JobFailed,
     JobInterrupted,
     JobRetryScheduled,
@@ -1383,3 +1384,20 @@ def test_an_environment_looks_for_cancellations_every_few_seconds_at_most() -> N
         function.clock.advance(1)
     function.consumer.close()
     assert function.table.calls.count("page") == 4
+
+
+def test_a_job_that_has_expired_is_deleted_unrun() -> None:
+    ran = []
+
+    async def handler(note: Note) -> None:
+        ran.append(note.text)
+
+    function, send = _mail(handler, expires=60)
+    with _closed(function):
+        function.submit(send, "late")
+        function.clock.advance(60)
+        function.submit(send, "in time")
+        assert function.invoke()["batchItemFailures"] == []
+    assert ran == ["in time"]
+    assert [each.kind for each in function.events if isinstance(each, JobDropped)] == ["expired"]
+    assert function.messages() == []

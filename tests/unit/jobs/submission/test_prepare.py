@@ -20,6 +20,7 @@ from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import (
     AccessDenied,
+    ConfigurationError,
     CostInvalid,
     DelayInvalid,
     OptionInvalid,
@@ -172,7 +173,7 @@ def test_a_faulty_delay_is_refused_with_type_and_field(
         ({"prioriy": Priority.LOW}, "no option 'prioriy': did you mean 'priority'"),
         (
             {"eta": 1},
-            "no option 'eta': known are: at, delay, group, max_attempts, priority, tenant, timeout",
+            "no option 'eta': known are: at, delay, expires, group, max_attempts",
         ),
         (
             {"priority": "urgent"},
@@ -376,3 +377,46 @@ def test_a_cost_function_that_fails_refuses_the_submission() -> None:
     send = app.define("send", Email)
     with pytest.raises(CostInvalid, match=r"cost function of .* raised ZeroDivisionError"):
         prepare(app, app.topology, send, Email(), {}, now=NOW, job_id=new_job_id(NOW))
+
+
+# --- expiry --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expires_at"),
+    [
+        ({"expires": 60}, NOW + timedelta(minutes=1)),
+        ({"expires": timedelta(minutes=1), "delay": 90}, NOW + timedelta(seconds=150)),
+        ({"expires": NOW + timedelta(hours=1), "delay": 90}, NOW + timedelta(hours=1)),
+        ({}, None),
+    ],
+)
+def test_a_job_expires_so_long_after_it_is_due(
+    options: dict[str, Any], expires_at: datetime | None
+) -> None:
+    sent = submission(**options)
+    assert sent.envelope.expires_at == expires_at
+    assert parse(sent.message.body).expires_at == expires_at
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"expires": 0}, "expires must be positive"),
+        ({"expires": "1m"}, "expires must be"),
+        ({"expires": timedelta(days=367)}, "at most 366 days"),
+        ({"expires": NOW.replace(tzinfo=None)}, "has no time zone"),
+        ({"expires": NOW}, "is not after .*, when the job is due"),
+        ({"expires": NOW + timedelta(seconds=30), "delay": 60}, "write a later time, or a shorter"),
+        ({"expires": timedelta(days=9), "at": datetime(9999, 12, 30, tzinfo=UTC)}, "year 9999"),
+    ],
+)
+def test_an_expiry_that_can_not_be_is_refused(options: dict[str, Any], fault: str) -> None:
+    with pytest.raises(OptionInvalid, match=f"'send-email': .*{fault}"):
+        submission(**options)
+
+
+@pytest.mark.parametrize("expires", [0, timedelta(days=367), "1m"])
+def test_a_type_with_such_a_time_is_refused(expires: Any) -> None:
+    with pytest.raises(ConfigurationError, match="the type 'x': expires"):
+        App("shop").define("x", expires=expires)
