@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from headgate.jobs.deployment.groups import ConsumerGroup as ConsumerGroup
     from headgate.jobs.deployment.groups import QueueSelection as QueueSelection
     from headgate.jobs.deployment.groups import WorkerGroup as WorkerGroup
+    from headgate.jobs.deployment.surroundings import ExistingVpc as ExistingVpc
     from headgate.jobs.deployment.thresholds import Thresholds as Thresholds
 
 __all__ = [
     "ConsumerGroup",
     "Deployment",
+    "ExistingVpc",
     "HeadgateStack",
     "IJobSystem",
     "JobSystem",
@@ -35,6 +37,7 @@ __all__ = [
 _HOMES = {
     "ConsumerGroup": "jobs.deployment.groups",
     "Deployment": "jobs.deployment.deployment",
+    "ExistingVpc": "jobs.deployment.surroundings",
     "HeadgateStack": "infra.stack",
     "IJobSystem": "infra.ijob_system",
     "JobSystem": "infra.job_system",

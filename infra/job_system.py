@@ -20,6 +20,7 @@ from constructs import Construct
 from headgate.infra.checks import app_check
 from headgate.infra.data.alert_topic import Alerts
 from headgate.infra.data.bucket import Objects
+from headgate.infra.data.encryption import named_key
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.payload_keys import PayloadKey, PayloadKeys, has_own_key
 from headgate.infra.data.queues import Queues
@@ -62,8 +63,9 @@ class JobSystem(IJobSystem):
         app: the app to provision; its topology is read now, so declare everything before.
         deployment: its workers, functions and alerts; None: `Deployment`'s defaults.
         encryption_key: a customer-managed key for the queues, the table and the bucket; None: keys
-            that AWS manages, at no cost. Every grant below includes the use of it. The policy of an
-            imported key has to delegate permissions to IAM, as KMS's default policy does.
+            that AWS manages, at no cost, unless the deployment names one. Every grant below
+            includes the use of it. The policy of an imported key has to delegate permissions to
+            IAM, as KMS's default policy does.
         now: the time that the app is checked for, aware: a schedule that ends before it is a fault,
             and one that has started is deployed without its start. None: this machine's.
         image: the image of worker groups; None: the one that ``deployment.dockerfile`` builds.
@@ -100,6 +102,7 @@ class JobSystem(IJobSystem):
         app_check.warn(self, warnings)
         self.app = app
         self.deployment = deployment
+        encryption_key = encryption_key or named_key(self, deployment.encryption_key)
         kept = _removal_policy(app, deployment)
         data: _Data = {"topology": app.topology, "removal_policy": kept, "key": encryption_key}
         self._queues = Queues(self, "Queues", **data)
@@ -202,7 +205,9 @@ class JobSystem(IJobSystem):
         self, image: ecs.ContainerImage | None, vpc: ec2.IVpc | None, app_path: str
     ) -> Workers:
         deployment, topology = self.deployment, self.app.topology
-        image = image or worker_image(self, dockerfile=deployment.dockerfile)
+        image = image or worker_image(
+            self, dockerfile=deployment.dockerfile, architecture=deployment.architecture
+        )
         network = Network(
             self,
             "Network",
@@ -212,7 +217,7 @@ class JobSystem(IJobSystem):
             seals=self.app.encryption is not None,
             signing=self.signing_key is not None,
         )
-        workers = Workers(self, "Workers", network=network, image=image)
+        workers = Workers(self, "Workers", network=network, image=image, deployment=deployment)
         for group in deployment.workers:
             service = workers.add(
                 group,
@@ -237,7 +242,7 @@ class JobSystem(IJobSystem):
             group=group,
             topology=self.app.topology,
             queues=self._queues,
-            environment=_environment(self),
+            environment={**self.deployment.environment, **_environment(self)},
         )
         self.grant_work(consumer.function, selection=group.selection)
         if group.submits:

@@ -13,7 +13,7 @@ from typing import Literal
 from aws_cdk import Annotations, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from constructs import IConstruct
+from constructs import Construct, IConstruct
 
 Service = Literal["dynamodb", "s3", "secretsmanager", "sqs"]
 
@@ -38,6 +38,11 @@ _ACTIONS: dict[Service, Sequence[str]] = {
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html"""
 
 _EVENTS = "events.amazonaws.com"
+
+
+def named_key(scope: Construct, arn: str | None) -> kms.IKey | None:
+    """Return the key that a deployment names by its ARN; None if it names none."""
+    return kms.Key.from_key_arn(scope, "EncryptionKey", arn) if arn is not None else None
 
 
 def key_use(key: kms.IKey | None, service: Service) -> list[iam.PolicyStatement]:

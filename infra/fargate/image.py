@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from aws_cdk import IgnoreMode
@@ -9,13 +10,22 @@ from aws_cdk import aws_ecr_assets as assets
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
+from headgate.jobs.deployment.surroundings import Architecture
 from headgate.jobs.errors import ConfigurationError
 
 _LEFT_OUT = (".git", ".venv", "cdk.out", "node_modules", "**/__pycache__")
 """Never part of an image, whatever ``.dockerignore`` says."""
 
 
-def worker_image(scope: Construct, *, dockerfile: str) -> ecs.ContainerImage:
+_PLATFORMS: Mapping[Architecture, assets.Platform] = {
+    "arm64": assets.Platform.LINUX_ARM64,
+    "x86_64": assets.Platform.LINUX_AMD64,
+}
+
+
+def worker_image(
+    scope: Construct, *, dockerfile: str, architecture: Architecture
+) -> ecs.ContainerImage:
     """Return the image that a Dockerfile builds from CDK's working directory; one for all groups.
 
     Synthesis copies that directory, except what ``.dockerignore`` names, and needs no docker.
@@ -36,7 +46,7 @@ def worker_image(scope: Construct, *, dockerfile: str) -> ecs.ContainerImage:
         "Image",
         directory=str(here),
         file=dockerfile,
-        platform=assets.Platform.LINUX_ARM64,
+        platform=_PLATFORMS[architecture],
         exclude=list(_LEFT_OUT),
         ignore_mode=IgnoreMode.DOCKER,
     )

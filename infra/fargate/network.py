@@ -9,6 +9,7 @@ from constructs import Construct
 
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.jobs.deployment.deployment import GATEWAY_ENDPOINTS, ZONES, Deployment
+from headgate.jobs.deployment.surroundings import ExistingVpc
 from headgate.jobs.errors import ConfigurationError
 
 _GATEWAYS = {
@@ -21,7 +22,7 @@ class Network(Construct):
     """A VPC, the workers' subnets in it, and a security group that admits nothing.
 
     Args:
-        deployment: the deployment, with the kind of network to create.
+        deployment: the deployment, with the kind of network to create, or an existing one.
         vpc: an existing VPC, left unchanged; the workers go into its private subnets, else its
             public ones, else its isolated ones, whose endpoints its owner provides.
         long_delays: whether the workers call EventBridge Scheduler.
@@ -29,7 +30,7 @@ class Network(Construct):
         signing: whether they read the key that signs messages.
 
     Raises:
-        ConfigurationError: the VPC has no subnets.
+        ConfigurationError: the VPC has no subnets, or the deployment names another one.
     """
 
     def __init__(
@@ -44,8 +45,16 @@ class Network(Construct):
         signing: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.vpc = vpc or self._own(deployment)
-        self._kind = _kind(self.vpc)
+        if vpc is not None and deployment.vpc is not None:
+            raise ConfigurationError(
+                f"two VPCs are named for the workers: vpc={deployment.vpc.id!r} in the deployment, "
+                "and one where the stack is made: leave one out"
+            )
+        self.vpc = vpc or self._existing(deployment.vpc) or self._own(deployment)
+        self.subnets = self._subnets(deployment.vpc)
+        """The subnets of the tasks."""
+        self.assign_public_ip = _is_public(self.vpc, deployment.vpc)
+        """True if a task needs a public address to reach AWS."""
         self.security_group = ec2.SecurityGroup(
             self,
             "Workers",
@@ -53,21 +62,33 @@ class Network(Construct):
             description="Workers: nothing comes in",
             allow_all_outbound=True,
         )
+        self.security_groups = [self.security_group, *self._given_groups(deployment.vpc)]
+        """The security groups of the tasks."""
         if vpc is None:
             services = deployment.interface_endpoints(
                 long_delays=long_delays, seals=seals, signing=signing
             )
             self._add_endpoints(services, deployment.endpoint_zones)
 
-    @property
-    def subnets(self) -> ec2.SubnetSelection:
-        """The subnets of the tasks."""
-        return ec2.SubnetSelection(subnet_type=self._kind)
+    def _existing(self, named: ExistingVpc | None) -> ec2.IVpc | None:
+        if named is None:
+            return None
+        # CDK takes no VPC without zones, and nothing asks for them: the subnets are named too.
+        zones = ["unknown"]
+        return ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=named.id, availability_zones=zones)
 
-    @property
-    def assign_public_ip(self) -> bool:
-        """True if a task needs a public address to reach AWS."""
-        return self._kind is ec2.SubnetType.PUBLIC
+    def _subnets(self, named: ExistingVpc | None) -> ec2.SubnetSelection:
+        if named is None:
+            return ec2.SubnetSelection(subnet_type=_kind(self.vpc))
+        found = [ec2.Subnet.from_subnet_id(self, each, each) for each in named.subnets]
+        return ec2.SubnetSelection(subnets=found)
+
+    def _given_groups(self, named: ExistingVpc | None) -> list[ec2.ISecurityGroup]:
+        return [
+            # Their rules are their owner's.
+            ec2.SecurityGroup.from_security_group_id(self, each, each, mutable=False)
+            for each in (named.security_groups if named is not None else ())
+        ]
 
     def _own(self, deployment: Deployment) -> ec2.Vpc:
         public = deployment.network == "public"
@@ -120,6 +141,10 @@ class Network(Construct):
                 security_groups=[group],
                 open=False,
             )
+
+
+def _is_public(vpc: ec2.IVpc, named: ExistingVpc | None) -> bool:
+    return named.public if named is not None else _kind(vpc) is ec2.SubnetType.PUBLIC
 
 
 def _kind(vpc: ec2.IVpc) -> ec2.SubnetType:

@@ -9,6 +9,8 @@ from aws_cdk import Duration, RemovalPolicy, Size, Stack
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from headgate.infra.data.log_groups import add_log_group
@@ -16,7 +18,9 @@ from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildca
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.scaling_policies import Scaling
 from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import HEALTH_HOSTS, WorkerGroup
+from headgate.jobs.deployment.surroundings import SSM, Architecture
 
 HEALTH_PORT = 8080
 """The first process's port; by default only the task's own containers can reach it."""
@@ -25,6 +29,11 @@ USER = "10001"
 """The worker's unprivileged user, whatever the image says; the workers' Dockerfile has it too."""
 
 _PROVIDERS = ("FARGATE", "FARGATE_SPOT")
+
+_PROCESSORS: Mapping[Architecture, ecs.CpuArchitecture] = {
+    "arm64": ecs.CpuArchitecture.ARM64,
+    "x86_64": ecs.CpuArchitecture.X86_64,
+}
 
 _CHECK = """
 from http.client import HTTPConnection
@@ -47,6 +56,8 @@ _QUEUE_GRACE_S = 300
 exit by themselves may not.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/deployment-circuit-breaker.html"""
 
+_PARTS_OF_ARN = 7
+
 _LOG_BUFFER_MIB = 10
 """Log lines buffered while CloudWatch doesn't accept them; the worker never waits for it."""
 
@@ -57,30 +68,52 @@ class Workers(Construct):
     Args:
         network: the network that they run in.
         image: the image that they run.
+        deployment: the deployment, with what all groups find around them.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, network: Network, image: ecs.ContainerImage
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        network: Network,
+        image: ecs.ContainerImage,
+        deployment: Deployment,
     ) -> None:
         super().__init__(scope, construct_id)
         self.network = network
         self._image = image
-        self.cluster = ecs.Cluster(
-            self, "Cluster", vpc=network.vpc, container_insights_v2=ecs.ContainerInsights.DISABLED
+        self._deployment = deployment
+        self.cluster = self._existing(deployment.cluster) or self._own_cluster()
+        self.services: dict[str, ecs.FargateService] = {}
+        self.log_groups: list[logs.ILogGroup] = []
+        """The log groups of the workers."""
+
+    def _existing(self, cluster: str | None) -> ecs.ICluster | None:
+        if cluster is None:
+            return None
+        return ecs.Cluster.from_cluster_attributes(
+            self, "Cluster", cluster_name=cluster, vpc=self.network.vpc, security_groups=[]
         )
-        cluster = self.cluster.node.default_child
+
+    def _own_cluster(self) -> ecs.Cluster:
+        made = ecs.Cluster(
+            self,
+            "Cluster",
+            vpc=self.network.vpc,
+            container_insights_v2=ecs.ContainerInsights.DISABLED,
+        )
+        cluster = made.node.default_child
         assert isinstance(cluster, ecs.CfnCluster)  # noqa: S101 - CDK's own; narrows the type
         # A property of the cluster instead of CDK's resource for it: that one would be deleted
         # before the services that use it, which AWS refuses.
         cluster.capacity_providers = list(_PROVIDERS)
         acknowledge(
-            self.cluster,
+            made,
             "ECS4",
             "Workers tell their own metrics, by queue and type; Container Insights costs more",
         )
-        self.services: dict[str, ecs.FargateService] = {}
-        self.log_groups: list[logs.ILogGroup] = []
-        """The log groups of the workers."""
+        return made
 
     def add(
         self,
@@ -100,7 +133,9 @@ class Workers(Construct):
             group=group,
             service_name=service_name,
             queues=queues,
-            environment=environment,
+            environment={**self._deployment.environment_of(group), **environment},
+            secrets=self._deployment.secrets_of(group),
+            architecture=self._deployment.architecture,
             cluster=self.cluster,
             network=self.network,
             image=self._image,
@@ -122,13 +157,15 @@ class WorkerService(Construct):
         service_name: str,
         queues: Sequence[QueueSpec],
         environment: Mapping[str, str],
-        cluster: ecs.Cluster,
+        secrets: Mapping[str, str],
+        architecture: Architecture,
+        cluster: ecs.ICluster,
         network: Network,
         image: ecs.ContainerImage,
     ) -> None:
         super().__init__(scope, construct_id)
-        task = self._task(group, cluster)
-        self._add_container(task, group, image, environment)
+        task = self._task(group, cluster, architecture)
+        self._add_container(task, group, image, environment, secrets)
         self.service = ecs.FargateService(
             self,
             "Service",
@@ -138,7 +175,7 @@ class WorkerService(Construct):
             capacity_provider_strategies=_capacity(group),
             vpc_subnets=network.subnets,
             assign_public_ip=network.assign_public_ip,
-            security_groups=[network.security_group],
+            security_groups=network.security_groups,
             # New tasks start first: jobs never lack a worker, and the overlap does no harm.
             min_healthy_percent=100,
             max_healthy_percent=200,
@@ -151,14 +188,16 @@ class WorkerService(Construct):
         self.service.node.add_dependency(network, task.obtain_execution_role())
         Scaling(self, "Scaling", group=group, queues=queues, service=self.service)
 
-    def _task(self, group: WorkerGroup, cluster: ecs.Cluster) -> ecs.FargateTaskDefinition:
+    def _task(
+        self, group: WorkerGroup, cluster: ecs.ICluster, architecture: Architecture
+    ) -> ecs.FargateTaskDefinition:
         task = ecs.FargateTaskDefinition(
             self,
             "Task",
             cpu=group.cpu,
             memory_limit_mib=group.memory_mib,
             runtime_platform=ecs.RuntimePlatform(
-                cpu_architecture=ecs.CpuArchitecture.ARM64,
+                cpu_architecture=_PROCESSORS[architecture],
                 operating_system_family=ecs.OperatingSystemFamily.LINUX,
             ),
             task_role=self._role(),
@@ -205,6 +244,7 @@ class WorkerService(Construct):
         group: WorkerGroup,
         image: ecs.ContainerImage,
         environment: Mapping[str, str],
+        secrets: Mapping[str, str],
     ) -> None:
         # Workers that don't start fail the deployment, and their log alone says why: it outlives
         # even the rollback of its creation.
@@ -216,6 +256,7 @@ class WorkerService(Construct):
             entry_point=["headgate"],
             command=command(group),
             environment=dict(environment),
+            secrets=_secrets(self, secrets) or None,
             user=USER,
             readonly_root_filesystem=True,
             linux_parameters=self._linux(),
@@ -295,6 +336,34 @@ def _capacity(group: WorkerGroup) -> list[ecs.CapacityProviderStrategy]:
         capacity_provider=on_demand, base=group.on_demand, weight=0
     )
     return [steady, sparing]
+
+
+def _secrets(scope: Construct, sources: Mapping[str, str]) -> dict[str, ecs.Secret]:
+    """Return secrets by the variables that hold them; the role that starts a task may read each."""
+    return {
+        name: _parameter(scope, name, source)
+        if source.startswith(SSM)
+        else _secret(scope, name, source)
+        for name, source in sources.items()
+    }
+
+
+def _secret(scope: Construct, name: str, arn: str) -> ecs.Secret:
+    # arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, and maybe :KEY
+    # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/secrets-envvar-secrets-manager.html
+    *whole, last = arn.split(":", 7)
+    key = last if len(whole) == _PARTS_OF_ARN else None
+    found = secretsmanager.Secret.from_secret_complete_arn(
+        scope, f"Secret-{name}", ":".join(whole) if key else arn
+    )
+    return ecs.Secret.from_secrets_manager(found, key)
+
+
+def _parameter(scope: Construct, name: str, source: str) -> ecs.Secret:
+    found = ssm.StringParameter.from_secure_string_parameter_attributes(
+        scope, f"Secret-{name}", parameter_name=source.removeprefix(SSM)
+    )
+    return ecs.Secret.from_ssm_parameter(found)
 
 
 def _duration(span: timedelta) -> Duration:

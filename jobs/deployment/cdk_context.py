@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.surroundings import ExistingVpc
 from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 
@@ -36,7 +37,12 @@ _PREFIX = "headgate:"
 _KEYS = (f"{_PREFIX}app", STAGE, COMMON, STAGES)
 _PLACE = ("account", "region")
 
-_PARTS = {"workers": WorkerGroup, "consumers": ConsumerGroup, "alarms": Thresholds}
+_PARTS = {
+    "workers": WorkerGroup,
+    "consumers": ConsumerGroup,
+    "alarms": Thresholds,
+    "vpc": ExistingVpc,
+}
 """Classes of a deployment's fields that are not plain values."""
 
 _SAID = {

@@ -7,12 +7,19 @@ for each: see `jobs.deployment.cdk_context`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.surroundings import (
+    Architecture,
+    ExistingVpc,
+    check_surroundings,
+    secret_services,
+)
 from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
@@ -57,6 +64,23 @@ class Deployment:
     consumers: tuple[ConsumerGroup, ...] = ()
     dockerfile: str = "Dockerfile"
     """The Dockerfile of the workers' image, which is built from the directory where CDK runs."""
+    architecture: Architecture = "arm64"
+    """The processors of the workers' tasks, which the image is built for."""
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Environment variables of all worker groups and consumers; a group may add to them."""
+    secrets: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Secrets of all worker groups, by the environment variables that hold them: the ARN of one of
+    Secrets Manager's, as in ``arn:aws:secretsmanager:eu-central-1:111122223333:secret:db-AbCdEf``,
+    with ``:KEY`` after it for a key of its JSON, or ``ssm:NAME`` for a parameter of Systems
+    Manager's. ECS reads them as it starts a task; a function has to read its own."""
+    vpc: ExistingVpc | None = None
+    """An existing VPC for the workers; None: a network is created, as `network` says."""
+    cluster: str | None = None
+    """The name of an existing ECS cluster, with the capacity providers FARGATE and, for Spot,
+    FARGATE_SPOT; None: one is created."""
+    encryption_key: str | None = None
+    """The ARN of a customer-managed KMS key for the queues, the table and the bucket; None: keys
+    that AWS manages. Its policy has to delegate permissions to IAM."""
     alerts_to: tuple[str, ...] = ()
     """E-mail addresses notified of alarms, and of a month that exceeds the budget."""
     budget_usd: int = 150
@@ -113,6 +137,11 @@ class Deployment:
             )
         if self.budget_usd < 0:
             raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
+        check_surroundings("the deployment", self.environment, self.secrets)
+        if self.encryption_key is not None and ":kms:" not in self.encryption_key:
+            raise ConfigurationError(
+                f"encryption_key must be the ARN of a KMS key, got {self.encryption_key!r}"
+            )
         if malformed := [address for address in self.alerts_to if "@" not in address]:
             raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
 
@@ -120,23 +149,36 @@ class Deployment:
         """Return `keep_data`, or the default of that stage."""
         return stage not in _THROWN_AWAY if self.keep_data is None else self.keep_data
 
+    def environment_of(self, group: WorkerGroup) -> dict[str, str]:
+        """Return a group's environment variables: its own, and those that it doesn't replace."""
+        return {**_without(self.environment, group.secrets), **group.environment}
+
+    def secrets_of(self, group: WorkerGroup) -> dict[str, str]:
+        """Return a group's secrets, likewise."""
+        return {**_without(self.secrets, group.environment), **group.secrets}
+
     def interface_endpoints(
         self, *, long_delays: bool, seals: bool, signing: bool = False
     ) -> tuple[str, ...]:
         """Return the services with paid endpoints in the workers' own network.
 
-        Long delays need EventBridge Scheduler, and encryption KMS.
+        Long delays need EventBridge Scheduler, encryption KMS, and secrets what holds them.
 
-        Each has one in each of `endpoint_zones`. Empty if the network is public, or there are no
-        workers.
+        Each has one in each of `endpoint_zones`. Empty if the network is public or exists already,
+        or there are no workers.
 
         Args:
             long_delays: whether workers call EventBridge Scheduler.
             signing: whether they read the key that signs messages from Secrets Manager.
         """
-        if not self.workers or self.network == "public":
+        if not self.workers or self.network == "public" or self.vpc is not None:
             return ()
         delays = (DELAY_ENDPOINT,) if long_delays else ()
         keys = (KEY_ENDPOINT,) if seals else ()
-        signs = (SIGNING_ENDPOINT,) if signing else ()
-        return (*INTERFACE_ENDPOINTS, *delays, *keys, *signs)
+        read = set[str]().union(*(secret_services(each.secrets) for each in (self, *self.workers)))
+        secrets = sorted(read | {SIGNING_ENDPOINT} if signing else read)
+        return (*INTERFACE_ENDPOINTS, *delays, *keys, *secrets)
+
+
+def _without(common: Mapping[str, str], replaced: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in common.items() if name not in replaced}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headgate.jobs.core.topology import (
@@ -14,6 +14,7 @@ from headgate.jobs.core.topology import (
     Topology,
     check_name,
 )
+from headgate.jobs.deployment.surroundings import check_surroundings
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
@@ -138,10 +139,15 @@ class WorkerGroup:
     """The address that serves health and metrics in a task: 127.0.0.1, which its own containers
     alone reach, or 0.0.0.0 for a Prometheus in the VPC, once a rule of the service's security group
     lets it in."""
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Environment variables of this group, in addition to the deployment's or in their place."""
+    secrets: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Secrets of this group, likewise."""
 
     def __post_init__(self) -> None:
         check_name("worker group", self.name)
         check_kinds(f"the worker group {self.name!r}", self)
+        check_surroundings(f"the worker group {self.name!r}", self.environment, self.secrets)
         memories = FARGATE_MEMORY_MB.get(self.cpu)
         if memories is None:
             raise ConfigurationError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from datetime import timedelta
 from functools import cache
@@ -73,6 +73,10 @@ def _fits(value: object, kind: Any) -> bool:
         return any(_fits(value, each) for each in inner)
     if origin is Literal:
         return value in inner
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            _fits(key, inner[0]) and _fits(each, inner[1]) for key, each in value.items()
+        )
     if origin is tuple:  # of any length
         return isinstance(value, tuple) and all(_fits(each, inner[0]) for each in value)
     if kind in (int, float):
@@ -101,5 +105,7 @@ def _called(kind: Any) -> Iterator[str]:
         yield from map(repr, inner)
     elif origin is tuple:
         yield f"a tuple, of each {' or '.join(_called(inner[0]))}"
+    elif origin is Mapping:
+        yield f"a mapping, of each {' or '.join(_called(inner[1]))}"
     else:
         yield _CALLED.get(kind, f"a {kind.__name__}")

@@ -104,6 +104,7 @@ TESTING = [
 INFRA = [
     "ConsumerGroup",
     "Deployment",
+    "ExistingVpc",
     "HeadgateStack",
     "IJobSystem",
     "JobSystem",

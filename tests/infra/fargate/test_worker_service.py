@@ -416,7 +416,9 @@ def test_the_image_asset_holds_only_what_the_dockerfile_copies(
     assembly = cdk.App(outdir=str(tmp_path))
     stack = cdk.Stack(assembly, "Stack")
     task = ecs.FargateTaskDefinition(stack, "Task")
-    task.add_container("Worker", image=worker_image(stack, dockerfile="workers/Dockerfile"))
+    task.add_container(
+        "Worker", image=worker_image(stack, dockerfile="workers/Dockerfile", architecture="arm64")
+    )
     assembly.synth()
 
     manifest = json.loads((tmp_path / "Stack.assets.json").read_text())
@@ -441,9 +443,15 @@ def test_git_and_virtual_environments_stay_out_of_the_image(
     assembly = cdk.App(outdir=str(tmp_path / "out"))
     stack = cdk.Stack(assembly, "Stack")
     task = ecs.FargateTaskDefinition(stack, "Task")
-    task.add_container("Worker", image=worker_image(stack, dockerfile="Dockerfile"))
+    task.add_container(
+        "Worker", image=worker_image(stack, dockerfile="Dockerfile", architecture="x86_64")
+    )
     assembly.synth()
 
+    [image] = json.loads((tmp_path / "out" / "Stack.assets.json").read_text())[
+        "dockerImages"
+    ].values()
+    assert image["source"]["platform"] == "linux/amd64"
     [staged] = (tmp_path / "out").glob("asset.*")
     files = {each.relative_to(staged).as_posix() for each in staged.rglob("*") if each.is_file()}
     assert files == {"Dockerfile", "shop/app.py"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from headgate.jobs.deployment.groups import (
     QueueSelection,
     WorkerGroup,
 )
+from headgate.jobs.deployment.surroundings import ExistingVpc
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
 from headgate.workers.configuration import WorkerSettings
 
@@ -168,3 +170,55 @@ def test_every_stage_but_dev_keeps_its_data_unless_it_says_otherwise(
     assert Deployment().keeps_data(stage) is kept
     assert Deployment(keep_data=True).keeps_data(stage)
     assert not Deployment(keep_data=False).keeps_data(stage)
+
+
+ARN = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:db-AbCdEf"
+SUBNETS = ["subnet-1"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"environment": {"A-B": "c"}}, "'A-B' is not the name of a variable"),
+        ({"environment": {"A": 1}}, "environment.A"),
+        ({"environment": {"HEADGATE_STAGE": "x"}}, "HEADGATE_STAGE is set by the deployment"),
+        ({"secrets": {"A": "db-password"}}, "A must be a secret's whole ARN"),
+        ({"secrets": {"A": f"{ARN}:key:AWSCURRENT"}}, "A must be a secret's whole ARN"),
+        ({"workers": [{"secrets": {"A": "ssm:"}}]}, "'workers': A must be"),
+        ({"environment": {"A": "b"}, "secrets": {"A": ARN}}, "A is in environment and in secrets"),
+        ({"vpc": {"id": "main", "subnets": SUBNETS}}, "'main' is not an id"),
+        ({"vpc": {"id": "vpc-1", "subnets": []}}, "at least one of its subnets"),
+        ({"vpc": {"id": "vpc-1", "subnets": SUBNETS, "subnet": []}}, "did you mean 'subnets'"),
+        ({"architecture": "arm"}, "architecture"),
+        ({"encryption_key": "alias/jobs"}, "must be the ARN of a KMS key"),
+    ],
+)
+def test_surroundings_that_make_no_sense_are_refused_by_name(
+    fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        parse_deployment(fields)
+
+
+def test_an_isolated_network_has_endpoints_for_what_holds_secrets() -> None:
+    def services(**fields: Any) -> set[str]:
+        found = Deployment(**fields).interface_endpoints(long_delays=False, seals=False)
+        return {*found} - {*INTERFACE_ENDPOINTS}
+
+    own = WorkerGroup(secrets={"B": "ssm:/shop/b"})
+    assert services() == set()
+    assert services(secrets={"A": ARN}) == {"secretsmanager"}
+    assert services(secrets={"A": ARN}, workers=(own,)) == {"secretsmanager", "ssm"}
+    assert (
+        Deployment(vpc=ExistingVpc(id="vpc-1", subnets=("subnet-1",))).interface_endpoints(
+            long_delays=True, seals=True
+        )
+        == ()
+    )
+
+
+def test_a_group_replaces_the_deployments_variables_and_secrets() -> None:
+    deployment = Deployment(environment={"A": "a", "B": "b"}, secrets={"C": ARN})
+    group = WorkerGroup(environment={"C": "c"}, secrets={"A": "ssm:/a"})
+    assert deployment.environment_of(group) == {"B": "b", "C": "c"}
+    assert deployment.secrets_of(group) == {"A": "ssm:/a"}
