@@ -211,7 +211,7 @@ def test_its_role_reaches_its_own_queues_and_what_their_jobs_take(
         "sqs:GetQueueAttributes",
         "sqs:GetQueueUrl",
     }
-    park = SUBMITTED
+    park = SUBMITTED | {"sqs:GetQueueAttributes"}  # workers show the depths
     record = {f"dynamodb:{action}" for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")}
     [bucket] = resources(template, "AWS::S3::Bucket")
     [scheduler] = resources(template, "AWS::IAM::Role", "JobsSchedules")
