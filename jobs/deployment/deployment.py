@@ -175,7 +175,8 @@ class Deployment:
             return ()
         delays = (DELAY_ENDPOINT,) if long_delays else ()
         keys = (KEY_ENDPOINT,) if seals else ()
-        read = set[str]().union(*(secret_services(each.secrets) for each in (self, *self.workers)))
+        of_groups = (secret_services(group.secrets) for group in self.workers)
+        read = secret_services(self.secrets).union(*of_groups)
         secrets = sorted(read | {SIGNING_ENDPOINT} if signing else read)
         return (*INTERFACE_ENDPOINTS, *delays, *keys, *secrets)
 
