@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test mutants lint measure-code sbom audit pin-images format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
+.PHONY: help install demo test collect mutants lint measure-code sbom audit pin-images format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ demo: $(INSTALLED) ## The whole system on this machine, bounded and self-checkin
 
 test: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+collect: $(INSTALLED) ## Import all tests and run none; `make test` then compiles nothing in each process
+	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 
 mutants: $(INSTALLED) ## Break the code in chosen places: tests have to notice each (a quarter of an hour)
 	$(BIN)/python -m tests.mutants

@@ -30,7 +30,10 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
-LONGEST_FIRST = ("conformance", "integration", "crash", "infra", "simulation", "docs")
+LONGEST_FIRST = (
+    *("conformance", "integration", "crash", "infra", "simulation", "docs"),
+    *("unit/workers", "unit/ops"),
+)
 """Folders whose files take longest.
 
 Each file is run as a whole by one of the test processes, so that its servers and stacks are started
@@ -43,8 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _place(item: pytest.Item) -> int:
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+    """Return the number of folders whose tests come earlier."""
+    path = item.path.relative_to(Path(__file__).parent)
+    places = (at for at, each in enumerate(LONGEST_FIRST) if path.is_relative_to(each))
+    return next(places, len(LONGEST_FIRST))
 
 
 def pytest_configure() -> None:

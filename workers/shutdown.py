@@ -15,9 +15,11 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from headgate.workers.running.runner import Running
-from headgate.workers.running.settler import HoldSettler
+if TYPE_CHECKING:  # a supervisor needs the signals alone
+    from headgate.workers.running.runner import Running
+    from headgate.workers.running.settler import HoldSettler
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

@@ -94,8 +94,8 @@ def _events(stage: Stage, worker: WorkerProcess) -> set[str]:
 
 
 async def test_a_job_of_three_visibility_timeouts_runs_once(stage: Stage) -> None:
-    [job] = await stage.submit("brief-slow", seconds=6)
-    await stage.worker("brief")
+    [job] = await stage.submit("short-slow", seconds=12)
+    await stage.worker("short")
     await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
-    await stage.empties("brief")
+    await stage.empties("short")
     assert stage.journal.count("start") == {job: 1}

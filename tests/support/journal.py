@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-GENEROUS_S = 60.0
+GENEROUS_S = 120.0
 """Longer than any awaited event takes on the slowest machine."""
 
 _LOOK_S = 0.02

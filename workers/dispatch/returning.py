@@ -17,6 +17,9 @@ from headgate.workers.limits.guards import Block
 _ARRIVED = Waiter()
 """A message just received, whose job is due. Made once, since there is one for each job."""
 
+_BEHIND, _LOST_BEHIND = Waiter(is_behind=True), Waiter(is_behind=True, is_lost=True)
+"""Messages behind others of their FIFO groups, of which there may be thousands, all alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class Return:
@@ -137,7 +140,7 @@ class Returns:
         for hold in line.unread:
             yield hold, self._waiter(hold, None)
         for hold in line.behind:
-            yield hold, self._waiter(hold, None, is_behind=True)
+            yield hold, _LOST_BEHIND if hold.lost else _BEHIND
 
     def _taken(self, hold: Hold, away_s: int) -> Return:
         self._waiting.remove(hold)
@@ -148,7 +151,6 @@ class Returns:
         hold: Hold,
         block: Block | None,
         *,
-        is_behind: bool = False,
         of_limit: int = 0,
         of_queue: int = 0,
     ) -> Waiter:
@@ -158,7 +160,6 @@ class Returns:
             attempts=self._attempts(hold.run.job),
             is_known=hold.ready,
             is_lost=hold.lost,
-            is_behind=is_behind,
             block=block,
             of_limit=of_limit,
             of_queue=of_queue,

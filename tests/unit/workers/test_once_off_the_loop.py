@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from headgate import JobContext
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.events import Event, Events, JobCompleted, JobInterrupted
+from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeferred, JobInterrupted
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.calling.call import Means
@@ -20,9 +20,24 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.testing import LoopClock, MemoryTable
+from tests.support.journal import GENEROUS_S
 from tests.unit.workers.rig import Note, Rig, one_lane
 
-_LIMIT_S = 30.0
+
+class _Clock(SystemClock):
+    """The system's clock, which can be set ahead."""
+
+    def __init__(self) -> None:
+        self._ahead = timedelta(0)
+
+    def skip(self, time: timedelta) -> None:
+        self._ahead += time
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._ahead.total_seconds()
 
 
 async def test_a_synchronous_handler_sees_its_lost_claim_and_its_result_is_ignored() -> None:
@@ -41,10 +56,17 @@ async def test_a_synchronous_handler_sees_its_lost_claim_and_its_result_is_ignor
         ctx.raise_if_cancelled()
         return "first"
 
-    rig = Rig(app, clock=SystemClock())
+    clock = _Clock()
+    rig = Rig(app, clock=clock)
+
+    def skip(event: Event) -> None:
+        if isinstance(event, JobDeferred):  # by the claim, which could not be given back
+            clock.skip(timedelta(minutes=5))
+
+    rig.subscribers.append(skip)
     await rig.submit(charge)
     try:
-        async with asyncio.timeout(_LIMIT_S), rig.working(receive_wait=timedelta(seconds=1)):
+        async with asyncio.timeout(GENEROUS_S), rig.working(receive_wait=timedelta(seconds=1)):
             await rig.happens(JobInterrupted)
             rig.table.faults.clear()
             await rig.happens(JobCompleted)

@@ -279,15 +279,23 @@ async def test_a_plain_hook_whose_calls_have_come_back_is_called_again(
 def test_a_thread_of_a_hook_that_hangs_lets_the_process_end() -> None:
     threads = _Threads(1)
     hanging = threading.Event()
+    own: list[threading.Thread] = []
+
+    def hang() -> None:
+        own.append(threading.current_thread())
+        hanging.wait()
 
     async def call() -> None:
-        async with asyncio.timeout(0.01):
-            await threads.call(hanging.wait, _Line())
+        calling = asyncio.create_task(threads.call(hang, _Line()))
+        while not own:  # noqa: ASYNC110 - set by the thread
+            await asyncio.sleep(0.001)
+        calling.cancel()
+        await calling
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(asyncio.CancelledError):
         asyncio.run(call())
-    [thread] = [each for each in threading.enumerate() if each.name.startswith("headgate-hook")]
+    [thread] = own
+    assert thread.name.startswith("headgate-hook")
     assert thread.daemon
     hanging.set()
-    thread.join(10)
     threads.close()
