@@ -382,7 +382,7 @@ def test_a_worker_may_receive_settle_park_and_resend_but_not_submit_elsewhere(
         "sqs:GetQueueAttributes",
         "sqs:GetQueueUrl",
     }
-    park = {"sqs:SendMessage", "sqs:GetQueueUrl"}
+    park = {"sqs:SendMessage", "sqs:GetQueueUrl", "sqs:GetQueueAttributes"}
     record = {f"dynamodb:{action}" for action in ("GetItem", "Query", "PutItem", "BatchWriteItem")}
     parking = [*(spec.dlq_name for spec in app.topology.queues), app.topology.quarantine_name]
     [bucket] = resources(granted, "AWS::S3::Bucket")
