@@ -31,7 +31,7 @@ test: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 collect: $(INSTALLED) ## Import all tests and run none; `make test` then compiles nothing in each process
-	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null
+	@found=$$($(BIN)/python -m pytest --collect-only --quiet) || { echo "$$found"; exit 1; }
 
 mutants: $(INSTALLED) ## Break the code in chosen places: tests have to notice each (a quarter of an hour)
 	$(BIN)/python -m tests.mutants
@@ -96,7 +96,7 @@ simulate: $(INSTALLED) ## An hour of load, an outage and an overload, in virtual
 
 SEEDS ?= 3000
 simulate-faults: $(INSTALLED) ## SEEDS lives with random features and faults: nothing promised may break
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+	nice $(BIN)/python -m tests.simulation --seeds $(SEEDS)  # behind all else: it takes every core
 
 MINUTES ?= 3
 SEED ?= 1

@@ -22,6 +22,7 @@ from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 from headgate.ops.demo import DemoOptions, run_demo
+from tests.support.journal import GENEROUS_S
 from tests.support.ports import NOWHERE
 
 JOBS = 150
@@ -167,7 +168,7 @@ def test_interrupted_at_any_time_it_leaves_no_process_no_port_and_no_file(
                 break
         os.killpg(demo.pid, how)  # as a terminal does: the whole group
         output += demo.stdout.read()
-        assert demo.wait(30) == 130, output
+        assert demo.wait(GENEROUS_S) == 130, output
     assert _processes_with(temporary) == []
     assert "interrupted" in output
     assert "Traceback" not in output

@@ -38,7 +38,7 @@ from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.testing import MemoryStore
 from headgate.workers.observability.health import Health, Status
 from tests.support.bridge import DeployedBridge
-from tests.unit.workers.rig import Note, Rig
+from tests.unit.workers.rig import Note, Rig, without_threads
 
 pytestmark = pytest.mark.looptime
 
@@ -311,6 +311,7 @@ async def test_a_retried_job_has_a_recorded_end_at_each_level(
     assert (record.state, record.has_result) == (JobState.COMPLETED, has_result)
 
 
+@without_threads
 async def test_attempts_count_even_if_a_retry_outlasts_keep() -> None:
     app = App("shop", keep=Keep(failed=timedelta(minutes=5)))
     made: list[int] = []

@@ -26,7 +26,7 @@ from headgate.workers.dispatch.shares import Shares
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
-from tests.unit.workers.rig import Gate, Note, Rig
+from tests.unit.workers.rig import Gate, Note, Rig, without_threads
 
 
 def _shop() -> tuple[App, Gate]:
@@ -89,7 +89,7 @@ async def test_what_can_not_start_in_time_is_given_back() -> None:
         await rig.happens(JobCompleted, 2)
 
 
-@pytest.mark.looptime
+@without_threads
 @pytest.mark.parametrize("concurrency", [1, 4])
 async def test_low_work_is_not_passed_around_to_death_under_higher_work(
     concurrency: int,

@@ -29,9 +29,9 @@ from headgate.workers.configuration import WorkerSettings
 from headgate.workers.limits.fleet_retry_budget import PATIENCE_S, FleetBudget
 from headgate.workers.worker import Worker
 from tests.support.backends import async_over
-from tests.unit.workers.rig import Note, Rig
+from tests.unit.workers.rig import Note, Rig, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 PER_S = 60.0
 A_DAY_S = 86_400.0

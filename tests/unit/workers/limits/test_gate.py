@@ -49,7 +49,7 @@ from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
 from tests.support.backends import async_over
 from tests.support.records import mark
-from tests.unit.workers.rig import MAIL, Note, Rig, one_lane
+from tests.unit.workers.rig import MAIL, Note, Rig, one_lane, without_threads
 
 MANY = Retry(max_attempts=100, backoff=Backoff.fixed(10))
 
@@ -95,7 +95,7 @@ async def test_a_rate_is_never_exceeded_and_nearly_reached(on: str) -> None:
     assert took_s < 16, "300 jobs at 20 a second"
 
 
-@pytest.mark.looptime
+@without_threads
 async def test_a_slow_rate_receives_only_what_it_can_start_and_burns_no_delivery() -> None:
     rig = Rig(app := _app(rate_limit=RateLimit(2, per=timedelta(minutes=10))))
     await rig.submit(app.types["work"], *map(str, range(20)))
@@ -372,7 +372,7 @@ def _calling(dependency: Dependency, **limits: Any) -> tuple[Rig, JobType[Note, 
 _BREAKER = Breaker(0.5, min_runs=10, open_for=timedelta(minutes=5), probes=2)
 
 
-@pytest.mark.looptime
+@without_threads
 async def test_an_open_breaker_makes_no_receive_and_burns_no_delivery() -> None:
     dependency = Dependency()
     rig, call = _calling(dependency, breaker=_BREAKER)
@@ -392,7 +392,7 @@ async def test_an_open_breaker_makes_no_receive_and_burns_no_delivery() -> None:
         assert len(rig.heard(BreakerClosed)) == 1
 
 
-@pytest.mark.looptime
+@without_threads
 async def test_a_long_outage_costs_a_few_probes_and_most_jobs_no_attempt() -> None:
     dependency = Dependency()
     rig, call = _calling(dependency, breaker=_BREAKER)
@@ -587,7 +587,7 @@ def _second(
     )
 
 
-@pytest.mark.looptime
+@without_threads
 async def test_a_fleet_rate_applies_to_all_workers_at_few_requests() -> None:
     rig = Rig(app := _app(rate_limit=RateLimit(100, scope="fleet")))
     await rig.submit(app.types["work"], *map(str, range(4000)))
@@ -686,7 +686,7 @@ async def test_a_table_that_is_away_gives_up_no_retry_and_puts_none_off_for_long
     assert rig.heard(BudgetSpent) == []
 
 
-@pytest.mark.looptime
+@without_threads
 async def test_later_workers_get_their_share_of_an_exhausted_rate() -> None:
     rig = Rig(app := _app(rate_limit=RateLimit(90, scope="fleet")))
     await rig.submit(app.types["work"], *map(str, range(9000)))

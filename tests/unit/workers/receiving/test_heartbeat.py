@@ -22,7 +22,7 @@ from headgate.jobs.core.events import (
 from headgate.jobs.core.ports.transport import VisibilityChange
 from headgate.jobs.errors import ServiceUnavailable, Throttled
 from headgate.jobs.testing import MessageState
-from tests.unit.workers.rig import LIMIT_S, MAIL, Gate, Note, Rig, lanes, one_lane
+from tests.unit.workers.rig import LIMIT_S, MAIL, Gate, Note, Rig, lanes, one_lane, without_threads
 
 pytestmark = pytest.mark.looptime
 
@@ -314,6 +314,7 @@ async def test_a_slow_answer_for_one_queue_does_not_cost_another_its_lease() -> 
     assert not rig.heard(ReceiptLost)
 
 
+@without_threads
 async def test_no_extension_asks_for_more_than_sqs_twelve_hours() -> None:
     app, mail = one_lane(visibility_s=11 * 3600)
 

@@ -13,9 +13,9 @@ from headgate import App, Backoff, Breaker, Concurrency, Priority, Retry
 from headgate.jobs.core.events import BreakerOpened, JobCompleted, JobStarted
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.job_type import JobType
-from tests.unit.workers.rig import Note, Rig
+from tests.unit.workers.rig import Note, Rig, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 QUEUES = 40
 

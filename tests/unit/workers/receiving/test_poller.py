@@ -27,9 +27,9 @@ from headgate.workers.configuration import short_wait
 from headgate.workers.dispatch.fifo_groups import Groups
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.receiving.poller import Poller
-from tests.unit.workers.rig import MAIL, Gate, Note, Rig, one_lane
+from tests.unit.workers.rig import MAIL, Gate, Note, Rig, one_lane, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 
 def _shop() -> tuple[App, Gate]:

@@ -16,9 +16,9 @@ from headgate.workers.configuration import WorkerSettings
 from headgate.workers.observability.health import Health, Status
 from headgate.workers.worker import Worker
 from tests.support.backends import async_over
-from tests.unit.workers.rig import MAIL, Note, Rig, one_lane
+from tests.unit.workers.rig import MAIL, Note, Rig, one_lane, without_threads
 
-pytestmark = pytest.mark.looptime
+pytestmark = without_threads
 
 GRACE = timedelta(minutes=2)
 

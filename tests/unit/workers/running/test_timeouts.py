@@ -14,13 +14,13 @@ from headgate.jobs.errors import InlineFailed, ServiceUnavailable
 from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
 from tests.support.backends import over
 from tests.support.stub_children import StubChildren
-from tests.unit.workers.rig import Note, Rig
+from tests.unit.workers.rig import Note, Rig, without_threads
 
 _ONCE = Retry(max_attempts=1)
 _LONGER_S = 4_800.0  # than each of the timeouts
 
 
-@pytest.mark.looptime
+@without_threads
 @pytest.mark.parametrize(
     ("app", "options", "ends_s"),
     [
