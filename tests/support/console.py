@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import SimpleCookie
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from starlette.types import ASGIApp, Message
 
@@ -50,7 +50,7 @@ class Browser:
             "origin": f"http://{HOST}",
             "sec_fetch_site": "same-origin",
         }
-        body = urlencode(form or {}, doseq=True).encode()
+        body = urlencode(form or {}, doseq=True, errors="replace").encode()
         return self.send("POST", path, body, headers={**own, **headers})
 
     def send(
@@ -67,7 +67,7 @@ class Browser:
             "http_version": "1.1",
             "method": method,
             "scheme": "http",
-            "path": self.root + parts.path,
+            "path": self.root + unquote(parts.path),
             "root_path": self.root,
             "query_string": parts.query.encode(),
             "headers": [(n.encode(), value.encode()) for n, value in named.items() if value],
