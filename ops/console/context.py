@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -17,14 +17,16 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import HeadgateError
+from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.ops.console.outcomes import Outcomes
 from headgate.ops.console.reader import Seen, SharedReader
 from headgate.ops.console.samples import Samples
 
-QUEUES, WORKERS = "queues", "workers"
+QUEUES, WORKERS, SCHEDULES = "queues", "workers", "schedules"
 """Questions of the shared reader."""
 
 _FRESH_S = 5.0
+_SCHEDULES_FRESH_S = 60.0  # each schedule is a request
 _REQUESTS_PER_MINUTE = 300
 """Requests for the depths of queues that the console sends at most, however many queues there
 are."""
@@ -74,6 +76,10 @@ class Console:
     def workers(self) -> Seen[WorkerList]:
         """Return the workers."""
         return self.reader.read(WORKERS, self.client.workers.list, fresh_s=_FRESH_S)
+
+    def schedules(self) -> Seen[Sequence[ScheduleInfo | UnreadableSchedule]]:
+        """Return the app's schedules on AWS."""
+        return self.reader.read(SCHEDULES, self.client.schedules.list, fresh_s=_SCHEDULES_FRESH_S)
 
     def act(
         self, request: Request, what: str, do: Callable[[], T], *, changes: tuple[Hashable, ...]

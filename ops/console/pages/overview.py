@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from starlette.requests import Request
@@ -14,7 +14,9 @@ from starlette.routing import Route
 from headgate.jobs.client.jobs.desk import JobCounts
 from headgate.jobs.client.jobs.filters import JobFilter
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
+from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.state import JobState
+from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.ops.console.charts import Curve
 from headgate.ops.console.context import Console
 from headgate.ops.console.lanes import groups, lanes, total
@@ -23,6 +25,7 @@ from headgate.ops.console.rendering import console_of, render
 _COUNTED = timedelta(days=1)
 _MOST_COUNTED = 10_000
 _COUNTS_FRESH_S = 60.0
+_MOST_UPCOMING = 6
 _NOTHING: Mapping[str, Any] = {"health": None, "lanes": {}, "totals": {}}
 _TROUBLE = (JobState.DEAD, JobState.QUARANTINED, JobState.RETRYING, JobState.CANCELLED)
 
@@ -41,6 +44,7 @@ def overview(request: Request) -> Response:
     console = console_of(request)
     seen = console.queues()
     counts = console.reader.read("counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S)
+    schedules = console.schedules()
     values: Mapping[str, Any] = {} if seen.value is None else _of(console, seen.value)
     return render(
         request,
@@ -52,8 +56,28 @@ def overview(request: Request) -> Response:
         counts=counts,
         troubles=() if counts.value is None else troubles(counts.value),
         charts=charts(console),
+        schedules=schedules,
+        upcoming=upcoming(schedules.value or (), console.clock.now()),
         **{**_NOTHING, **values},
     )
+
+
+def upcoming(
+    found: Sequence[ScheduleInfo | UnreadableSchedule], now: datetime
+) -> Sequence[tuple[ScheduleInfo, datetime]]:
+    """Return the schedules that run next, with their times."""
+    times: list[tuple[ScheduleInfo, datetime]] = []
+    for each in found:
+        if isinstance(each, ScheduleInfo) and each.enabled:
+            times += ((each, at) for at in _next(each, now))
+    return sorted(times, key=lambda pair: pair[1])[:_MOST_UPCOMING]
+
+
+def _next(schedule: ScheduleInfo, now: datetime) -> Sequence[datetime]:
+    try:
+        return schedule.next_times(1, now)
+    except SettingsInvalid:  # an expression that only AWS can read
+        return ()
 
 
 def _of(console: Console, found: QueueList) -> Mapping[str, Any]:
