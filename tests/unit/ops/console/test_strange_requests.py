@@ -40,7 +40,7 @@ NAMES = st.sampled_from(
 VALUES = st.one_of(
     st.sampled_from([MARKUP, "dead", "payments", "1h", "9" * 400, "-1", "1e308d", "2026-13-01"]),
     st.sampled_from(["0196a2b4-0000-7000-8000-000000000001", "send-email", "{}", "[", "\x00"]),
-    st.text(max_size=40).filter(lambda text: text.isprintable() or not text.isascii()),
+    st.text(max_size=40),
 )
 FIELDS = st.lists(st.tuples(NAMES, VALUES), max_size=4)
 
