@@ -67,6 +67,7 @@ def console(
     from headgate.ops.console import console as pages
     from headgate.ops.console.serving import listen, serve, url_of
     from headgate.ops.views.output import show
+    from headgate.workers.logs import configure
 
     app = app_of(context)
     if auth is None and not _is_loopback(host):
@@ -80,6 +81,7 @@ def console(
         hosts=admission.hosts,
         deployment=deployment,
     )
+    configure()  # what people do is logged
     with listen(host, port) as listener:
         show(f"The console of {app.name}: {url_of(listener)}  (Ctrl-C ends it)")
         if admission.note:

@@ -23,6 +23,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[ASGIApp]:
     """What the command serves; it ends at once."""
     monkeypatch.syspath_prepend(".")
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setattr("headgate.workers.logs.configure", lambda: None)
     found: list[ASGIApp] = []
     monkeypatch.setattr(
         "headgate.ops.console.serving.serve", lambda pages, _listener: found.append(pages)
@@ -69,6 +70,16 @@ def test_a_token_is_made_and_shown_or_given(
 def test_read_only_refuses_every_form(headgate: CommandLine, served: list[ASGIApp]) -> None:
     headgate("console", "--port", "0", "--read-only", app=APP)
     assert Browser(served[0]).post("/queues/jobs/pause", {}).status == 403
+
+
+def test_what_people_do_is_logged_from_the_start(
+    headgate: CommandLine, served: list[ASGIApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before: list[int] = []
+    monkeypatch.setattr("headgate.workers.logs.configure", lambda: before.append(len(served)))
+    headgate("console", "--port", "0", app=APP)
+    assert before == [0]
+    assert len(served) == 1
 
 
 def test_a_port_that_is_taken_is_named(headgate: CommandLine, served: list[ASGIApp]) -> None:
