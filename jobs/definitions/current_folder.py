@@ -21,7 +21,7 @@ OURS = frozenset(
         *("annotated_doc", "annotated_types", "anyio", "attr", "attrs", "aws_cdk"),
         "aws_lambda_powertools",
         *("boto3", "botocore", "cattr", "cattrs", "cdk_nag", "click", "constructs"),
-        *("cryptography", "dateutil"),
+        *("cron_descriptor", "cryptography", "dateutil"),
         *("frozenlist", "h11", "idna", "jinja2", "jmespath", "jsii", "markdown_it", "markupsafe"),
         *("mdurl", "multidict"),
         *("opentelemetry", "packaging", "prometheus_client", "propcache", "psutil", "publication"),

@@ -36,6 +36,8 @@ NAVIGATION = (
     Entry(title="Jobs", path="/jobs", key="j"),
     Entry(title="Queues", path="/queues", key="q"),
     Entry(title="Workers", path="/workers", key="w"),
+    Entry(title="Schedules", path="/schedules", key="s"),
+    Entry(title="Retries", path="/plan", key="p"),
 )
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from headgate.ops.console.pages import jobs, outcome, overview, queue, queues, workers
+from headgate.ops.console.pages import (
+    jobs,
+    outcome,
+    overview,
+    plan,
+    queue,
+    queues,
+    schedules,
+    workers,
+)
 
 ROUTES = [
     *overview.ROUTES,
     *jobs.ROUTES,
     *queues.ROUTES,
     *queue.ROUTES,
+    *schedules.ROUTES,
     *workers.ROUTES,
+    *plan.ROUTES,
     *outcome.ROUTES,
 ]

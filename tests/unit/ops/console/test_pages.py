@@ -10,7 +10,7 @@ from headgate.ops.console.rendering import NAVIGATION
 from tests.support.console import MARKUP, Browser
 from tests.unit.ops.console.conftest import Email, Shop
 
-PAGES = ["/", "/queues", "/queues/payments", "/queues/jobs", "/workers", "/jobs"]
+PAGES = ["/", "/queues", "/queues/payments", "/queues/jobs", "/workers", "/jobs", "/schedules"]
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -39,6 +39,7 @@ def test_a_page_says_that_aws_does_not_answer(shop: Shop, browser: Browser, path
     down = ServiceUnavailable(f"AWS is down {MARKUP}")
     shop.harness.sqs.faults.raise_on("depth", down, times=100)
     shop.harness.table.faults.raise_on(None, down, times=100)
+    shop.harness.scheduler.error = down
     answer = browser.get(path)
     assert answer.status == 200
     assert "AWS is down &lt;script&gt;" in answer.text

@@ -1,0 +1,171 @@
+"""``/schedules`` and ``/schedules/{name}``: when jobs are submitted by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from headgate.jobs.definitions.schedules.schedule import Schedule
+from headgate.jobs.errors import ScheduleMissing, SettingsInvalid
+from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.ops.console.context import Console
+from headgate.ops.console.forms import form_of, refuse
+from headgate.ops.console.reader import Seen
+from headgate.ops.console.rendering import base_of, console_of, render
+from headgate.ops.console.words import schedule_words
+
+_ALL = "schedules"
+_FRESH_S = 10.0
+_PER_SCHEDULE_S = 0.2
+"""Each schedule costs a request: a list of many is asked for less often."""
+
+_NEXT = 10
+_LONGEST_NAME = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRow:
+    """One readable schedule of the list."""
+
+    info: ScheduleInfo
+    words: str
+    next: datetime | None
+    """Its next time; None while it is paused, or if there is none."""
+
+
+def schedules(request: Request) -> Response:
+    """List the schedules."""
+    console = console_of(request)
+    seen = _list(console)
+    found = seen.value or ()
+    rows = [_row(each, console) for each in found if isinstance(each, ScheduleInfo)]
+    return render(
+        request,
+        "schedules.html",
+        title="Schedules",
+        active="/schedules",
+        every_s=15,
+        seen=seen,
+        rows=rows,
+        unreadable=[each for each in found if isinstance(each, UnreadableSchedule)],
+    )
+
+
+def schedule(request: Request) -> Response:
+    """Show a schedule."""
+    console, name = console_of(request), _name(request)
+    seen = console.reader.read(_key(name), lambda: _found(console, name), fresh_s=_FRESH_S)
+    info = seen.value
+    if info is None and not seen.fault:
+        refuse(f"There is no schedule {name!r}.", 404)
+    coming = [] if info is None else _times(info, _NEXT, console)
+    zone = ZoneInfo("UTC" if info is None else info.when.timezone)
+    return render(
+        request,
+        "schedule.html",
+        title=name,
+        active="/schedules",
+        every_s=15,
+        seen=seen,
+        name=name,
+        info=info,
+        words="" if info is None else schedule_words(info.when),
+        coming=[(at, at.astimezone(zone)) for at in coming],
+    )
+
+
+def pause(request: Request) -> Response:
+    """Pause a schedule."""
+    name = _name(request)
+    schedules = console_of(request).client.schedules
+    return _changed(request, f"pause the schedule {name!r}", lambda: schedules.pause(name))
+
+
+def resume(request: Request) -> Response:
+    """Let a paused schedule fire again."""
+    name = _name(request)
+    schedules = console_of(request).client.schedules
+    return _changed(request, f"resume the schedule {name!r}", lambda: schedules.resume(name))
+
+
+def run(request: Request) -> Response:
+    """Submit a schedule's job now, and lead to the job."""
+    console, name = console_of(request), _name(request)
+    handle = console.act(
+        request,
+        f"run the schedule {name!r} now",
+        lambda: console.client.schedules.run_now(name),
+        changes=(),
+    )
+    return RedirectResponse(f"{base_of(request)}/jobs/{handle.id}", status_code=303)
+
+
+def move(request: Request) -> Response:
+    """Change the times of a schedule that was made at run time."""
+    name, form = _name(request), form_of(request)
+    schedules = console_of(request).client.schedules
+    expression = form.text("expression")
+    zone = form.text("timezone", most=100) or "UTC"
+    when = Schedule(expression=expression, timezone=zone)
+    what = f"move the schedule {name!r} to {expression} {zone}"
+    return _changed(request, what, lambda: schedules.reschedule(name, schedule=when))
+
+
+def _changed(request: Request, what: str, do: Callable[[], None]) -> Response:
+    name = _name(request)
+    console_of(request).act(request, what, do, changes=(_ALL, _key(name)))
+    return RedirectResponse(f"{base_of(request)}/schedules/{name}", status_code=303)
+
+
+def _list(console: Console) -> Seen[Sequence[ScheduleInfo | UnreadableSchedule]]:
+    before = console.reader.peek(_ALL).value or ()
+    fresh_s = max(_FRESH_S, _PER_SCHEDULE_S * len(before))
+    return console.reader.read(_ALL, console.client.schedules.list, fresh_s=fresh_s)
+
+
+def _name(request: Request) -> str:
+    name = str(request.path_params["name"])
+    if len(name) > _LONGEST_NAME:
+        refuse("No schedule has a name of that length.", 404)
+    return name
+
+
+def _found(console: Console, name: str) -> ScheduleInfo | None:
+    with suppress(ScheduleMissing):
+        return console.client.schedules.get(name)
+    return None
+
+
+def _key(name: str) -> Hashable:
+    return (_ALL, name)
+
+
+def _row(info: ScheduleInfo, console: Console) -> ScheduleRow:
+    coming = _times(info, 1, console) if info.enabled else []
+    return ScheduleRow(
+        info=info, words=schedule_words(info.when), next=coming[0] if coming else None
+    )
+
+
+def _times(info: ScheduleInfo, count: int, console: Console) -> list[datetime]:
+    try:
+        return info.next_times(count, console.clock.now())
+    except SettingsInvalid:
+        return []  # AWS accepted it, so it is readable there; the rest can still be shown
+
+
+ROUTES = [
+    Route("/schedules", schedules),
+    Route("/schedules/{name}", schedule),
+    Route("/schedules/{name}/pause", pause, methods=["POST"]),
+    Route("/schedules/{name}/resume", resume, methods=["POST"]),
+    Route("/schedules/{name}/run", run, methods=["POST"]),
+    Route("/schedules/{name}/move", move, methods=["POST"]),
+]

@@ -1,0 +1,126 @@
+"""The pages of schedules."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import pytest
+
+from headgate import Schedule
+from headgate.jobs.errors import ServiceUnavailable
+from headgate.ops.console.words import schedule_words
+from tests.support.console import MARKUP, Browser
+from tests.unit.ops.console.conftest import Email, Shop
+
+ADA = Email(to="ada@b.example")
+
+
+@pytest.fixture
+def reminder(shop: Shop) -> str:
+    """A schedule that was made at run time."""
+    when = Schedule.cron("0 9 ? * MON-FRI *", timezone="Europe/Paris")
+    return shop.client.schedules.create("reminder", shop.send_email, ADA, schedule=when).name
+
+
+def test_schedules_are_listed_in_words_with_their_next_time(
+    shop: Shop, browser: Browser, reminder: str
+) -> None:
+    text = browser.get("/schedules").text
+    assert f'href="/schedules/{reminder}"' in text
+    assert "At 09:00, Monday through Friday" in text
+    assert "cron(0 9 ? * MON-FRI *)" in text
+    assert "Europe/Paris" in text
+    shop.client.schedules.pause(reminder)
+    shop.later()
+    assert '<span class="badge held">paused</span>' in browser.get("/schedules").text
+
+
+def test_a_schedule_shows_ten_times_in_both_time_zones(browser: Browser, reminder: str) -> None:
+    text = browser.get(f"/schedules/{reminder}").text
+    assert text.count("09:00 CE") == 10
+    assert text.count("<tr><td><time") == 10
+
+
+def test_a_schedule_is_paused_moved_run_and_resumed(
+    shop: Shop, browser: Browser, reminder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headgate.console")
+    page = f"/schedules/{reminder}"
+    assert "Resume reminder" not in browser.get(page).text
+    assert browser.post(f"{page}/pause").headers["location"] == page
+    assert not shop.client.schedules.get(reminder).enabled
+    assert "Resume reminder" in browser.get(page).text
+    browser.post(f"{page}/move", {"expression": "rate(2 hours)"})
+    assert shop.client.schedules.get(reminder).when.expression == "rate(2 hours)"
+    assert "Every 2 hours" in browser.get(page).text
+    ran = browser.post(f"{page}/run").headers["location"]
+    [job] = shop.harness.submitted(shop.send_email)
+    assert ran == f"/jobs/{job.id}"
+    browser.post(f"{page}/resume")
+    assert shop.client.schedules.get(reminder).enabled
+    assert [each.message for each in caplog.records] == [
+        "ada@laptop: pause the schedule 'reminder'",
+        "ada@laptop: move the schedule 'reminder' to rate(2 hours) UTC",
+        "ada@laptop: run the schedule 'reminder' now",
+        "ada@laptop: resume the schedule 'reminder'",
+    ]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"expression": "99 99"},
+        {"expression": "cron(0 8 * * ? *)", "timezone": "Mars/Base"},
+        {"expression": MARKUP},
+        {},
+    ],
+)
+def test_times_that_cannot_be_are_refused(
+    shop: Shop, browser: Browser, reminder: str, form: dict[str, str]
+) -> None:
+    answer = browser.post(f"/schedules/{reminder}/move", form)
+    assert answer.status == 400
+    assert "<script>" not in answer.text
+    assert shop.client.schedules.get(reminder).when.timezone == "Europe/Paris"
+
+
+def test_a_schedule_that_is_not_there_is_not_found(browser: Browser) -> None:
+    for path in ("/schedules/none", f"/schedules/{'x' * 80}", "/schedules/%3Cscript%3E"):
+        answer = browser.get(path)
+        assert answer.status == 404
+        assert "<script>" not in answer.text
+    assert browser.post("/schedules/none/pause").status == 404
+
+
+def test_without_aws_the_page_of_a_schedule_says_so(
+    shop: Shop, browser: Browser, reminder: str
+) -> None:
+    shop.harness.scheduler.error = ServiceUnavailable(f"AWS is down {MARKUP}")
+    answer = browser.get(f"/schedules/{reminder}")
+    assert answer.status == 200
+    assert "AWS is down &lt;script&gt;" in answer.text
+
+
+def test_nobody_changes_a_schedule_of_a_console_that_is_read_only(
+    shop: Shop, reminder: str
+) -> None:
+    browser = shop.browser(read_only=True)
+    assert "Pause reminder" not in browser.get(f"/schedules/{reminder}").text
+    for action in ("pause", "resume", "run", "move"):
+        assert browser.post(f"/schedules/{reminder}/{action}").status == 403
+    assert shop.harness.submitted(shop.send_email) == []
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        (Schedule.rate(timedelta(days=1)), "Every day"),
+        (Schedule.rate(timedelta(minutes=15)), "Every 15 minutes"),
+        (Schedule.cron("0 18 ? * 6#3 2027-2029"), "At 18:00, on the third Friday of the month"),
+        (Schedule.cron("0/5 8-17 ? * 2-6 *"), "Every 5 minutes, between 08:00 and 17:59, Monday"),
+        (Schedule.cron("0 0 L * ? *"), "At 00:00, on the last day of the month"),
+    ],
+)
+def test_days_of_the_week_count_as_eventbridge_counts_them(schedule: Schedule, words: str) -> None:
+    assert schedule_words(schedule).startswith(words)
