@@ -19,8 +19,9 @@ $(INSTALLED): requirements.lock pyproject.toml
 		|| { echo "Headgate needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (a minute or two, once)" >&2
-	@# Nothing is compiled here: of 330 MB of sources, most of them CDK's, few are ever imported.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock >&2
+	@# As pip does, but on every core: 330 MB of sources, some of which no Python of ours can compile.
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
 	@touch $@
 
