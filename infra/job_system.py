@@ -243,6 +243,7 @@ class JobSystem(IJobSystem):
             topology=self.app.topology,
             queues=self._queues,
             environment={**self.deployment.environment, **_environment(self)},
+            log_days=self.deployment.log_retention_days,
         )
         self.grant_work(consumer.function, selection=group.selection)
         if group.submits:
@@ -283,6 +284,7 @@ class JobSystem(IJobSystem):
             failed=failed,
             table=self._records.table,
             app=self.app.topology.schedule_group,
+            log_days=self.deployment.log_retention_days,
             reserved=self.deployment.bridge_reserved,
             signing_key=self.signing_key,
         )
@@ -317,6 +319,7 @@ class JobSystem(IJobSystem):
             table=self._records.table,
             bucket=self._objects.bucket,
             alerts=self._alerts,
+            log_days=self.deployment.log_retention_days,
         )
 
     def _refer(self, schedules: DeclaredSchedules | None) -> SystemResources:

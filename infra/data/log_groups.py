@@ -8,15 +8,14 @@ from constructs import Construct
 
 
 def add_log_group(
-    scope: Construct, removal_policy: RemovalPolicy = RemovalPolicy.DESTROY
+    scope: Construct, days: int, removal_policy: RemovalPolicy = RemovalPolicy.DESTROY
 ) -> logs.LogGroup:
-    """Add the log group of a function or of a group's workers; it keeps lines for a month.
+    """Add the log group of a function or of a group's workers; it keeps lines for so many days.
 
     The jobs' history is in their records, so it may be deleted with its stack.
     """
-    return logs.LogGroup(
-        scope,
-        "Logs",
-        retention=logs.RetentionDays.ONE_MONTH,
-        removal_policy=removal_policy,
-    )
+    made = logs.LogGroup(scope, "Logs", removal_policy=removal_policy)
+    resource = made.node.default_child
+    assert isinstance(resource, logs.CfnLogGroup)  # noqa: S101 - CDK's own structure
+    resource.retention_in_days = days
+    return made

@@ -136,6 +136,7 @@ class Workers(Construct):
             environment={**self._deployment.environment_of(group), **environment},
             secrets=self._deployment.secrets_of(group),
             architecture=self._deployment.architecture,
+            log_days=self._deployment.log_retention_days,
             cluster=self.cluster,
             network=self.network,
             image=self._image,
@@ -159,12 +160,16 @@ class WorkerService(Construct):
         environment: Mapping[str, str],
         secrets: Mapping[str, str],
         architecture: Architecture,
+        log_days: int,
         cluster: ecs.ICluster,
         network: Network,
         image: ecs.ContainerImage,
     ) -> None:
         super().__init__(scope, construct_id)
         task = self._task(group, cluster, architecture)
+        # Workers that don't start fail the deployment, and their log alone says why: it outlives
+        # even the rollback of its creation.
+        self.log_group = add_log_group(self, log_days, RemovalPolicy.RETAIN)
         self._add_container(task, group, image, environment, secrets)
         self.service = ecs.FargateService(
             self,
@@ -246,9 +251,6 @@ class WorkerService(Construct):
         environment: Mapping[str, str],
         secrets: Mapping[str, str],
     ) -> None:
-        # Workers that don't start fail the deployment, and their log alone says why: it outlives
-        # even the rollback of its creation.
-        self.log_group = add_log_group(self, RemovalPolicy.RETAIN)
         container = task.add_container(
             "Worker",
             container_name="worker",

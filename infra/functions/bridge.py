@@ -39,6 +39,7 @@ class BridgeFunction(Construct):
         failed: the queue for firings and events that it could not submit.
         table: the table in which it records what it has sent.
         app: the app's name, with its stage's if any.
+        log_days: days for which its log is kept.
         signing_key: the secret with the key that signs what it makes of firings and events; None:
             the app's messages are not signed.
         reserved: reserved concurrency. Without any it may use all that the account has free; in
@@ -56,13 +57,14 @@ class BridgeFunction(Construct):
         failed: sqs.IQueue,
         table: dynamodb.ITableV2,
         app: str,
+        log_days: int,
         signing_key: secretsmanager.ISecret | None = None,
         reserved: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.failed = failed
         """The queue for what it could not submit."""
-        log_group = add_log_group(self)
+        log_group = add_log_group(self, log_days)
         role = self._role(feeds, failed, table, log_group, signing_key)
         self.function = lambda_.Function(
             self,

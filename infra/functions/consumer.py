@@ -48,6 +48,7 @@ class ConsumerFunction(Construct):
         topology: the topology of its queues.
         queues: the constructs of the queues.
         environment: the variables by which the app finds its stage and its bucket.
+        log_days: days for which its log is kept.
 
     Raises:
         ConfigurationError: it isn't fit for one of its queues, or its code doesn't exist.
@@ -63,11 +64,12 @@ class ConsumerFunction(Construct):
         topology: Topology,
         queues: Queues,
         environment: Mapping[str, str],
+        log_days: int,
     ) -> None:
         super().__init__(scope, construct_id)
         self.specs = consumed(topology, group)
         """The queues whose jobs it runs."""
-        log_group = add_log_group(self)
+        log_group = add_log_group(self, log_days)
         self.function = self._function(group, topology, log_group, environment)
         acknowledge(self.function, "L1", OLDER_RUNTIME)
         for spec in self.specs:

@@ -60,6 +60,7 @@ class Sweep(Construct):
         table: the table in which it remembers messages.
         bucket: the bucket for copies of messages that SQS is about to delete.
         alerts: the topic for its alerts.
+        log_days: days for which its log is kept.
     """
 
     def __init__(
@@ -75,9 +76,10 @@ class Sweep(Construct):
         table: dynamodb.ITableV2,
         bucket: s3.IBucket,
         alerts: Alerts,
+        log_days: int,
     ) -> None:
         super().__init__(scope, construct_id)
-        log_group = add_log_group(self)
+        log_group = add_log_group(self, log_days)
         own = [
             statement(PEEK, *(queue.queue_arn for queue in parking)),
             rows_statement(REMEMBER, table, SWEEPING),

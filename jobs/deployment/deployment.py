@@ -15,6 +15,7 @@ from pydantic import ConfigDict
 
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.surroundings import (
+    LOG_RETENTION_DAYS,
     Architecture,
     ExistingVpc,
     check_surroundings,
@@ -81,6 +82,10 @@ class Deployment:
     encryption_key: str | None = None
     """The ARN of a customer-managed KMS key for the queues, the table and the bucket; None: keys
     that AWS manages. Its policy has to delegate permissions to IAM."""
+    log_retention_days: int = 30
+    """Days for which logs of workers and functions are kept, as CloudWatch Logs offers them: 1, 3,
+    5, 7, 14, 30, 60, 90, 120, 150, 180, 365 and more.
+    https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
     alerts_to: tuple[str, ...] = ()
     """E-mail addresses notified of alarms, and of a month that exceeds the budget."""
     budget_usd: int = 150
@@ -138,6 +143,11 @@ class Deployment:
         if self.budget_usd < 0:
             raise ConfigurationError(f"budget_usd must not be negative, got {self.budget_usd}")
         check_surroundings("the deployment", self.environment, self.secrets)
+        if self.log_retention_days not in LOG_RETENTION_DAYS:
+            raise ConfigurationError(
+                f"log_retention_days must be one of {', '.join(map(str, LOG_RETENTION_DAYS))}, "
+                f"CloudWatch's, got {self.log_retention_days}"
+            )
         if self.encryption_key is not None and ":kms:" not in self.encryption_key:
             raise ConfigurationError(
                 f"encryption_key must be the ARN of a KMS key, got {self.encryption_key!r}"

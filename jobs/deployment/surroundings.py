@@ -14,6 +14,13 @@ from headgate.jobs.values.kinds import check_kinds
 
 Architecture = Literal["arm64", "x86_64"]
 
+LOG_RETENTION_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""Days for which CloudWatch Logs can keep a log group's lines.
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
+
 SSM = "ssm:"
 """Prefix of a secret that is a parameter of Systems Manager's."""
 

@@ -22,6 +22,7 @@ CDK_JSON: Mapping[str, Any] = {
     "cluster": "shared",
     "architecture": "x86_64",
     "encryption_key": KEY,
+    "log_retention_days": 90,
     "workers": [
         {"name": "mail", "environment": {"SMTP_HOST": "mail.example.com"}, "queues": ["payments"]},
         {"name": "rest", "queues": ["jobs"], "secrets": {"TOKEN": DATABASE}},
@@ -109,3 +110,9 @@ def test_queues_and_the_table_are_encrypted_with_the_key_that_is_named(system: D
     assert keys == {KEY}
     [table] = resources(system.template, "AWS::DynamoDB::GlobalTable").values()
     assert table["Replicas"][0]["SSESpecification"] == {"KMSMasterKeyId": KEY}
+
+
+def test_all_logs_are_kept_for_the_days_that_are_named(system: Deployed) -> None:
+    groups = resources(system.template, "AWS::Logs::LogGroup")
+    assert len(groups) == len(("mail", "rest", "bridge", "sweep"))
+    assert {each["RetentionInDays"] for each in groups.values()} == {90}

@@ -189,6 +189,7 @@ SUBNETS = ["subnet-1"]
         ({"vpc": {"id": "main", "subnets": SUBNETS}}, "'main' is not an id"),
         ({"vpc": {"id": "vpc-1", "subnets": []}}, "at least one of its subnets"),
         ({"vpc": {"id": "vpc-1", "subnets": SUBNETS, "subnet": []}}, "did you mean 'subnets'"),
+        ({"log_retention_days": 31}, "one of 1, 3, 5, 7, 14, 30, 60"),
         ({"architecture": "arm"}, "architecture"),
         ({"encryption_key": "alias/jobs"}, "must be the ARN of a KMS key"),
     ],
