@@ -45,10 +45,12 @@ class _JobLog(logging.LoggerAdapter[logging.Logger]):
 
 
 @dataclass(slots=True)
-class _Flag:
-    """A flag, raised once by any thread; one per job, at a tenth of a `threading.Event`'s cost."""
+class _Flags:
+    """Flags of one job, each set once by any thread, at a tenth of a `threading.Event`'s cost."""
 
-    raised: bool = False
+    stop: bool = False
+    warned: bool = False
+    """True once a progress that can't be has been logged."""
 
 
 class _Already:
@@ -78,7 +80,7 @@ class JobContext:
     deadline: datetime
     """The time at which this attempt times out; aware, UTC."""
     _host: Host = field(repr=False)
-    _stop: _Flag = field(default_factory=_Flag, repr=False)
+    _flags: _Flags = field(default_factory=_Flags, repr=False)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -93,7 +95,7 @@ class JobContext:
         A thread can't be stopped from outside, so a long synchronous handler checks this now and
         then, cleans up, and calls `raise_if_cancelled`. Returning instead completes the job.
         """
-        return self._stop.raised
+        return self._flags.stop
 
     def raise_if_cancelled(self) -> None:
         """Raise `Stopped` if this attempt should end early; a job not cancelled runs again.
@@ -102,24 +104,33 @@ class JobContext:
             Stopped: it should end. ``except Exception`` doesn't catch it. The worker then gives the
                 job back, settles it if it was cancelled or, after an overrun, counts a timeout.
         """
-        if self._stop.raised:
+        if self._flags.stop:
             raise Stopped
 
     def progress(self, percent: float, message: str = "", **data: Any) -> Awaitable[None]:
         """Report the job's progress; never blocks, whether awaited or not.
 
         Args:
-            percent: 0 to 100.
+            percent: 0 to 100. A number beyond that counts as the nearest of these, and a report
+                without a number is left out. Either is logged, once for each attempt: a mistake in
+                a report must not fail the job.
             message: the current step, in a word or two.
             data: further details, as JSON values.
-
-        Raises:
-            ValueError: ``percent`` is out of range.
         """
-        if not 0 <= percent <= 100:
-            raise ValueError(f"progress must lie between 0 and 100, got {percent}")
-        self._host.progress(percent, message, data)
+        if (known := self._percent(percent)) is not None:
+            self._host.progress(known, message, data)
         return _ALREADY
+
+    def _percent(self, given: object) -> float | None:
+        """Return a percentage from 0 to 100; None if it is no number."""
+        if isinstance(given, int | float) and 0 <= given <= 100:
+            return given
+        if not self._flags.warned:
+            self._flags.warned = True
+            self.log.warning("ctx.progress wants a number from 0 to 100, got %.100r", given)
+        if not isinstance(given, int | float) or given != given:  # NaN differs from itself
+            return None
+        return 0 if given < 0 else 100
 
     @overload
     def submit(self, job: NewJob[R]) -> PendingJob[R]: ...
@@ -157,4 +168,4 @@ class JobContext:
 
 def request_stop(ctx: JobContext) -> None:
     """Set a context's `cancelled`, which asks its handler to end early."""
-    ctx._stop.raised = True  # noqa: SLF001 - not among what handlers call
+    ctx._flags.stop = True  # noqa: SLF001 - not among what handlers call

@@ -10,7 +10,6 @@ import pytest
 from headgate import App, JobContext, Tenant
 from headgate.jobs.core.events import (
     JobCompleted,
-    JobDeadLettered,
     JobFailed,
     JobProgress,
     JobSubmitted,
@@ -144,18 +143,23 @@ async def test_progress_is_told_without_waiting_awaited_or_not(*, plain: bool) -
     assert progress.data == {"step": "pdf"}
 
 
-async def test_progress_beyond_a_hundred_per_cent_is_the_handlers_fault() -> None:
+async def test_a_progress_that_can_not_be_fails_no_job_and_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     app, queue = one_lane()
 
     @queue.job("render")
     async def render(_note: Note, ctx: JobContext) -> None:
-        await ctx.progress(101)
+        for percent in (150, -1, float("inf"), float("nan"), "40", None):
+            await ctx.progress(percent, "rendering")  # type: ignore[arg-type]  # what a handler may do
 
     rig = Rig(app)
     await rig.submit(render)
     async with rig.working():
-        await rig.happens(JobDeadLettered)
-    assert {event.error_type for event in rig.heard(JobFailed)} == {"ValueError"}
+        await rig.happens(JobCompleted)
+    assert [event.percent for event in rig.heard(JobProgress)] == [100, 0, 100]
+    told = [line for line in caplog.messages if "ctx.progress" in line]
+    assert told == ["ctx.progress wants a number from 0 to 100, got 150"]
 
 
 async def test_a_host_without_a_sender_says_so() -> None:
