@@ -44,15 +44,17 @@ from headgate.jobs.deployment.groups import FUNCTION_CONCURRENCY
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError, TransportError
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.call import Means, span_opener
 from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
+from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.lambdas.batches import InvocationBatch
+from headgate.lambdas.hooks import InvocationHooks
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.source import records_of
 from headgate.lambdas.timetable import Timetable
@@ -215,8 +217,10 @@ class Consumer:
             paused=opened.paused,
             secure=self._flush_metrics,
         )
+        opened.hooks.begin()
         try:
             failed = await batch.run(records)
+            await opened.hooks.end(times.answer_at)
         finally:
             self._flush_metrics()
         self._leave(batch)
@@ -239,6 +243,8 @@ class Consumer:
             if self._own is not None:
                 await stack.enter_async_context(self._own)
             resources = await stack.enter_async_context(self._app.resources.opened())
+            hooks = self._hooks()
+            stack.push_async_callback(hooks.close)
             self._kept = stack.pop_all()
         ports, keeps = self._ports, keeps_records(self._app)
         seals = seals_of(self._app, ports.keys, Tasks())
@@ -252,6 +258,7 @@ class Consumer:
             seals=seals,
             call_blocking=self._threads,
             resources=resources,
+            open_span=span_opener(self._app),
             heeds_ctrl_c=False,  # there is no keyboard
             claims=self._claims(seals),
             keyring=client.keyring,
@@ -265,11 +272,16 @@ class Consumer:
         )
         paused = Paused(clock=ports.clock, events=self._events)
         if not keeps:
-            return _Open(executor, paused, None, None)
+            return _Open(executor, paused, hooks, None, None)
         cancelling = Cancelling(
             ports.table, paused, clock=ports.clock, events=self._events, rng=ports.rng
         )
-        return _Open(executor, paused, self._recorder(seals), cancelling)
+        return _Open(executor, paused, hooks, self._recorder(seals), cancelling)
+
+    def _hooks(self) -> InvocationHooks:
+        runner = HookRunner(self._app, clock=self._clock, events=self._events)
+        self._events.subscribe(runner)
+        return InvocationHooks(runner)
 
     def _claims(self, seals: Seals | None) -> Claims | None:
         """Return the claims, if the app has a table."""
@@ -300,6 +312,7 @@ class _Open:
 
     executor: Executor
     paused: Paused
+    hooks: InvocationHooks
     recorder: Recorder | None
     cancelling: Cancelling | None
 

@@ -25,6 +25,7 @@ from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.execution.calling.call import Means, OpenSpan
 from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
+from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.messages.envelope import parse
@@ -51,7 +52,6 @@ from headgate.workers.receiving.lineup import Lineup
 from headgate.workers.receiving.poller import Poller
 from headgate.workers.receiving.queue_watch import QueueWatch
 from headgate.workers.running.backlog import Backlog
-from headgate.workers.running.hook_runner import HookRunner
 from headgate.workers.running.runner import Running, ThreadPool
 from headgate.workers.running.settler import SETTLEMENT_PACING, HoldSettler
 from headgate.workers.services import Services

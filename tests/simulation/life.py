@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from headgate.jobs.execution import hook_runner
 from headgate.workers import parts
 from headgate.workers.isolation import child_pool
-from headgate.workers.running import hook_runner
 from tests.simulation import children
 from tests.simulation.actors import OwnedTask, owned_task
 from tests.simulation.entropy import seeded

@@ -21,7 +21,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import QueuesMissing
-from headgate.jobs.execution.calling.call import OpenSpan, no_span
+from headgate.jobs.execution.calling.call import span_opener
 from headgate.workers.configuration import UNWATCHED, ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
 from headgate.workers.process.exit_codes import (
@@ -74,7 +74,7 @@ async def work(
             AsyncAwsBackend(app.topology, account=surroundings.account, connections=connections)
         )
         events = Events(log_event)
-        worker = Worker(app, backend, settings, events=events, open_span=_open_span(app))
+        worker = Worker(app, backend, settings, events=events, open_span=span_opener(app))
         place = leash.place if leash is not None else 1
         sqs = backend.async_ports.transport
         await stack.enter_async_context(
@@ -144,15 +144,6 @@ class _Stop:
             "stopping: jobs may run for %g s; a second signal ends them at once", self._drain_s
         )
         _log.info("waiting for receives in progress, so that none of their messages stays hidden")
-
-
-def _open_span(app: App) -> OpenSpan:
-    """Return what opens spans if the process uses OpenTelemetry, else a no-op."""
-    if "opentelemetry.trace" not in sys.modules:
-        return no_span
-    from headgate.workers.observability.tracing import Tracing
-
-    return Tracing(redaction=app.redaction).open_span
 
 
 def _protection(busy: Callable[[], bool]) -> ScaleInProtection | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
@@ -58,6 +59,15 @@ Settled = Callable[[Outcome], Awaitable[Outcome]]
 def no_span(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
     """Return a context manager that does nothing."""
     return nullcontext()
+
+
+def span_opener(app: App) -> OpenSpan:
+    """Return what opens spans if the process uses OpenTelemetry, else a no-op."""
+    if "opentelemetry.trace" not in sys.modules:
+        return no_span
+    from headgate.jobs.execution.tracing import Tracing  # without OpenTelemetry it can't be
+
+    return Tracing(redaction=app.redaction).open_span
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,9 +23,9 @@ from headgate.jobs.core.events import (
     JobRetryScheduled,
     JobStarted,
 )
+from headgate.jobs.execution import hook_runner
+from headgate.jobs.execution.hook_runner import _Line, _Threads
 from headgate.jobs.retry.policy import Retry
-from headgate.workers.running import hook_runner
-from headgate.workers.running.hook_runner import _Line, _Threads
 from headgate.workers.worker import Worker
 from tests.unit.workers.rig import Note, Rig, one_lane
 

@@ -13,10 +13,10 @@ from opentelemetry.trace import StatusCode
 from headgate import App, JobContext, Retry, RetryLater
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.tracing import Tracing
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.submission.prepare import prepare_child
 from headgate.jobs.testing import Harness
-from headgate.workers.observability.tracing import Tracing
 from tests.unit.workers.rig import Note
 
 
