@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
@@ -18,7 +19,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from tests.simulation import surroundings
-from tests.simulation.plan import Act, How, Plan, QueuePlan, TypePlan
+from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
 from tests.simulation.surroundings import Session
 
 LARGE = 320_000
@@ -164,7 +165,10 @@ def _limits(plan: Plan, owner: str) -> LimitOptions:
         key: Literal["tenant"] | None = "tenant" if limit.by_tenant else None
         match limit.kind:
             case "rate":
-                options["rate_limit"] = RateLimit(limit.limit, per=per, key=key, scope=scope)
+                cost = partial(_cost, limit) if limit.has_cost else 1
+                options["rate_limit"] = RateLimit(
+                    limit.limit, per=per, key=key, cost=cost, scope=scope
+                )
             case "concurrency":
                 options["concurrency"] = Concurrency(limit.limit, key=key, scope=scope)
             case "budget":
@@ -179,6 +183,10 @@ def _limits(plan: Plan, owner: str) -> LimitOptions:
                     0.5, min_runs=limit.limit, open_for=per, probes=1, key=key
                 )
     return options
+
+
+def _cost(limit: LimitPlan, work: Work) -> int:
+    return limit.cost_of(work.job)
 
 
 # --- handlers ------------------------------------------------------------------------------------

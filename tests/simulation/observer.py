@@ -54,7 +54,9 @@ class Observer:
     def __init__(self, world: World) -> None:
         self._world = world
         self._ledger = world.ledger
-        self._starts: dict[tuple[str, str, str | None], list[float]] = defaultdict(list)
+        self._starts: dict[tuple[str, str, str | None], list[tuple[float, Life]]] = defaultdict(
+            list
+        )
         """By the limit's owner, the worker unless it is the fleet's, and the tenant if it is the
         key: the times at which jobs started."""
         self._waits_since: dict[str, float] = {}
@@ -136,10 +138,12 @@ class Observer:
                 continue
             tenant = life.tenant if limit.by_tenant else None
             starts = self._starts[limit.of, "" if limit.fleet else actor.name, tenant]
-            starts.append(now)
-            recent = [at for at in starts if at > now - limit.per_s + slack_s]
-            if len(recent) > limit.limit:
-                said = f"{len(recent)} start in {limit.per_s:g} s, where {limit.of} has a limit"
+            starts.append((now, life))
+            recent = sum(
+                _cost(limit, each) for at, each in starts if at > now - limit.per_s + slack_s
+            )
+            if recent > limit.limit:
+                said = f"{recent} start in {limit.per_s:g} s, where {limit.of} has a limit"
                 self._fault("rate-limit", life, said)
 
     def _check_concurrency(self, life: Life, run: Run) -> None:
@@ -309,3 +313,8 @@ def _belongs(life: Life, owner: str) -> bool:
     if declared is None:
         return False
     return owner in ("app", f"queue:{declared.queue}", f"type:{declared.name}")
+
+
+def _cost(limit: LimitPlan, life: Life) -> int:
+    """Return the tokens that a job takes at least: its index is known once its handler runs."""
+    return 1 if life.plan is None else limit.cost_of(life.plan.index)

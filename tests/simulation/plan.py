@@ -85,6 +85,15 @@ class LimitPlan:
     by_tenant: bool = False
     dead_letter: bool = False
 
+    @property
+    def has_cost(self) -> bool:
+        """True if it is a rate of which jobs take one to three tokens."""
+        return self.kind == "rate" and self.limit >= 3 and self.per_s == 10.0
+
+    def cost_of(self, job: int) -> int:
+        """Return the tokens that a job takes, by its index; a schedule's jobs have -1."""
+        return 1 + job % 3 if self.has_cost else 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypePlan:

@@ -34,7 +34,7 @@ from headgate.workers.dispatch.fifo_groups import Groups
 from headgate.workers.held import Hold, Holdings
 from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.slots import Slots
-from headgate.workers.limits.token_bucket import Window
+from headgate.workers.limits.token_bucket import CostWindow, Window
 from headgate.workers.receiving.heartbeat import Heartbeat
 from headgate.workers.receiving.poller import Poller
 from tests.simulation.plan import (
@@ -112,9 +112,9 @@ _OPERATED = replace(
 """A job that dies, and completes once it is replayed."""
 
 
-def _limited(kind: Any, *, fleet: bool = False) -> Plan:
-    limit = LimitPlan(kind=kind, of="app", limit=1, per_s=10.0, fleet=fleet)
-    return replace(_PLAN, limits=(limit,), jobs=_jobs(Act(takes_s=1.0), count=3))
+def _limited(kind: Any, *, fleet: bool = False, limit: int = 1) -> Plan:
+    declared = LimitPlan(kind=kind, of="app", limit=limit, per_s=10.0, fleet=fleet)
+    return replace(_PLAN, limits=(declared,), jobs=_jobs(Act(takes_s=1.0), count=3))
 
 
 def _once(_given: Any) -> str:
@@ -273,6 +273,13 @@ BREAKS: dict[str, Break] = {
     ),
     "a rate counts nothing": Break(
         owner=Window, name="start", by=_forget, plan=_limited("rate"), kind="rate-limit"
+    ),
+    "a rate counts no costs": Break(
+        owner=CostWindow,
+        name="start",
+        by=_forget,
+        plan=_limited("rate", limit=3),
+        kind="rate-limit",
     ),
     "leases are kept": Break(
         owner=FleetLeases,
