@@ -37,7 +37,7 @@ class Aws:
             self.sqs.provision(topology)
             self.sqs.create_queue(topology.failed_firings_name, retention=timedelta(days=14))
         self.table = MemoryTable(self.clock)
-        self.store = MemoryStore()
+        self.store = MemoryStore(clock=self.clock)
         self.scheduler = MemoryScheduler(self.clock, fire=fire)
         self.topic = MemoryTopic()
         self.faults = Faults(plan, ledger)
