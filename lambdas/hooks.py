@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import NoReturn
 
 from headgate.jobs.execution.hook_runner import HookRunner
 
@@ -23,7 +22,7 @@ class InvocationHooks:
 
     def __init__(self, runner: HookRunner) -> None:
         self._runner = runner
-        self._calling: asyncio.Task[NoReturn] | None = None
+        self._calling: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Call hooks from now on."""

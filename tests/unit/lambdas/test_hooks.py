@@ -13,7 +13,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headgate import App, DoNotRetry
-from headgate.jobs.core.events import HookFailed, JobCompleted, JobDeadLettered, JobFailed
+from headgate.jobs.core.events import (
+    HookFailed,
+    JobCompleted,
+    JobDeadLettered,
+    JobFailed,
+    JobQuarantined,
+)
 from headgate.lambdas.hooks import LONGEST_S
 from tests.unit.lambdas.test_consume import Function, Note
 
@@ -56,7 +62,7 @@ def test_hooks_have_been_called_when_the_function_answers(deployed: Deploy) -> N
         called.append((event.name, threading.current_thread() is threading.main_thread()))
 
     @app.on_dead
-    def in_thread(event: JobDeadLettered) -> None:  # type: ignore[type-arg,unused-ignore]
+    def in_thread(event: JobDeadLettered | JobQuarantined) -> None:
         called.append((event.name, threading.current_thread() is threading.main_thread()))
 
     function = deployed(app)
