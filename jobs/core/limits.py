@@ -10,7 +10,7 @@ could not start are not received.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, Literal, Self, TypedDict, get_args
@@ -232,13 +232,22 @@ _KINDS: dict[str, type[RateLimit | Concurrency | RetryBudget | Breaker]] = {
 }
 
 
-def check_limit_names(options: Mapping[str, object], owner: str) -> None:
-    """Raise ConfigurationError for a keyword that names no limit."""
+def check_limit_names(
+    options: Mapping[str, object], owner: str, others: Iterable[str] = ()
+) -> None:
+    """Raise ConfigurationError for a keyword that names no limit.
+
+    Args:
+        options: the keywords.
+        owner: what they are given to, for the error.
+        others: the names of its other options, likewise.
+    """
+    known = sorted({*_KINDS, *others})
     for name in options:
         if name not in _KINDS:
-            raise ConfigurationError(
-                f"{owner} has no option {name!r}: {did_you_mean(name, _KINDS)}"
-            )
+            hint = did_you_mean(name, known)
+            all_of_them = "" if hint.startswith("known are") else f" It has {', '.join(known)}"
+            raise ConfigurationError(f"{owner} has no option {name!r}: {hint}{all_of_them}")
 
 
 def _check_count(kind: str, name: str, value: object) -> None:

@@ -122,7 +122,7 @@ class App(Declares, Provides, Hooks):
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
-        check_limit_names(limits, f"the app {name!r}")
+        check_limit_names(limits, f"the app {name!r}", App.__init__.__kwdefaults__ or ())
         self.limits = Limits.of(limits)
         self.name = check_name("the app", name)
         stage = stage if stage is not None else Settings.from_env().stage

@@ -58,7 +58,7 @@ class Queue(Declares):
         check_kind(f"the queue {name!r}: fifo", fifo, bool)
         self.fifo = fifo
         self.retry = retry
-        check_limit_names(limits, f"the queue {name!r}")
+        check_limit_names(limits, f"the queue {name!r}", Queue.__init__.__kwdefaults__ or ())
         self.limits = Limits.of(limits)
         chosen = _priorities(name, priorities)
         self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
@@ -36,6 +37,7 @@ from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import VirtualClock
+from headgate.jobs.testing.deployed import check_isolation, deploy_schedules
 from headgate.jobs.testing.inspection import StoredMessage, Submitted, submitted
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
@@ -62,6 +64,8 @@ class Harness:
         resources: values by type that take the place of the app's resources, such as
             ``{Pool: FakePool()}``. What they replace is not opened, nor is what that alone wants; a
             type of which the app has no resource is refused by `drain` and `run`.
+        isolation: ``worker`` runs handlers with ``isolation="process"`` in the test's process; None
+            refuses them, since one that ends its process would end the test.
 
     Example:
         >>> jobs = Harness(app)  # doctest: +SKIP
@@ -73,9 +77,12 @@ class Harness:
         >>> assert jobs.run(send_email, Email(to="Ada"), attempt=3) == Done(result=None)
     """
 
-    def __init__(self, app: App, *, resources: Shared = NOTHING) -> None:
+    def __init__(
+        self, app: App, *, resources: Shared = NOTHING, isolation: Literal["worker"] | None = None
+    ) -> None:
         self.app = app
         self._resources = resources
+        self._check: Callable[[str], None] = partial(check_isolation, app, allowed=bool(isolation))
         self.clock = VirtualClock()
         backend = MemoryBackend(app, clock=self.clock)
         self.keys = backend.keys
@@ -84,7 +91,7 @@ class Harness:
         self._look_seals = seals_of(app, backend.ports.keys, Threads())
         self.sqs = backend.sqs
         self.scheduler = backend.scheduler
-        """Holds long delays and the schedules of `client.schedules`; fires as the clock moves."""
+        """Holds long delays and schedules, declared ones too; fires as the clock moves."""
         self.table = backend.table
         """The table that the clients' handles read."""
         self.store = backend.store
@@ -110,6 +117,7 @@ class Harness:
             store=self.store,
             keyring=self._keyring,
         )
+        deploy_schedules(app, self.scheduler)
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that wait in the queues, in order of submission."""
@@ -119,7 +127,7 @@ class Harness:
                 envelope = self._envelope(spec, _as_received(message))
                 if envelope is not None and envelope.type == job.name:
                     found.append(submitted(job, envelope, message.receive_count))
-        order = self._order_of_submission()
+        order = _order_of_submission(self.events)
         return sorted(found, key=lambda each: order.get(each.id, len(order)))
 
     def assert_submitted(self, job: JobType[P, Any], payload: Given[P]) -> Submitted[P]:
@@ -148,7 +156,8 @@ class Harness:
 
     def completed(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that have completed, in the order of completion."""
-        return self._ended(JobCompleted, job)
+        ended = _ids(self.events, JobCompleted, job)
+        return [submitted(job, *self._received[each]) for each in ended]
 
     def dead_lettered(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that have been dead-lettered, in that order.
@@ -156,7 +165,8 @@ class Harness:
         Raises:
             PayloadInvalid: one has a payload that its type can't read; see `dead_letters`.
         """
-        return self._ended(JobDeadLettered, job)
+        ended = _ids(self.events, JobDeadLettered, job)
+        return [submitted(job, *self._received[each]) for each in ended]
 
     def drain(self, *, max_runs: int = 10_000) -> None:
         """Run jobs, one after the other, until every queue is empty; retries and delays included.
@@ -165,7 +175,8 @@ class Harness:
             max_runs: the number of runs after which jobs that never end are given up.
 
         Raises:
-            ConfigurationError: a job type has no handler.
+            ConfigurationError: a job type has no handler, or a job is of a type with
+                ``isolation="process"``.
             DrainUnfinished: more than ``max_runs`` runs were made.
         """
         try:
@@ -178,6 +189,7 @@ class Harness:
     async def adrain(self, *, max_runs: int = 10_000) -> None:
         """Like `drain`, for a test that runs in an event loop."""
         load_handlers(self.app)
+        deploy_schedules(self.app, self.scheduler)
         async with self._opened() as resources:
             await self._drain(resources, max_runs)
 
@@ -216,7 +228,7 @@ class Harness:
             overrides: as for a submission; ``delay`` and ``at`` have no effect.
 
         Raises:
-            ConfigurationError: a job type has no handler.
+            ConfigurationError: a job type has no handler, or the job's has ``isolation="process"``.
             SubmissionError: the payload or an option is not valid.
             ValueError: the job has no such attempt.
         """
@@ -263,6 +275,7 @@ class Harness:
         topology, job_id = self.app.topology, new_job_id(now)
         submission = prepare(self.app, topology, job, payload, overrides, now=now, job_id=job_id)
         load_handlers(self.app)
+        self._check(submission.envelope.type)
         async with self._opened() as resources:
             executor = self._executor(resources)
             executor.received = False
@@ -306,6 +319,7 @@ class Harness:
                 await self._keyring.refresh()
             if (envelope := self._envelope(spec, message)) is not None:
                 self._received[str(envelope.id)] = (envelope, message.receive_count)
+                self._check(envelope.type)
             delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())
             run = executor.begin(delivery)
             verdict = (
@@ -336,20 +350,19 @@ class Harness:
         except MessageError:
             return None
 
-    def _order_of_submission(self) -> dict[str, int]:
-        # Ids don't show it: the clock stands still between submissions.
-        submissions = (event for event in self.events if isinstance(event, JobSubmitted))
-        return {event.job_id: number for number, event in enumerate(submissions)}
 
-    def _ended(
-        self, kind: type[JobCompleted | JobDeadLettered], job: JobType[P, Any]
-    ) -> list[Submitted[P]]:
-        ids = [
-            event.job_id
-            for event in self.events
-            if isinstance(event, kind) and event.job_type == job.name
-        ]
-        return [submitted(job, *self._received[each]) for each in ids]
+def _order_of_submission(events: list[Event]) -> dict[str, int]:
+    # Ids don't show it: the clock stands still between submissions.
+    submissions = (event for event in events if isinstance(event, JobSubmitted))
+    return {event.job_id: number for number, event in enumerate(submissions)}
+
+
+def _ids(
+    events: list[Event], kind: type[JobCompleted | JobDeadLettered], job: JobType[Any, Any]
+) -> list[str]:
+    return [
+        event.job_id for event in events if isinstance(event, kind) and event.job_type == job.name
+    ]
 
 
 async def _whole(envelope: Envelope, store: MemoryStore, seals: Seals | None) -> Envelope:

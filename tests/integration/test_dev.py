@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 HEADGATE = [sys.executable, "-c", "from headgate.ops import main; main()"]
 
-APP = """
-from datetime import timedelta
 
-from headgate import App, JobContext, Schedule
+@dataclass(frozen=True)
+class Page:
+    """The commands of docs/quickstart.md that this test types."""
 
-app = App("dev-shop")
+    new: list[str]
+    """`headgate new`, without the name."""
+    submit: list[str]
 
-
-@app.job("greet")
-async def greet(ctx: JobContext) -> str:
-    ctx.log.info("hello from the first version")
-    return "first"
-
-
-@app.job("tick", schedule=Schedule.rate(timedelta(minutes=1)))
-def tick() -> None:
-    print("tick tock")
-"""
+    @classmethod
+    def read(cls) -> Self:
+        page = (ROOT / "docs" / "quickstart.md").read_text()
+        lines = [
+            shlex.split(line) for line in re.findall(r"^\$ headgate (.*)$", page, re.MULTILINE)
+        ]
+        [new] = [line[:-1] for line in lines if line[0] == "new"]
+        [submit] = [line for line in lines if line[0] == "submit"]
+        return cls(new, submit)
 
 
 class Dev:
@@ -63,7 +66,7 @@ class Dev:
 @contextmanager
 def dev(folder: Path, environ: dict[str, str], *options: str) -> Iterator[Dev]:
     with subprocess.Popen(
-        [*HEADGATE, "dev", "dev_shop:app", *options],
+        [*HEADGATE, "dev", "dev_shop.app:app", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -92,10 +95,11 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def test_an_app_runs_is_reloaded_fires_its_schedules_and_leaves_nothing(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    source = project / "dev_shop.py"
-    source.write_text(APP)
+    project, page = tmp_path / "dev-shop", Page.read()
+    subprocess.run([*HEADGATE, *page.new, "dev-shop"], check=True, cwd=tmp_path, env=environ)
+    before = {each.relative_to(project) for each in project.rglob("*")}
+    source = project / "dev_shop" / "app.py"
+    written = source.read_text()
     with dev(project, environ) as running:
         running.until("in another terminal")
         elsewhere = dict(environ)
@@ -104,22 +108,23 @@ def test_an_app_runs_is_reloaded_fires_its_schedules_and_leaves_nothing(
             name, _, value = line.strip().removeprefix("export ").partition("=")
             elsewhere[name] = value
         running.until("ready: dev-shop, 2 job types")
-        running.until(r"tick \S+ completed")
+        running.until(r"tidy-up \S+ completed")  # a rate's first firing
 
-        submit = [*HEADGATE, "submit", "greet"]
+        submit = [*HEADGATE, *page.submit]
         subprocess.run(submit, check=True, cwd=project, env=elsewhere)
-        running.until("greet: hello from the first version")
+        running.until("greet: Hello, Ada!")
 
-        source.write_text(APP.replace("first", "second") + "\n1 / 0\n")
-        running.until("changed: dev_shop.py")
+        source.write_text(written.replace("Hello", "Good day") + "\n1 / 0\n")
+        running.until("changed: app.py")
         running.until("    1 / 0")
         running.until("ZeroDivisionError")
         running.until("waiting for the next edit")
-        source.write_text(APP.replace("first", "second"))
+        source.write_text(written.replace("Hello", "Good day"))
         running.until("ready: dev-shop")
         subprocess.run(submit, check=True, cwd=project, env=elsewhere)
-        running.until("greet: hello from the second version")
+        running.until("greet: Good day, Ada!")
 
         assert running.end(signal.SIGINT) == 0
     assert not [*(tmp_path / "tmp").iterdir()]
-    assert {each.name for each in project.iterdir()} <= {"dev_shop.py", "__pycache__"}
+    after = {each.relative_to(project) for each in project.rglob("*")}
+    assert {each for each in after - before if "__pycache__" not in each.parts} == set()

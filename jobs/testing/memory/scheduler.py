@@ -63,6 +63,7 @@ class MemoryScheduler:
         self._stored: dict[tuple[str, str], _Stored] = {}
         self._done: dict[tuple[str, str], datetime] = {}
         """Time of deletion of each schedule that has fired for the last time."""
+        self._deployed: set[tuple[str, str]] = set()
         self._handed_over: list[str] = []
         self._changed = asyncio.Event()
         if isinstance(clock, VirtualClock):
@@ -103,6 +104,16 @@ class MemoryScheduler:
         """Delete a schedule; return False if there is none of that name."""
         await asyncio.sleep(0)
         return self.drop(group, name)
+
+    def deploy(self, schedule: ScheduleSpec) -> None:
+        """Store a declared schedule as one that a deployment has made just before now.
+
+        One that was deployed already stays as it is, or deleted.
+        """
+        if (key := (schedule.group, schedule.name)) not in self._deployed:
+            self._deployed.add(key)
+            self.put(schedule, token=schedule.name)
+            self._stored[key].fired_until = self._clock.now() + _MOMENT
 
     # --- firing ---------------------------------------------------------------------------------
 

@@ -69,6 +69,8 @@ class Shop:
         self.report: JobType[Report, None] = report
         self.weekly = weekly
         self.jobs = Harness(self.app)
+        # As before a deployment: each test stores those that it is about.
+        self.jobs.scheduler.drop(self.app.topology.schedule_group, "weekly")
 
     @property
     def schedules(self) -> AnySchedules:

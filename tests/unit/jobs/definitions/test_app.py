@@ -333,6 +333,15 @@ def test_a_module_that_raises_is_quoted(modules: Path, source: str, said: str) -
         load_app("shop_broken:app")
 
 
+def test_an_unknown_option_of_an_app_is_answered_with_all_that_it_has() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        App("shop", retries=3)  # type: ignore[call-arg]
+    said = str(raised.value)
+    assert said.startswith("the app 'shop' has no option 'retries': ")
+    for option in ("default_queue", "handlers", "rate_limit", "records", "stage", "timeout"):
+        assert f" {option}" in said
+
+
 def test_an_import_that_fails_names_the_last_line_of_the_user_s_own_code(modules: Path) -> None:
     write(modules / "shop_models.py", "import json\n\njson.loads('no')\n")
     write(modules / "shop_deep.py", "import shop_models\n")

@@ -17,11 +17,18 @@ from headgate import (
     RetryLater,
     Schedule,
     Tenant,
+    cron,
 )
 from headgate.jobs.core.events import JobRetryScheduled
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.errors import HandlerMissing, JobCancelled, JobDead, ResultTimeout
-from headgate.jobs.testing import DrainUnfinished, Harness
+from headgate.jobs.errors import (
+    ConfigurationError,
+    HandlerMissing,
+    JobCancelled,
+    JobDead,
+    ResultTimeout,
+)
+from headgate.jobs.testing import Done, DrainUnfinished, Harness
 
 
 class Email(BaseModel):
@@ -380,3 +387,70 @@ def test_a_delayed_job_that_waits_for_days_between_attempts_makes_all_of_them(ap
     jobs.drain()
     assert seen == [1, 1, 2, 3]
     assert len(jobs.dead_lettered(send)) == 1
+
+
+# --- declared schedules and isolation -------------------------------------------------------------
+
+
+def scheduled_app() -> App:
+    app = App("clockwork")
+    app.job("nightly", schedule=cron("0 8 * * ? *", timezone="Europe/Berlin"))(_nothing)
+    app.job("often", schedule=Schedule.rate(timedelta(minutes=15)))(_nothing)
+    return app
+
+
+def _nothing() -> None: ...
+
+
+def test_declared_schedules_fire_as_time_is_advanced() -> None:
+    app = scheduled_app()
+    jobs = Harness(app)  # midnight in UTC, in winter: Berlin is an hour ahead
+    nightly, often = app.types["nightly"], app.types["often"]
+    jobs.clock.advance(timedelta(hours=7) - timedelta(seconds=1))
+    assert (len(jobs.submitted(nightly)), len(jobs.submitted(often))) == (0, 27)
+    jobs.clock.advance(1)
+    jobs.drain()
+    assert (len(jobs.completed(nightly)), len(jobs.completed(often))) == (1, 28)
+
+
+def test_draining_alone_fires_no_schedule() -> None:
+    app = scheduled_app()
+    jobs = Harness(app)
+    jobs.drain()
+    assert jobs.completed(app.types["often"]) == []
+
+
+def test_a_declared_schedule_can_be_paused_in_a_test() -> None:
+    app = scheduled_app()
+    jobs = Harness(app)
+    jobs.client.schedules.pause("nightly")
+    jobs.clock.advance(timedelta(days=1))
+    assert jobs.submitted(app.types["nightly"]) == []
+    jobs.client.schedules.resume("nightly")
+    jobs.clock.advance(timedelta(days=1))
+    assert len(jobs.submitted(app.types["nightly"])) == 1
+
+
+def isolated_app() -> App:
+    app = App("apart")
+    app.job("crunch", isolation="process")(_nothing)
+    return app
+
+
+def test_a_handler_that_may_end_its_process_is_refused_in_words() -> None:
+    app = isolated_app()
+    jobs = Harness(app)
+    jobs.client.submit(app.types["crunch"])
+    with pytest.raises(ConfigurationError, match=r"Harness\(app, isolation='worker'\)"):
+        jobs.drain()
+    with pytest.raises(ConfigurationError, match="'crunch' has isolation='process'"):
+        jobs.run(app.types["crunch"])
+
+
+def test_it_runs_in_the_test_s_process_if_the_harness_is_told_so() -> None:
+    app = isolated_app()
+    jobs = Harness(app, isolation="worker")
+    jobs.client.submit(app.types["crunch"])
+    jobs.drain()
+    assert len(jobs.completed(app.types["crunch"])) == 1
+    assert jobs.run(app.types["crunch"]) == Done(result=None)

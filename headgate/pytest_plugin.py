@@ -1,0 +1,55 @@
+"""The plugin of pytest: the fixture ``jobs``, a `Harness` of the project's app.
+
+pytest loads it wherever Headgate is installed; nothing of Headgate is imported before a test asks
+for a fixture.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from headgate import App
+    from headgate.jobs.definitions.handlers.injection import Shared
+    from headgate.testing import Harness
+
+_OPTION = "headgate_app"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a project name its app."""
+    parser.addini(_OPTION, "The app of the fixture jobs, as in shop.app:app.", default="")
+
+
+@pytest.fixture
+def headgate_app(pytestconfig: pytest.Config) -> App:
+    """The app that pytest's option ``headgate_app`` names; replace it by a fixture of your own."""
+    from headgate import load_app
+    from headgate.jobs.errors import HeadgateError
+
+    path: str = pytestconfig.getini(_OPTION)
+    if not path:
+        raise pytest.UsageError(
+            'no app is named: write headgate_app = "shop.app:app" under [tool.pytest.ini_options] '
+            "in pyproject.toml, or a fixture headgate_app that returns the App"
+        )
+    try:
+        return load_app(path)
+    except HeadgateError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+@pytest.fixture
+def headgate_resources() -> Shared:
+    """Values by type that replace the app's resources: none, unless you replace this fixture."""
+    return {}
+
+
+@pytest.fixture
+def jobs(headgate_app: App, headgate_resources: Shared) -> Harness:
+    """The app's jobs in memory and in virtual time, a new `Harness` for each test."""
+    from headgate.testing import Harness
+
+    return Harness(headgate_app, resources=headgate_resources)

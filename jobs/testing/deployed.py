@@ -1,0 +1,34 @@
+"""What a deployment would have made of an app, and what a test's process can't be."""
+
+from __future__ import annotations
+
+from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.schedules.declared_schedules import declared_schedules
+from headgate.jobs.testing.memory.scheduler import MemoryScheduler
+
+
+def deploy_schedules(app: App, scheduler: MemoryScheduler) -> None:
+    """Have a scheduler hold the schedules of the types declared by now.
+
+    Raises:
+        ConfigurationError, PayloadInvalid: one is wrong; see `declared_schedules`.
+    """
+    for schedule in declared_schedules(app):
+        scheduler.deploy(schedule)
+
+
+def check_isolation(app: App, job_type: str, *, allowed: bool) -> None:
+    """Refuse a handler that runs in a process of its own, unless it is allowed here.
+
+    Raises:
+        ConfigurationError: the type is declared with ``isolation="process"``.
+    """
+    declared = app.types.get(job_type)
+    if declared is not None and declared.isolation == "process" and not allowed:
+        raise ConfigurationError(
+            f"the type {job_type!r} has isolation='process', and a harness runs handlers in the "
+            "test's own process, which one that crashes would end: write Harness(app, "
+            "isolation='worker') to run it there all the same, or try it under headgate dev, which "
+            "has child processes"
+        )

@@ -1,0 +1,80 @@
+"""The fixture ``jobs``, in a project of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+APP = """
+from collections.abc import Iterator
+from headgate import App
+
+app = App("plugged")
+
+class Mailer:
+    sent = "for real"
+
+@app.resource
+def mailer() -> Iterator[Mailer]:
+    raise AssertionError("a test opens no real resource")
+    yield Mailer()
+
+@app.job("greet")
+def greet(to: str, mailer: Mailer) -> str:
+    return mailer.sent
+"""
+TEST = """
+from plugged import app, greet
+from headgate.testing import Done
+
+def test_a_job_runs(jobs):
+    assert jobs.app is app
+    jobs.client.submit(greet, "Ada")
+    jobs.drain()
+    assert len(jobs.completed(greet)) == 1
+
+def test_each_test_has_its_own(jobs):
+    assert jobs.completed(greet) == []
+    assert jobs.run(greet, "Ada") == Done(result="in memory")
+"""
+CONFTEST = """
+import pytest
+from plugged import Mailer
+
+@pytest.fixture
+def headgate_resources():
+    fake = Mailer()
+    fake.sent = "in memory"
+    return {Mailer: fake}
+"""
+# Where Headgate is installed, pytest loads the plugin by its name; here it is always this one.
+PLUGIN = (
+    *("-p", "no:headgate", "-p", "headgate.pytest_plugin", "-p", "no:cacheprovider"),
+    *("-o", "asyncio_default_fixture_loop_scope=function"),
+)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.syspath_prepend(pytester.path)
+    pytester.makepyfile(plugged=APP, test_plugged=TEST, conftest=CONFTEST)
+    return pytester
+
+
+def test_jobs_is_a_harness_of_the_project_s_app_with_its_fakes(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nheadgate_app = plugged:app\n")
+    project.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=2)
+
+
+def test_a_project_that_names_no_app_is_told_where_to(project: pytest.Pytester) -> None:
+    ended = project.runpytest_inprocess(*PLUGIN)
+    ended.assert_outcomes(errors=2)
+    ended.stdout.fnmatch_lines(["*no app is named: write headgate_app*"])
+
+
+def test_an_app_that_can_not_be_imported_is_a_usage_error(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nheadgate_app = plugged:ap\n")
+    ended = project.runpytest_inprocess(*PLUGIN)
+    ended.assert_outcomes(errors=2)
+    ended.stdout.fnmatch_lines(["*did you mean 'app'?*"])
