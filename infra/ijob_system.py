@@ -19,7 +19,7 @@ from headgate.infra.data.system_resources import SystemResources
 from headgate.infra.monitoring import maths, metrics
 from headgate.infra.monitoring.cdk_metrics import MetricOptions, as_expression, as_metric
 from headgate.infra.monitoring.metrics import Series
-from headgate.jobs.core.topology import Priority, PriorityName, QueueSpec
+from headgate.jobs.core.topology import Priority, PriorityName, QueueSpec, Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import records_submissions
@@ -146,6 +146,19 @@ class IJobSystem(Construct):
         grant = grant.combine(self._resources.payload_keys.grant_work(grantee))
         return self._extended(grant, grantee)
 
+    def grant_view(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` see jobs, queues, workers, pauses and replays, and change nothing.
+
+        It can't read payloads and large results, nor look at dead letters themselves, except that
+        the schedule of a job with a long delay holds its payload.
+        """
+        self._check_grantee(grantee)
+        resources = self._resources
+        queues = list(resources.queues.values())
+        grant = permissions.grant_view(grantee, queues, resources.set_aside, self.table)
+        delays = self._delays
+        return grant.combine(delays.grant_look(grantee)) if delays is not None else grant
+
     def grant_operate(
         self, grantee: iam.IGrantable, *, opens: bool = False, erase: bool = False
     ) -> iam.Grant:
@@ -204,19 +217,7 @@ class IJobSystem(Construct):
         Raises:
             ConfigurationError: there is no such metric, or neither ``job`` nor ``dimensions_map``.
         """
-        if metric_name not in NAMES:
-            raise ConfigurationError(
-                f"there is no metric {metric_name!r}: {did_you_mean(metric_name, NAMES)}"
-            )
-        dimensions = dict(options.pop("dimensions_map", {}))
-        if job is not None:
-            dimensions |= {TYPE: job.name, QUEUE: job.queue}
-        if not dimensions:
-            raise ConfigurationError(
-                f"the metric {metric_name} is published for each job type: name one with job=, or "
-                "write dimensions_map="
-            )
-        return self._metric(metrics.of_app(self.app.topology, metric_name, dimensions), options)
+        return self._metric(_published(self.app.topology, metric_name, job, options), options)
 
     def metric_visible(
         self,
@@ -331,3 +332,24 @@ class IJobSystem(Construct):
     def _extended(self, grant: iam.Grant, grantee: iam.IGrantable) -> iam.Grant:
         delays, grant = self._delays, grant_signing(grant, grantee, self._resources.signing_key)
         return grant.combine(delays.grant_delays(grantee)) if delays is not None else grant
+
+
+def _published(
+    topology: Topology, name: str, job: JobType[Any, Any] | None, options: MetricOptions
+) -> Series:
+    """Return a published metric; its dimensions are taken out of the options.
+
+    Raises:
+        ConfigurationError: there is no such metric, or nothing has its dimensions.
+    """
+    if name not in NAMES:
+        raise ConfigurationError(f"there is no metric {name!r}: {did_you_mean(name, NAMES)}")
+    dimensions = dict(options.pop("dimensions_map", {}))
+    if job is not None:
+        dimensions |= {TYPE: job.name, QUEUE: job.queue}
+    if not dimensions:
+        raise ConfigurationError(
+            f"the metric {name} is published for each job type: name one with job=, or write "
+            "dimensions_map="
+        )
+    return metrics.of_app(topology, name, dimensions)

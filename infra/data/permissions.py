@@ -34,6 +34,9 @@ WORK = (
 )
 """Running a queue's jobs."""
 
+DEPTHS = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl")
+"""Counting a queue's messages."""
+
 UNIQUE = ("dynamodb:GetItem", "dynamodb:PutItem")
 """Submitting with ``unique=``, in addition to `SUBMIT`."""
 
@@ -140,6 +143,24 @@ def grant_work(
     park = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), parking)
     read = _grant_read(grantee, bucket, PAYLOADS)
     return work.combine(park).combine(record).combine(listed).combine(keep).combine(read)
+
+
+def grant_view(
+    grantee: iam.IGrantable,
+    queues: Sequence[sqs.IQueue],
+    set_aside: Sequence[sqs.IQueue],
+    table: dynamodb.ITableV2,
+) -> iam.Grant:
+    """Let ``grantee`` see jobs, queues, workers, pauses and replays, and change nothing.
+
+    Of dead letters it sees their number and their records alone: receiving a message hides it from
+    others, and shows its payload.
+    """
+    depths = _grant(grantee, DEPTHS, [*queues, *set_aside])
+    rows = _grant_rows(grantee, LOOK, table, table_rows.VIEWED)
+    return (
+        depths.combine(rows).combine(_grant_lines(grantee, table)).combine(_grant_metrics(grantee))
+    )
 
 
 def grant_operate(

@@ -38,6 +38,14 @@ class ScheduleAccess:
             resource_arns=[delayed],
         )
 
+    def grant_look(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` see which jobs wait in one-time schedules, by their ids."""
+        delayed = self._named(f"{DELAYED}*")
+        acknowledge_wildcard(grantee, delayed, "Schedules are named after future jobs")
+        return iam.Grant.add_to_principal(
+            grantee=grantee, actions=["scheduler:GetSchedule"], resource_arns=[delayed]
+        )
+
     def grant_changes(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` list, pause and resume schedules, and create and delete its own.
 

@@ -57,6 +57,9 @@ WATCHED = (CANCELLATIONS, f"{UNIQUE}*")
 OPERATED = (*REQUESTS, REPLAYS, partition_of("*"))
 """The rows that operators write: requests, and the replays of dead letters with their marks."""
 
+VIEWED = (*HISTORY, CANCELLATIONS, WORKER_STATUSES, REPLAYS, partition_of("*"))
+"""The rows that viewers read: jobs, requests and pauses, workers, replays."""
+
 BRIDGED = (f"{SENT}*",)
 """The bridge's marks of what it has sent."""
 

@@ -141,7 +141,7 @@ class Pauses:
     ) -> Pause:
         """Pause one queue, one job type or one tenant. A second pause replaces the first.
 
-        Workers look every five seconds. They receive nothing from a paused queue; messages of a
+        Workers know it within five seconds. They receive nothing from a paused queue; messages of a
         paused type or tenant are given back whenever they come, at no cost of attempts.
 
         Args:

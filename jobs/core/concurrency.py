@@ -1,12 +1,15 @@
-"""Concurrency inside one call of a client: threads, or tasks of an event loop."""
+"""Concurrency: threads or tasks inside one call of a client, and tasks beside the jobs."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from headgate.jobs.core.immediate import drive
+
+if TYPE_CHECKING:
+    import asyncio  # slow to import, and a synchronous client needs none of it
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -122,3 +125,42 @@ class Tasks:
         import asyncio  # as above
 
         return await asyncio.to_thread(function)
+
+
+_LAST_S = 1.5
+"""Seconds left to tasks under way when their worker ends."""
+
+
+class UnderWay(Generic[T]):
+    """Tasks that go on beside the jobs, and have a bounded time when their worker ends."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[T]] = set()
+
+    def __bool__(self) -> bool:
+        """Return True if any goes on."""
+        return bool(self._tasks)
+
+    def add(self, task: asyncio.Task[T]) -> None:
+        """Keep a task until it has ended."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def flush(self) -> None:
+        """Return when all have ended; if cancelled, they go on."""
+        import asyncio
+
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def close(self) -> None:
+        """Wait for a bounded time, then cancel what is left, and wait until that has ended."""
+        import asyncio
+
+        try:
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=_LAST_S)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await self.flush()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from headgate.jobs.core.concurrency import UnderWay
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.errors import PayloadTooLarge, ResultNotKept, TransportError
 from headgate.jobs.messages.envelope import PayloadRef
@@ -25,9 +26,6 @@ _LEAST = 1_024
 
 _PUT_S = 30.0
 """Seconds that the store has for each result."""
-
-_LAST_S = 1.5
-"""Seconds left to results under way when their worker ends."""
 
 _log = logging.getLogger("headgate.worker")
 
@@ -104,7 +102,7 @@ class LargeResults:
         self._store = store
         self._seals = seals
         self._bytes = 0
-        self._under_way: set[asyncio.Task[dict[str, Any]]] = set()
+        self._under_way = UnderWay[dict[str, Any]]()
 
     def put(self, job_id: str, job_type: str, value: Any, size: int, kept: Kept) -> None:
         """Start to store a result of ``size`` bytes; ``kept`` is called with the outcome."""
@@ -122,21 +120,13 @@ class LargeResults:
 
     async def flush(self) -> None:
         """Return when nothing is under way; if cancelled, what is under way goes on."""
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        await self._under_way.flush()
 
     async def close(self) -> None:
         """Wait for what is under way for a bounded time; what is left then is not kept."""
-        try:
-            if self._under_way:
-                await asyncio.wait(self._under_way, timeout=_LAST_S)
-        finally:
-            for putting in self._under_way:
-                putting.cancel()
-            await self.flush()
+        await self._under_way.close()
 
     def _ended(self, size: int, kept: Kept, putting: asyncio.Task[dict[str, Any]]) -> None:
-        self._under_way.discard(putting)
         self._bytes -= size
         if putting.cancelled():
             kept(_not_kept(size, "its worker has ended before the store took it"))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headgate.jobs.core.concurrency import UnderWay
 from headgate.jobs.core.events import JobProgress
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of, records_of
@@ -18,9 +19,6 @@ from headgate.jobs.values.texts import text_of
 
 EVERY_S = 1.0
 """Minimum seconds between two writes of one job's progress."""
-
-_LAST_S = 1.5
-"""Seconds left to reports that are being sealed when their worker ends."""
 
 
 @dataclass(slots=True)
@@ -46,7 +44,7 @@ class Progress:
         self._journal = journal
         self._seals = seals
         self._told: dict[str, _Told] = {}
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way = UnderWay[None]()
         """Reports that are being sealed."""
 
     def told(self, event: JobProgress) -> None:
@@ -79,17 +77,11 @@ class Progress:
 
     async def flush(self) -> None:
         """Return when nothing is being sealed; if cancelled, that goes on."""
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        await self._under_way.flush()
 
     async def close(self) -> None:
         """Wait for what is being sealed for a bounded time; what is left then is not written."""
-        try:
-            if self._under_way:
-                await asyncio.wait(self._under_way, timeout=_LAST_S)
-        finally:
-            for sealing in self._under_way:
-                sealing.cancel()
+        await self._under_way.close()
 
     def _put(self, event: JobProgress) -> None:
         if self._seals is None:
@@ -97,7 +89,6 @@ class Progress:
             return
         sealing = asyncio.create_task(self._sealed(self._seals, event), name="headgate-progress")
         self._under_way.add(sealing)
-        sealing.add_done_callback(self._under_way.discard)
 
     async def _sealed(self, seals: Seals, event: JobProgress) -> None:
         about = About(kind="progress", type=event.job_type, of=event.job_id)

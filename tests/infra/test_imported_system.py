@@ -31,6 +31,7 @@ GRANTS: dict[str, Callable[[IJobSystem, iam.Role], object]] = {
     "work-on-mail": lambda system, role: system.grant_work(
         role, selection=QueueSelection(queues=("mail",))
     ),
+    "view": lambda system, role: system.grant_view(role),
     "operate": lambda system, role: system.grant_operate(role),
     "manage-schedules": lambda system, role: system.grant_manage_schedules(role),
 }

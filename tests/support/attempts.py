@@ -47,6 +47,7 @@ GRANTS: Mapping[str, Callable[[IJobSystem, iam.IGrantable], object]] = {
         role, selection=QueueSelection(queues=("mail",))
     ),
     "manage-schedules": lambda system, role: system.grant_manage_schedules(role),
+    "view": lambda system, role: system.grant_view(role),
     "operate": lambda system, role: system.grant_operate(role),
     "operate-erase": lambda system, role: system.grant_operate(role, erase=True),
 }
@@ -111,6 +112,9 @@ def _on_queues(app: App) -> list[Attempt]:
         ("send to the queue of money", "sqs:SendMessage", money.name),
         ("receive from the queue of mail", "sqs:ReceiveMessage", mail.name),
         ("receive from the queue of money", "sqs:ReceiveMessage", money.name),
+        ("see how many jobs of mail wait", "sqs:GetQueueAttributes", mail.name),
+        ("see how many jobs of mail are dead", "sqs:GetQueueAttributes", mail.dlq_name),
+        ("look at a dead letter", "sqs:ReceiveMessage", mail.dlq_name),
         ("park a dead letter of mail", "sqs:SendMessage", mail.dlq_name),
         ("park a dead letter of money", "sqs:SendMessage", money.dlq_name),
         ("delete a dead letter", "sqs:DeleteMessage", money.dlq_name),
@@ -144,7 +148,9 @@ def _on_rows(app: App) -> list[Attempt]:
         ("claim a unique key", "PutItem", [f"{UNIQUE}1"]),
         ("take a limit's leases", "PutItem", [f"{LIMIT}stripe"]),
         ("write another worker's life", "PutItem", [LIVES]),
+        ("read the workers' statuses", "Query", [WORKER_STATUSES]),
         ("write another worker's status", "PutItem", [WORKER_STATUSES]),
+        ("read the replays", "Query", [REPLAYS]),
         ("write of a replay", "PutItem", [REPLAYS]),
         ("mark a firing as sent", "PutItem", [f"{SENT}{one}"]),
         ("delete a unique key's claim", "BatchWriteItem", [f"{UNIQUE}1"]),
@@ -187,6 +193,7 @@ def _on_schedules(app: App) -> list[Attempt]:
     group = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/{app.topology.schedule_group}"
     tried = [
         ("create the schedule of a delayed job", "CreateSchedule", "delay.1"),
+        ("read the schedule of a delayed job", "GetSchedule", "delay.1"),
         ("change the schedule of a delayed job", "UpdateSchedule", "delay.1"),
         ("delete the schedule of a delayed job", "DeleteSchedule", "delay.1"),
         ("create a schedule at run time", "CreateSchedule", "dynamic.own"),

@@ -12,7 +12,17 @@ from tests.support.attempts import GRANTS
 from tests.support.cloudformation import arn_of
 from tests.support.iam import Policies
 
+COUNTING = {"see how many jobs of mail wait", "see how many jobs of mail are dead"}
+READ_DELAYED = "read the schedule of a delayed job"
+VIEWING = {
+    *COUNTING,
+    READ_DELAYED,
+    "read a job's history",
+    "read the workers' statuses",
+    "read the replays",
+}
 DELAYING = {
+    READ_DELAYED,
     "create the schedule of a delayed job",
     "delete the schedule of a delayed job",
     "hand a schedule the app's role",
@@ -27,11 +37,12 @@ SCHEDULING = {
 }
 
 OPERATING = {
+    *VIEWING,
     *SENDING,
+    "look at a dead letter",
     "park a dead letter of mail",
     "park a dead letter of money",
     "delete a dead letter",
-    "read a job's history",
     *ASKING,
     "take cancellations back",
     "write of a replay",
@@ -50,11 +61,13 @@ ALLOWED: Mapping[str, set[str]] = {
         "read a job's history",
         *ASKING,
         "read a large result",
+        READ_DELAYED,
         "delete the schedule of a delayed job",
     },
     "work-on-mail": {
         "send to the queue of mail",
         "receive from the queue of mail",
+        *COUNTING,
         "park a dead letter of mail",
         "read a job's history",
         "write a job's history, result or claim",
@@ -63,6 +76,7 @@ ALLOWED: Mapping[str, set[str]] = {
         "put a job's history beside a request in one batch",
         "take a limit's leases",
         "write another worker's life",
+        "read the workers' statuses",
         "write another worker's status",
         "store a payload",
         "replace a payload",
@@ -71,6 +85,7 @@ ALLOWED: Mapping[str, set[str]] = {
         *DELAYING,
     },
     "manage-schedules": SCHEDULING,
+    "view": VIEWING,
     "operate": OPERATING,
     "operate-erase": {
         *OPERATING,

@@ -71,7 +71,7 @@ from tests.support.proxy import Proxy
 LARGE = "y" * 400_000
 FAR = timedelta(days=3)
 TASKS = "ecs-tasks.amazonaws.com"
-ROLES = ("Submitter", "Unique", "Follower", "Worker", "Operator", "Eraser")
+ROLES = ("Submitter", "Unique", "Follower", "Worker", "Viewer", "Operator", "Eraser")
 
 
 class Note(BaseModel):
@@ -159,6 +159,7 @@ def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
     system.grant_submit(made["Unique"], unique=True)
     system.grant_follow(made["Follower"])
     system.grant_work(made["Worker"])
+    system.grant_view(made["Viewer"])
     system.grant_operate(made["Operator"])
     system.grant_operate(made["Eraser"], erase=True)
     template = resolve(template_of(stack))
@@ -320,6 +321,34 @@ async def test_a_follower_may_make_every_call_of_a_handle(watched: Watched) -> N
     }
     assert watched.refused("Follower", calls) == set()
     assert watched.refused("Operator", calls) == set()
+
+
+async def test_a_viewer_may_make_every_call_that_only_looks(watched: Watched) -> None:
+    declared = watched.declared
+    async with AsyncClient(declared.app) as client:
+        handle = await client.submit(declared.failing, Note())
+        delayed = await client.submit(declared.echo, Note(), delay=FAR)
+        async with working(declared.app, lambda event: event.name == "job.dead_lettered"):
+            pass
+        watched.take()
+        await client.jobs.list()
+        await client.jobs.count()
+        await handle.history()
+        assert await delayed.state() == "delayed"
+        found = await client.queues.list()
+        await client.workers.list()
+        await client.pauses.list()
+        await client.dead_letters.replays()
+        await client.health()
+
+    assert found.unknown.keys() <= {"metrics"}
+    calls = watched.take()
+    assert {action for action, *_ in calls} >= {
+        "dynamodb:Query",
+        "scheduler:GetSchedule",
+        "sqs:GetQueueAttributes",
+    }
+    assert watched.refused("Viewer", calls) == set()
 
 
 async def test_an_operator_may_make_every_call_that_schedules_and_depths_take(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.core.concurrency import Parallelism, Tasks, Threads
+from headgate.jobs.core.concurrency import Parallelism, Tasks, Threads, UnderWay
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.errors import Throttled
 
@@ -104,3 +104,26 @@ def test_what_takes_long_leaves_the_thread_of_the_event_loop() -> None:
     aside, own = asyncio.run(thread())
     assert aside != own
     assert drive(Threads().aside(threading.get_ident)) == threading.get_ident()
+
+
+@pytest.mark.looptime
+async def test_what_is_cancelled_at_the_end_has_ended_when_the_end_is_over() -> None:
+    ended: list[str] = []
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0.1)
+            ended.append("cancelled")
+
+    async def quick() -> None:
+        await asyncio.sleep(1)
+        ended.append("in time")
+
+    under_way = UnderWay[None]()
+    for work in (stubborn(), quick()):
+        under_way.add(asyncio.create_task(work))
+    await under_way.close()
+    assert ended == ["in time", "cancelled"]
+    assert not under_way

@@ -142,7 +142,7 @@ async def test_under_full_load_nothing_starts_soon_after_the_pause_and_nothing_i
         told_at = now()
         await asyncio.sleep(120)
         assert log.after(told_at) == []
-        assert told_at - asked_at <= 1.2 * POLL_S
+        assert told_at - asked_at <= 5
         assert await resume(rig, queue="mail")
         await rig.happens(JobCompleted, len(texts))
     assert sorted(text for _, text in log.starts) == sorted(texts)
