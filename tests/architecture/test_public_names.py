@@ -17,6 +17,7 @@ import headgate
 import headgate.errors
 import headgate.events
 import headgate.infra
+import headgate.sentry
 import headgate.testing
 from headgate.jobs import errors
 from headgate.jobs.core import events
@@ -118,6 +119,10 @@ def test_the_public_names_are_exactly_these_and_sorted() -> None:
     assert headgate.__all__ == PUBLIC == sorted(PUBLIC)
     assert headgate.testing.__all__ == TESTING == sorted(TESTING)
     assert headgate.infra.__all__ == INFRA == sorted(INFRA)
+
+
+def test_the_names_for_sentry_are_public_though_they_need_an_extra() -> None:
+    assert headgate.sentry.__all__ == ["Reporter", "report_failures"]
 
 
 def test_the_console_is_public_though_it_needs_an_extra() -> None:
