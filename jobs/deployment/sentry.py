@@ -114,16 +114,15 @@ class Reporter:
         }
         if isinstance(event, JobDeadLettered):
             tags["job.reason"] = event.reason
-        capture_event(
-            {
-                "level": "error",
-                "logger": "headgate",
-                "timestamp": event.at,
-                "transaction": event.job_type,
-                "tags": tags,
-                **_what(event, failed),
-            }
-        )
+        report: Any = {
+            "level": "error",
+            "logger": "headgate",
+            "timestamp": event.at,
+            "transaction": event.job_type,
+            "tags": tags,
+            **_what(event, failed),
+        }
+        capture_event(report)
 
 
 def _what(

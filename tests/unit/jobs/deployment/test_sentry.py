@@ -74,9 +74,9 @@ def failing(max_attempts: int) -> tuple[App, Any]:
     async def charge(note: Note) -> None:
         card = note.text
         try:
-            [][len(card)]
-        except IndexError as error:
-            raise ValueError("the bank is away") from error
+            card.index("x")
+        except ValueError as error:
+            raise ConnectionError("the bank is away") from error
 
     return app, charge
 
@@ -101,8 +101,8 @@ async def test_a_worker_reports_the_last_failure_only_and_nothing_of_the_payload
         "job.reason": "attempts-exhausted",
     }
     cause, error = report["exception"]["values"]
-    assert (error["type"], error["value"]) == ("ValueError", "the bank is away")
-    assert cause["type"] == "IndexError"
+    assert (error["type"], error["value"]) == ("ConnectionError", "the bank is away")
+    assert cause["type"] == "ValueError"
     last = error["stacktrace"]["frames"][-1]
     assert (last["function"], last["filename"]) == ("charge", __file__)
     assert "the bank is away" in last["context_line"]
