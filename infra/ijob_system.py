@@ -153,9 +153,8 @@ class IJobSystem(Construct):
         the schedule of a job with a long delay holds its payload.
         """
         self._check_grantee(grantee)
-        resources = self._resources
-        queues = list(resources.queues.values())
-        grant = permissions.grant_view(grantee, queues, resources.set_aside, self.table)
+        queues = [*self._resources.queues.values(), *self._resources.set_aside]
+        grant = permissions.grant_view(grantee, queues, self.table)
         delays = self._delays
         return grant.combine(delays.grant_look(grantee)) if delays is not None else grant
 

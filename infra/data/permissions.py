@@ -146,17 +146,14 @@ def grant_work(
 
 
 def grant_view(
-    grantee: iam.IGrantable,
-    queues: Sequence[sqs.IQueue],
-    set_aside: Sequence[sqs.IQueue],
-    table: dynamodb.ITableV2,
+    grantee: iam.IGrantable, queues: Sequence[sqs.IQueue], table: dynamodb.ITableV2
 ) -> iam.Grant:
     """Let ``grantee`` see jobs, queues, workers, pauses and replays, and change nothing.
 
     Of dead letters it sees their number and their records alone: receiving a message hides it from
     others, and shows its payload.
     """
-    depths = _grant(grantee, DEPTHS, [*queues, *set_aside])
+    depths = _grant(grantee, DEPTHS, queues)
     rows = _grant_rows(grantee, LOOK, table, table_rows.VIEWED)
     return (
         depths.combine(rows).combine(_grant_lines(grantee, table)).combine(_grant_metrics(grantee))

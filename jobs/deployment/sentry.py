@@ -41,10 +41,10 @@ _LOGGER = "headgate.worker"
 
 
 def report_failures(app: App, *, failures: Report = "last") -> Reporter:
-    """Report the failures of an app's jobs to Sentry, from its workers.
+    """Report the failures of an app's jobs to Sentry, from whatever runs them.
 
-    Call it once, where `sentry_sdk.init` is called. Lambda functions call no hooks: subscribe a
-    `Reporter` to their events. Sentry then leaves the worker's log out, which tells of jobs too.
+    Call it once, where `sentry_sdk.init` is called. Sentry then leaves the log of events out, which
+    tells of the same failures.
 
     Args:
         app: the app; the reporter becomes one of its hooks.
