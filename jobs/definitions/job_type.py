@@ -100,6 +100,7 @@ class JobType(Hooks, Generic[P, R]):
         """The time from when a job is due within which it has to start; None: any time."""
         self.schema = options.get("schema", 1)
         self.upgrades = dict(options.get("upgrade", {}))
+        self.upgrades_from = dict(options.get("upgrade_from", {}))
         self.accepts = options.get("accepts")
         self.runs_from = tuple(dict.fromkeys((queue, *options.get("accepts_from", ()))))
         """The queue groups whose messages may run as this type: its own, then ``accepts_from``."""

@@ -43,6 +43,48 @@ def check_upgrades(job_type: str, schema: int, upgrades: Any) -> None:
         )
 
 
+def check_upgrade_from(job_type: str, upgrades: Any) -> None:
+    """Check a type's ``upgrade_from=`` option.
+
+    Raises:
+        ConfigurationError: it names the type itself, or an upgrade is not a synchronous function.
+    """
+    where = f"the type {job_type!r}: upgrade_from"
+    if not isinstance(upgrades, Mapping) or not all(isinstance(name, str) for name in upgrades):
+        raise ConfigurationError(
+            f"{where} must map names of other types to functions, got {upgrades!r}: write "
+            '{"send-email": from_email}'
+        )
+    if job_type in upgrades:
+        raise ConfigurationError(
+            f"{where} is about other types' payloads: older ones of {job_type!r} itself are read "
+            "by upgrade={1: from_1_to_2}"
+        )
+    for name, upgrade in upgrades.items():
+        if not callable(upgrade) or inspect.iscoroutinefunction(upgrade):
+            raise ConfigurationError(
+                f"{where}[{name!r}] must be a plain function from JSON values to JSON values, got "
+                f"{upgrade!r}"
+            )
+
+
+def upgraded_from(job_type: str, former: str, value: Any, upgrades: Mapping[str, Upgrade]) -> Any:
+    """Return a payload of the type ``former`` as one of ``job_type``.
+
+    A type without an upgrade for it reads the payload as it is.
+
+    Raises:
+        PayloadInvalid: the upgrade raised; the error's message quotes nothing of the payload.
+    """
+    if (upgrade := upgrades.get(former)) is None:
+        return value
+    return _applied(
+        upgrade,
+        deepcopy(value),  # it may mutate its argument; the letter must not change
+        f"the payload of {former!r} can't be upgraded to {job_type!r}",
+    )
+
+
 def upgraded(
     job_type: str, value: Any, *, version: int, schema: int, upgrades: Mapping[int, Upgrade]
 ) -> Any:
@@ -63,17 +105,17 @@ def upgraded(
         )
     value = deepcopy(value)  # a step may mutate its argument; the message must not change
     for step in range(version, schema):
-        value = _step(job_type, value, step, upgrades[step])
+        complaint = (
+            f"the payload of {job_type!r} can't be upgraded from schema {step} to {step + 1}"
+        )
+        value = _applied(upgrades[step], value, complaint)
     return value
 
 
-def _step(job_type: str, value: Any, version: int, upgrade: Upgrade) -> Any:
+def _applied(upgrade: Upgrade, value: Any, complaint: str) -> Any:
     try:
         return upgrade(value)
     except Exception as error:  # noqa: BLE001 - the user's code, which may raise anything
-        complaint = (
-            f"the payload of {job_type!r} can't be upgraded from schema {version} to "
-            f"{version + 1}: its upgrade raised {type(error).__name__}"
-        )
+        complaint = f"{complaint}: its upgrade raised {type(error).__name__}"
     # Not from the user's error, whose text may quote the payload: workers log this error.
     raise PayloadInvalid(complaint)

@@ -17,6 +17,7 @@ from headgate.jobs.errors import ConfigurationError, HeadgateError, SettingsInva
 from headgate.jobs.messages.envelope import Sealed
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.stored import mapping, moment, number, text, whole
+from headgate.jobs.values.texts import LONGEST_NAME
 
 MAX_STORED = 200_000
 """Maximum characters of a replay's filter and options as JSON: an item of the table has 400 KB."""
@@ -51,6 +52,9 @@ class ReplaySettings(TypedDict, total=False):
     It counts from ten jobs on. None: never."""
     priority: Priority | PriorityName | None
     """The priority to run them with; None: the one they had."""
+    as_type: str | None
+    """The name of another job type to run them as; None: the one they had. Their payloads are
+    upgraded by that type's ``upgrade_from``, and have to fit its model."""
     set: Mapping[str, Any] | None
     """Fields of the payload to replace, with JSON values: ``{"region": "eu"}``."""
 
@@ -66,6 +70,7 @@ class ReplayOptions:
     canary_timeout: timedelta = _CANARY_TIMEOUT
     stop_above: float | None = 0.5
     priority: Priority | None = None
+    as_type: str | None = None
     set: Mapping[str, Any] = field(default_factory=dict, repr=False)
     sealed_set: Sealed | None = field(default=None, repr=False, compare=False)
     """The text that stands in place of ``set`` in the table."""
@@ -96,6 +101,7 @@ def check_options(settings: ReplaySettings) -> ReplayOptions:
         ),
         stop_above=_share(stop_above),
         priority=_priority(settings.get("priority")),
+        as_type=_type_name(settings.get("as_type")),
         set=_json_values(settings.get("set") or {}),
     )
 
@@ -111,6 +117,7 @@ def stored_options(options: ReplayOptions) -> dict[str, Any]:
         "canary_timeout_s": options.canary_timeout.total_seconds(),
         "stop_above": options.stop_above,
         "priority": str(options.priority) if options.priority else None,
+        "as_type": options.as_type,
         # As a text, since the table has no room for every number that JSON has.
         "set": to_json(options.set).decode() if options.set and not sealed else None,
         "set_sealed": sealed.model_dump(exclude_none=True) if sealed else None,
@@ -131,6 +138,7 @@ def read_options(value: object) -> ReplayOptions | None:
         "canary_timeout": told.get("canary_timeout_s", _CANARY_TIMEOUT),
         "stop_above": told.get("stop_above"),
         "priority": told.get("priority"),
+        "as_type": told.get("as_type"),
     }
     try:
         if "set" in told:
@@ -238,6 +246,14 @@ def _priority(priority: Priority | PriorityName | None) -> Priority | None:
         raise SettingsInvalid(
             f"a replay: {priority!r} is no priority; there are {', '.join(Priority)}"
         ) from None
+
+
+def _type_name(name: str | None) -> str | None:
+    if name is not None and not text(name, LONGEST_NAME):
+        raise SettingsInvalid(
+            f'a replay: as_type is the name of a job type, got {name!r}: write as_type="send-email"'
+        )
+    return name
 
 
 def _json_values(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ from headgate.jobs.messages.envelope import Envelope, derived_job_id, parse
 from headgate.jobs.messages.keyring import KeyUnknown
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
 from headgate.jobs.messages.outgoing import sendable
-from headgate.jobs.messages.schema_upgrades import upgraded
+from headgate.jobs.messages.schema_upgrades import upgraded, upgraded_from
 from headgate.jobs.messages.sealing import About, opened_payload
 from headgate.jobs.messages.signatures import SIGNATURE, Destination
 from headgate.jobs.schedules.bridging import as_sent
@@ -53,6 +53,8 @@ class Remade:
     """A message to send in place of a dead letter."""
 
     letter: DeadLetter
+    job_type: str | None
+    """The type that its job runs as; None if the message is not Headgate's."""
     queue: QueueSpec
     message: OutgoingMessage
 
@@ -101,16 +103,18 @@ class Remaker:
         """
         origin, content = await self._source_of(letter, now)
         queue = self._moved(origin)
+        job_type: str | None = None
         try:
             envelope = parse(content.body)
         except MessageError:
             body, told = self._as_it_is(letter, content)
         else:
+            job_type = self._options.as_type or envelope.type
             await self._verify(content, origin)
             place = Destination(queue=queue.name, fifo_group=content.group if queue.fifo else None)
             body = await self._signed(await self._body(envelope, content.body, queue), place)
             told = {
-                "JobType": envelope.type,
+                "JobType": job_type,
                 "Priority": str(queue.priority),
                 "Source": self._source,
                 JOB_ID: "",  # the body has it
@@ -121,7 +125,8 @@ class Remaker:
             group=content.group,
             deduplication_id=self._deduplication_id(letter) if queue.fifo else None,
         )
-        return self._checked(Remade(letter=letter, queue=queue, message=message))
+        remade = Remade(letter=letter, job_type=job_type, queue=queue, message=message)
+        return self._checked(remade)
 
     async def _verify(self, content: LetterContent, queue: QueueSpec) -> None:
         """Refuse a letter that its queue's worker would refuse: a new signature must not turn what
@@ -191,17 +196,18 @@ class Remaker:
         )
 
     def _moved(self, queue: QueueSpec) -> QueueSpec:
-        if self._options.priority is None:
-            return queue
+        group, priority = queue.group, self._options.priority or queue.priority
+        if (named := self._options.as_type) is not None:
+            group = self._app.find_type(named).queue
         try:
-            return self._topology.queue(queue.group, self._options.priority)
+            return self._topology.queue(group, priority)
         except UnknownQueue as error:
             raise Unfit(str(error)) from error
 
     def _as_it_is(self, letter: DeadLetter, content: LetterContent) -> tuple[str, dict[str, str]]:
         """Return the body of a message that is not Headgate's, and the attribute with its id."""
-        if self._options.set:
-            raise Unfit("it is no message of Headgate's, so no field of its payload can be set")
+        if self._options.set or self._options.as_type:
+            raise Unfit("it is no message of Headgate's, so its type and payload can't be changed")
         derived = str(derived_job_id(letter.sent_at, "sqs", letter.message_id))
         return content.body, {JOB_ID: content.attributes.get(JOB_ID, derived)}
 
@@ -212,6 +218,7 @@ class Remaker:
         for name in ("attempts_used", "not_before", "expires_at", SIGNATURE):
             value.pop(name, None)
         value |= {"source": self._source, "queue": queue.group, "priority": str(queue.priority)}
+        value["type"] = self._options.as_type or envelope.type
         if changed := await self._payload(envelope):
             for name in ("payload", "payload_ref", "sealed"):
                 value.pop(name, None)
@@ -220,8 +227,9 @@ class Remaker:
 
     async def _payload(self, envelope: Envelope) -> dict[str, Any]:
         """Return the fields of the body that hold a payload to be changed or sealed, checked."""
-        declared = self._app.types.get(envelope.type)
-        if declared is None or envelope.schema_ > declared.schema:
+        declared = self._app.types.get(self._options.as_type or envelope.type)
+        becomes = declared is not None and declared.name != envelope.type
+        if declared is None or (envelope.schema_ > declared.schema and not becomes):
             if self._options.set:
                 raise Unfit(
                     f"no field can be set: the app has no type {envelope.type!r} of schema "
@@ -229,7 +237,7 @@ class Remaker:
                 )
             return {}
         outdated = bool(declared.upgrades) and envelope.schema_ < declared.schema
-        changes = bool(self._options.set) or outdated
+        changes = bool(self._options.set) or outdated or becomes
         if envelope.is_elsewhere and not changes and not self._must_be_sealed(envelope):
             return {}  # large or sealed as it is, it is read once, by its worker
         try:
@@ -237,7 +245,7 @@ class Remaker:
         except (PayloadInvalid, MessageError) as error:
             raise Unfit(str(error)) from error
         if self._seals is not None:
-            about = About(kind="payload", type=envelope.type, of=str(envelope.id))
+            about = About(kind="payload", type=declared.name, of=str(envelope.id))
             sealed = (await self._seals.seal(about, changed)).model_dump(exclude_none=True)
             return {"sealed": sealed, "schema": declared.schema}
         return {"payload": changed, "schema": declared.schema} if changes else {}
@@ -263,13 +271,7 @@ class Remaker:
             PayloadInvalid: it can't be upgraded.
             Unfit: it has no such field.
         """
-        value = upgraded(
-            declared.name,
-            payload,
-            version=envelope.schema_,
-            schema=declared.schema,
-            upgrades=declared.upgrades,
-        )
+        value = self._upgraded(declared, envelope, payload)
         if not (changes := self._options.set):
             _read(declared, value)
             return value
@@ -280,6 +282,19 @@ class Remaker:
         if unknown := sorted(changes.keys() - value.keys() - known.keys()):
             raise Unfit(f"the payload of {declared.name!r} has no field {unknown[0]!r}")
         return changed
+
+    def _upgraded(self, declared: JobType[Any, Any], envelope: Envelope, payload: Any) -> Any:
+        """Return a payload as one of the type that its job is to run as."""
+        former = self._app.types.get(envelope.type)
+        if former is not None:
+            payload = upgraded(
+                former.name,
+                payload,
+                version=envelope.schema_,
+                schema=former.schema,
+                upgrades=former.upgrades,
+            )
+        return upgraded_from(declared.name, envelope.type, payload, declared.upgrades_from)
 
 
 def _read(declared: JobType[Any, Any], value: Any) -> Any:

@@ -25,6 +25,7 @@ from headgate.jobs.dead_letters.replaying.runner import Replaying
 from headgate.jobs.dead_letters.replaying.sealed_set import opened_options, sealed_options
 from headgate.jobs.dead_letters.replaying.services import ReplayServices, new_walk
 from headgate.jobs.dead_letters.walk import HeldLetter
+from headgate.jobs.errors import SettingsInvalid, did_you_mean
 
 Tell = Callable[[ReplayReport], None]
 """Called with the report of each step."""
@@ -51,9 +52,10 @@ class Replays:
         """Carry out a new replay, and return its last report.
 
         Raises:
-            SettingsInvalid: the filter is too large to be kept.
+            SettingsInvalid: the filter is too large to be kept, or the app has no type ``as_type``.
             TransportError: AWS could not be asked; once it has begun, the replay has stopped then.
         """
+        self._check(options)
         report = self._new(chosen, options, actor)
         if options.spread is not None:
             counted = await self.rehearse(chosen, options)
@@ -70,10 +72,12 @@ class Replays:
             ReplayMissing: there is none of that id.
             ReplayRunning: another process carries it out.
             ReplayOver: it is done, or was aborted.
+            SettingsInvalid: this version of the app has no type ``as_type``.
             PayloadUnopenable: the fields that it sets are sealed with a key that is not known.
             TransportError: AWS could not be asked; the replay has stopped.
         """
         standing = await self._book.get(replay_id)
+        self._check(standing.options)
         wanted = await opened_options(self._services.seals, standing.id, standing.options)
         report, lease = await self._book.take_over(replay_id)
         report = replace(report, options=wanted)
@@ -108,12 +112,22 @@ class Replays:
         """Return the report of a replay that would be made now; nothing is sent.
 
         Raises:
+            SettingsInvalid: the app has no type ``as_type``.
             TransportError: AWS could not be asked.
         """
+        self._check(options)
         report = self._new(chosen, options, "")
         rehearsal = _Rehearsal(self._services, report)
         await new_walk(self._services).through(self._services.parking, rehearsal.visit)
         return rehearsal.report()
+
+    def _check(self, options: ReplayOptions) -> None:
+        known = self._services.app.types
+        if (name := options.as_type) is not None and name not in known:
+            raise SettingsInvalid(
+                f"a replay: the app has no type {name!r} to run them as: "
+                f"{did_you_mean(name, known)}"
+            )
 
     def _new(self, chosen: DeadLetterFilter, options: ReplayOptions, actor: str) -> ReplayReport:
         now = self._services.clock.now()

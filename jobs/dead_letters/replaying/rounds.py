@@ -156,8 +156,8 @@ class Rounds:
         report = self._progress.report
         is_canary = bool(report.options.canary) and not report.canary_passed
         for each in sent:
-            letter = each.letter
-            self._watch.sent(letter.job_id, letter.job_type, at, always=is_canary)
+            job_type = each.job_type or each.letter.job_type
+            self._watch.sent(each.letter.job_id, job_type, at, always=is_canary)
 
     async def _refuse(self, left: Sequence[LeftLetter]) -> None:
         if left:

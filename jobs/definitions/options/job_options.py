@@ -12,7 +12,7 @@ from headgate.jobs.definitions.options.uniqueness import Unique
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.messages.foreign_formats import Accepts
-from headgate.jobs.messages.schema_upgrades import Upgrade, check_upgrades
+from headgate.jobs.messages.schema_upgrades import Upgrade, check_upgrade_from, check_upgrades
 from headgate.jobs.retry.policy import Retry
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.kinds import check_kind
@@ -73,6 +73,9 @@ class JobOptions(TypedDict, total=False):
     upgrade: Mapping[int, Upgrade]
     """Upgrades of older payloads: by version, a function from its JSON values to those of the next,
     without a gap up to ``schema``. A type without upgrades reads older payloads as they are."""
+    upgrade_from: Mapping[str, Upgrade]
+    """Upgrades of other types' payloads, for replays of their dead letters as this type: by the
+    other type's name, a function from its JSON values to this one's."""
     accepts: Accepts | None
     """The format of messages from other senders than Headgate: `Accepts.json` and its siblings.
     None leaves such messages to other types, or to the dead-letter queue."""
@@ -102,6 +105,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
             )
     _check_kinds(name, options)
     check_upgrades(name, options.get("schema", 1), options.get("upgrade", {}))
+    check_upgrade_from(name, options.get("upgrade_from", {}))
     _check_isolation(name, options)
 
 

@@ -82,6 +82,9 @@ def replay(
     priority: Annotated[
         Priority | None, typer.Option(help="A priority other than the one they had.")
     ] = None,
+    as_type: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Run them as another job type.")
+    ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="FIELD=JSON", help="Replace a field of the payload."),
@@ -108,6 +111,7 @@ def replay(
         "canary": canary,
         "stop_above": stop_above if stop_above < 1 else None,
         "priority": priority,
+        "as_type": as_type,
         "set": _changes(changes or []),
     }
     with client_of(context) as client:
