@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.job_type import JobType as JobType
     from headgate.jobs.definitions.job_type import NewJob as NewJob
     from headgate.jobs.definitions.options.job_options import JobOptions as JobOptions
+    from headgate.jobs.definitions.options.replay import Replay as Replay
     from headgate.jobs.definitions.options.submit_options import SubmitOptions as SubmitOptions
     from headgate.jobs.definitions.options.uniqueness import Unique as Unique
     from headgate.jobs.definitions.queue import Queue as Queue
@@ -94,6 +95,7 @@ __all__ = [
     "Priority",
     "Queue",
     "RateLimit",
+    "Replay",
     "Retry",
     "RetryBudget",
     "RetryLater",
@@ -144,6 +146,7 @@ _HOMES = {
     "Priority": "core.topology",
     "Queue": "definitions.queue",
     "RateLimit": "core.limits",
+    "Replay": "definitions.options.replay",
     "Retry": "retry.policy",
     "RetryBudget": "core.limits",
     "RetryLater": "retry.signals",

@@ -35,7 +35,7 @@ from headgate.infra.functions.bundling import functions_code
 from headgate.infra.functions.consumer import ConsumerFunction
 from headgate.infra.functions.event_rules import EventRules
 from headgate.infra.functions.schedules import DeclaredSchedules
-from headgate.infra.functions.sweep import Sweep
+from headgate.infra.functions.sweep import Resending, Sweep
 from headgate.infra.ijob_system import IJobSystem
 from headgate.infra.imported_system import ImportedJobSystem
 from headgate.infra.monitoring.monitoring import Monitoring
@@ -320,6 +320,7 @@ class JobSystem(IJobSystem):
             bucket=self._objects.bucket,
             alerts=self._alerts,
             log_days=self.deployment.log_retention_days,
+            resending=Resending.of(plan, self.app.topology, self._queues, self.signing_key),
         )
 
     def _refer(self, schedules: DeclaredSchedules | None) -> SystemResources:

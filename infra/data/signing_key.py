@@ -86,6 +86,13 @@ def read_statements(secret: secretsmanager.ISecret | None) -> list[iam.PolicySta
     return [read, *key_use(secret.encryption_key, "secretsmanager")]
 
 
+def secret_variable(secret: secretsmanager.ISecret | None) -> dict[str, str]:
+    """Return the environment variable with the secret's ARN or, if that isn't known, its name."""
+    if secret is None:
+        return {}
+    return {"HEADGATE_SIGNING_SECRET": secret.secret_full_arn or secret.secret_name}
+
+
 def grant_signing(
     grant: iam.Grant, grantee: iam.IGrantable, secret: secretsmanager.ISecret | None
 ) -> iam.Grant:

@@ -66,6 +66,10 @@ BRIDGED = (f"{SENT}*",)
 SWEEPING = (f"{SWEPT}*", SWEEP)
 """The sweep's notes."""
 
+RESENDING = (REPLAYS, partition_of("*"), f"{ASKED}*")
+"""The sweep's replays with their marks, and what they add to jobs' histories; only of an app with
+policies."""
+
 
 def condition(rows: Sequence[str]) -> dict[str, Any]:
     """Return the condition that a request names items of these partitions and no other."""

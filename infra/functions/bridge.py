@@ -18,7 +18,7 @@ from headgate.infra.data.encryption import key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.permissions import SUBMIT, rows_statement, statement
-from headgate.infra.data.signing_key import read_statements
+from headgate.infra.data.signing_key import read_statements, secret_variable
 from headgate.infra.data.table_rows import BRIDGED
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
@@ -83,7 +83,7 @@ class BridgeFunction(Construct):
             environment={
                 "POWERTOOLS_SERVICE_NAME": f"{app}-bridge",
                 "HEADGATE_TABLE": table.table_name,
-                **_secret(signing_key),
+                **secret_variable(signing_key),
             },
             retry_attempts=_RETRIES,
             max_event_age=_KEEP_TRYING,
@@ -115,10 +115,3 @@ class BridgeFunction(Construct):
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             inline_policies={"bridge": iam.PolicyDocument(statements=statements)},
         )
-
-
-def _secret(signing_key: secretsmanager.ISecret | None) -> dict[str, str]:
-    """Return the environment variable with the secret's ARN or, if that isn't known, its name."""
-    if signing_key is None:
-        return {}
-    return {"HEADGATE_SIGNING_SECRET": signing_key.secret_full_arn or signing_key.secret_name}

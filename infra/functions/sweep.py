@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
@@ -13,6 +15,7 @@ from aws_cdk import aws_lambda_destinations as destinations
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -21,11 +24,14 @@ from headgate.infra.data.encryption import key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
 from headgate.infra.data.permissions import rows_statement, statement
-from headgate.infra.data.table_rows import SWEEPING
+from headgate.infra.data.queues import Queues
+from headgate.infra.data.signing_key import read_statements, secret_variable
+from headgate.infra.data.table_rows import RESENDING, SWEEPING
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
-from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS
+from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS, Topology
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
 from headgate.jobs.deployment.sweep_plan import EVERY, TIMEOUT, SweepPlan, plan_input
+from headgate.jobs.records.cancellation import CANCELLATIONS
 
 _HANDLER = "headgate.lambdas.sweep.handler.handler"
 _RETRIES = 1  # the next sweep comes soon anyway, and does what this one could not
@@ -38,8 +44,41 @@ PEEK = (
 )
 """Inspecting a queue's messages and making them visible again; nothing that deletes any."""
 
+RESEND = ("sqs:SendMessage", "sqs:GetQueueUrl")
+"""Sending dead letters back, as policies have it."""
+
 REMEMBER = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:BatchWriteItem")
 """Remembering the known messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resending:
+    """What the sweep needs to send dead letters back by policies."""
+
+    feeds: Sequence[sqs.IQueue]
+    """The queues that they are sent to; likewise ``letters``, where they lie, and no other."""
+    letters: Sequence[sqs.IQueue]
+    signing_key: secretsmanager.ISecret | None
+    """The secret with the key, if the app's messages are signed."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: SweepPlan,
+        topology: Topology,
+        queues: Queues,
+        signing_key: secretsmanager.ISecret | None,
+    ) -> Self | None:
+        """Return what a plan's policies need; None if it has none."""
+        if plan.replay is None:
+            return None
+        groups = {group.name for group in plan.replay.groups}
+        names = [spec.name for spec in topology.queues if spec.group in groups]
+        return cls(
+            feeds=[queues.named(name) for name in names],
+            letters=[queues.dead_letters[name] for name in names],
+            signing_key=signing_key,
+        )
 
 
 class Sweep(Construct):
@@ -61,6 +100,7 @@ class Sweep(Construct):
         bucket: the bucket for copies of messages that SQS is about to delete.
         alerts: the topic for its alerts.
         log_days: days for which its log is kept.
+        resending: what it sends back by policies; None: nothing.
     """
 
     def __init__(
@@ -77,6 +117,7 @@ class Sweep(Construct):
         bucket: s3.IBucket,
         alerts: Alerts,
         log_days: int,
+        resending: Resending | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         log_group = add_log_group(self, log_days)
@@ -91,6 +132,7 @@ class Sweep(Construct):
             *key_use(failed.encryption_master_key, "sqs"),
             *key_use(table.encryption_key, "dynamodb"),
             *key_use(bucket.encryption_key, "s3"),
+            *_resending(resending, table),
         ]
         role = _role(self, "Role", "lambda.amazonaws.com", own)
         for prefix in (DEAD_LETTERS, PAYLOADS):
@@ -113,6 +155,7 @@ class Sweep(Construct):
                 "HEADGATE_TABLE": table.table_name,
                 "HEADGATE_BUCKET": bucket.bucket_name,
                 "HEADGATE_TOPIC": alerts.topic.topic_arn,
+                **secret_variable(resending.signing_key if resending else None),
             },
             retry_attempts=_RETRIES,
             max_event_age=_every(),
@@ -149,6 +192,22 @@ class Sweep(Construct):
                 max_event_age=_every(),
             ),
         )
+
+
+def _resending(
+    resending: Resending | None, table: dynamodb.ITableV2
+) -> Sequence[iam.PolicyStatement]:
+    """Return the statements for sending letters back, which only an app with policies needs."""
+    if resending is None:
+        return ()
+    # Marks and the jobs' histories are written in one batch, so one statement names both.
+    return [
+        statement(RESEND, *(queue.queue_arn for queue in resending.feeds)),
+        statement(["sqs:DeleteMessage"], *(queue.queue_arn for queue in resending.letters)),
+        rows_statement(REMEMBER, table, RESENDING),
+        rows_statement(["dynamodb:Query"], table, (CANCELLATIONS,)),
+        *read_statements(resending.signing_key),
+    ]
 
 
 def _copying(bucket: s3.IBucket) -> list[iam.PolicyStatement]:

@@ -25,6 +25,7 @@ from headgate.jobs.definitions.event_rules.event_rule import EventRule, event_ru
 from headgate.jobs.definitions.handlers.hooks import Hooks
 from headgate.jobs.definitions.handlers.provides import Provides
 from headgate.jobs.definitions.job_type import JobType, check_timeout
+from headgate.jobs.definitions.options.replay import Replay, check_replay
 from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue
 from headgate.jobs.definitions.router import Router
 from headgate.jobs.errors import (
@@ -95,6 +96,8 @@ class App(Declares, Provides, Hooks):
             `jobs.core.keys.encryption.Encryption`.
         signing: a `Signing` signs every message, and refuses those that are not signed by whoever
             has the key; None: anyone who may send to a queue may submit the jobs that it takes.
+        replay: a `Replay`, by which the sweep sends dead letters back, for the types that have none
+            of their own; None leaves all of them to people.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.core.limits`.
 
@@ -119,6 +122,7 @@ class App(Declares, Provides, Hooks):
         redact: Iterable[str | re.Pattern[str]] = (),
         encryption: Encryption | None = None,
         signing: Signing | None = None,
+        replay: Replay | None = None,
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
@@ -152,6 +156,7 @@ class App(Declares, Provides, Hooks):
         self.redaction = Redaction(redact)
         self.encryption = encryption
         self.signing = check_signing(signing)
+        self.replay = check_replay(f"the app {name!r}", replay)
         self._bucket_name = Settings.from_env().bucket
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}

@@ -33,6 +33,7 @@ from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.handlers.hooks import Hooks
 from headgate.jobs.definitions.options.job_options import Isolation, JobOptions, check_options
 from headgate.jobs.definitions.options.place import Place
+from headgate.jobs.definitions.options.replay import check_replay
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.payload_format import PayloadFormat
 from headgate.jobs.errors import ConfigurationError, HandlerMissing
@@ -114,6 +115,9 @@ class JobType(Hooks, Generic[P, R]):
         self.keep = check_keep(f"the type {name!r}", options.get("keep"))
         self.once = options.get("once", False)
         self.alert_at_once = options.get("alert_at_once", False)
+        self.replay = check_replay(f"the type {name!r}", options.get("replay"))
+        self.has_own_replay = "replay" in options
+        """True if ``replay``, even None, counts in place of the app's."""
         self.unique = options.get("unique")
         self.limits = Limits.of(options)
         self._returns = returns

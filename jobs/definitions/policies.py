@@ -17,6 +17,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.hooks import Hook, hooks_for
 from headgate.jobs.definitions.importing import imported
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options.replay import Replay
 from headgate.jobs.messages.keyring import Keyring
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def records_of(app: App, job: JobType[Any, Any]) -> RecordsLevel:
 def keep_of(app: App, job: JobType[Any, Any]) -> Keep:
     """Return the retention of the records of a type's jobs."""
     return job.keep or app.keep
+
+
+def replay_of(app: App, job: JobType[Any, Any]) -> Replay | None:
+    """Return the policy by which the sweep replays a type's dead letters, if any."""
+    return job.replay if job.has_own_replay else app.replay
 
 
 def keeps_records(app: App) -> bool:

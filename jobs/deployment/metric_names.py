@@ -52,7 +52,7 @@ OF_DEAD_LETTER = frozenset({SERVICE, TYPE, QUEUE, REASON})
 """The dimensions of dead letters."""
 
 COMPLETED, FAILED = "JobsCompleted", "JobsFailed"
-DEAD_LETTERS = "DeadLetters"
+DEAD_LETTERS, LETTERS_REPLAYED = "DeadLetters", "DeadLettersReplayed"
 DURATION, WAIT = "Duration", "Wait"
 
 COUNTED: Mapping[type[Event], str] = {
@@ -70,7 +70,7 @@ COUNTED: Mapping[type[Event], str] = {
 }
 """Counters of a type, by the event that they count."""
 
-NAMES = frozenset({*COUNTED.values(), DURATION, WAIT, DEAD_LETTERS})
+NAMES = frozenset({*COUNTED.values(), DURATION, WAIT, DEAD_LETTERS, LETTERS_REPLAYED})
 """All names of metrics."""
 
 LANE_COUNTED = frozenset({COMPLETED, FAILED})

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headgate.jobs.core.topology import QUARANTINE_RETENTION, Topology
 from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.replay_plan import ReplayPlan, replay_plan
 from headgate.jobs.errors import MessageUnreadable
 
 EVERY = timedelta(minutes=5)
@@ -71,6 +72,8 @@ class SweepPlan(BaseModel):
     versions have none."""
     critical: frozenset[str]
     """The job types marked ``alert_at_once=True``."""
+    replay: ReplayPlan | None = None
+    """The policies by which dead letters are sent back; None if there are none."""
 
 
 def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
@@ -85,12 +88,13 @@ def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
         queues=tuple(parking_queues(app.topology, has_bridge=has_bridge)),
         types=frozenset(app.types),
         critical=frozenset(job.name for job in app.types.values() if job.alert_at_once),
+        replay=replay_plan(app),
     )
 
 
 def plan_input(plan: SweepPlan) -> dict[str, Any]:
     """Return a plan as JSON values; the same plan always gives the same values."""
-    rendered = plan.model_dump(mode="json")
+    rendered = plan.model_dump(mode="json", exclude=None if plan.replay else {"replay"})
     return rendered | {"types": sorted(plan.types), "critical": sorted(plan.critical)}
 
 

@@ -8,20 +8,43 @@ from __future__ import annotations
 
 import logging
 import os
+import random
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.backend import SecretStore
+from headgate.jobs.core.clock import Clock, SystemClock
+from headgate.jobs.core.concurrency import Threads
+from headgate.jobs.core.event_log import log_event
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.immediate import (
+    ImmediateObjectStore,
+    ImmediateSecretStore,
+    ImmediateTable,
+    ImmediateTransport,
+    immediate,
+)
 from headgate.jobs.core.ports.object_store import ObjectStore
 from headgate.jobs.core.ports.table import Table
-from headgate.jobs.core.ports.transport import Receiver
+from headgate.jobs.core.ports.transport import Transport
 from headgate.jobs.core.topology import Bucket
+from headgate.jobs.dead_letters.policy_replay import PolicyReplay
+from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.deployment.metric_lines import metric_line
-from headgate.jobs.deployment.metric_names import DEAD_LETTERS, QUEUE, REASON, TYPE
-from headgate.jobs.deployment.sweep_plan import read_plan
+from headgate.jobs.deployment.metric_names import (
+    DEAD_LETTERS,
+    LETTERS_REPLAYED,
+    QUEUE,
+    REASON,
+    TYPE,
+)
+from headgate.jobs.deployment.replay_plan import ReplayPlan, outline_of
+from headgate.jobs.deployment.sweep_plan import HOLD, read_plan
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.messages.keyring import Keyring
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.publisher import Publisher
@@ -40,6 +63,10 @@ BUCKET = "HEADGATE_BUCKET"
 TOPIC = "HEADGATE_TOPIC"
 """Environment variable with the ARN of the topic for alerts."""
 
+SECRET = "HEADGATE_SIGNING_SECRET"  # noqa: S105 - the name of a variable
+"""Environment variable with the secret that has the key, if the app's messages are signed and it
+has policies."""
+
 _log = logging.getLogger("headgate.sweep")
 
 
@@ -48,7 +75,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
 
     Returns:
         The number of messages ``looked_at``, and the numbers of them that are ``new``, were
-        ``saved``, and were ``told`` of; nothing if another sweep is under way.
+        ``saved``, were ``told`` of, and, if the app has policies, were ``replayed``; nothing if
+        another sweep is under way.
 
     Raises:
         MessageUnreadable: ``event`` is not a plan.
@@ -66,6 +94,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         topic=aws.topic,
         clock=clock,
         count=partial(write_counts, plan.app),
+        replay=_replay(plan.replay, aws, clock) if plan.replay else None,
     )
     swept = sweeper.sweep()
     if swept is None:
@@ -77,6 +106,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         "saved": swept.saved,
         "told": swept.told,
     }
+    if plan.replay is not None:
+        write_replayed(plan.app, swept.replayed)
+        done["replayed"] = swept.replayed.total()
     _log.info("swept", extra=done)
     return done
 
@@ -89,14 +121,43 @@ def write_counts(app: str, counts: Mapping[Kind, int]) -> None:
         print(metric_line(app, dimensions, {DEAD_LETTERS: count}))  # noqa: T201 - where CloudWatch reads it
 
 
+def write_replayed(app: str, counts: Mapping[tuple[str, str], int]) -> None:
+    """Write the numbers of dead letters that were sent back, as `write_counts` does."""
+    for (queue, job_type), count in counts.items():
+        dimensions = ((QUEUE, queue), (TYPE, job_type))
+        print(metric_line(app, dimensions, {LETTERS_REPLAYED: count}))  # noqa: T201 - as above
+
+
+def _replay(plan: ReplayPlan, aws: _Aws, clock: Clock) -> PolicyReplay:
+    events = Events(log_event)
+    keyring = None
+    if secret := os.environ.get(SECRET):
+        keyring = Keyring(ImmediateSecretStore(aws.secrets), secret, clock=clock, events=events)
+    services = ReplayServices(
+        app=outline_of(plan),
+        transport=ImmediateTransport(aws.queues),
+        table=ImmediateTable(aws.table),
+        store=ImmediateObjectStore(aws.store),
+        clock=clock,
+        sleep=immediate(time.sleep),
+        rng=random.Random(),  # noqa: S311 - spreads tries, keeps no secret
+        concurrency=Threads(),
+        look_wait_s=1.0,
+        seals=None,  # what is sealed stays so
+        keyring=keyring,
+    )
+    return PolicyReplay(plan, services, hold=HOLD)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Aws:
     """The AWS services that the function uses."""
 
-    queues: Receiver
+    queues: Transport
     table: Table
     store: ObjectStore
     topic: Publisher
+    secrets: SecretStore
 
 
 @cache
@@ -104,6 +165,7 @@ def _aws() -> _Aws:
     """Return the execution environment's services, opened on first use to keep imports fast."""
     from headgate.jobs.aws.dynamo.table import DynamoTable
     from headgate.jobs.aws.s3 import S3Store
+    from headgate.jobs.aws.secrets import SecretsManager
     from headgate.jobs.aws.sns import SnsPublisher
     from headgate.jobs.aws.sqs.transport import SqsTransport
 
@@ -113,6 +175,7 @@ def _aws() -> _Aws:
         table=DynamoTable(_required(TABLE)),
         store=S3Store(Bucket(prefix=bucket, name=bucket)),
         topic=SnsPublisher(_required(TOPIC)),
+        secrets=SecretsManager(),
     )
 
 

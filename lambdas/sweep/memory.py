@@ -1,6 +1,6 @@
 """The state that sweeps of the dead letters keep between runs, in the app's table.
 
-    pk  dead-letters#QUEUE   sk  MESSAGE_ID   data  {"told": BOOLEAN, "saved": BOOLEAN}
+    pk  dead-letters#QUEUE   sk  MESSAGE_ID   data  {"told": BOOLEAN, "saved": BOOLEAN, "left"?}
     pk  sweep                sk  lease        while a sweep is under way, until it would have ended
     pk  sweep                sk  summary      after a summary, until the next one is due
 
@@ -42,6 +42,8 @@ class Known:
     """True once people have been told."""
     saved: bool = False
     """True once there is a copy in the bucket."""
+    left: bool = False
+    """True once a policy could not have it sent back, so that it waits for a person."""
 
 
 class SweepMemory:
@@ -134,7 +136,7 @@ def _item(queue: ParkingQueue, letter: DeadLetter, known: Known) -> Item:
     return Item(
         pk=_partition(queue),
         sk=letter.message_id,
-        data={"told": known.told, "saved": known.saved},
+        data={"told": known.told, "saved": known.saved} | ({"left": True} if known.left else {}),
         expires_at=letter.deleted_at(queue.retention) + _MARGIN,
     )
 
@@ -143,7 +145,7 @@ def _read(item: Item) -> Known | None:
     told, saved = item.data.get("told"), item.data.get("saved")
     if not isinstance(told, bool) or not isinstance(saved, bool):
         return None
-    return Known(told=told, saved=saved)
+    return Known(told=told, saved=saved, left=item.data.get("left") is True)
 
 
 def _partition(queue: ParkingQueue) -> str:

@@ -4,16 +4,18 @@ The steps, and the consequences of an interruption, or a failure of AWS, at any 
 
     1  lease            if another sweep is under way, this one ends
     2  for each queue:  look at its messages, and copy those that SQS is about to delete
-                        release them all; interrupted before: they show again by themselves
+                        send those back that policies select, if an earlier sweep has counted them:
+                        send, mark, delete (`jobs.dead_letters.policy_replay`)
+                        release the others; interrupted before: they show again by themselves
                         remember those that are new or were copied; interrupted before: the next
                         sweep copies the same objects once more
                         log and count the new ones, once they are remembered
     3  tell people      at once of critical ones; of the rest unless they were told just now
     4  remember that    interrupted before: the next sweep tells them again
 
-So nothing is deleted, people are told at least once, copies are made at least once, and the metrics
-count at most once. A failure affects only its own message or queue: the error is logged and raised
-at the end, after all the rest has been done.
+So nothing is deleted but what was sent back, people are told at least once, copies are made at
+least once, and the metrics count at most once. A failure affects only its own message or queue: the
+error is logged and raised at the end, after all the rest has been done.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from headgate.jobs.core.ports.object_store import ObjectStore
 from headgate.jobs.core.ports.transport import Receiver
 from headgate.jobs.dead_letters.copies import copy_key, save_copy
 from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.policy_replay import PolicyReplay
 from headgate.jobs.dead_letters.reading import content_of, read_letter, unread
 from headgate.jobs.dead_letters.walk import HeldLetter, Walk
 from headgate.jobs.deployment.sweep_plan import BUDGET, HOLD, TIMEOUT, ParkingQueue, SweepPlan
@@ -74,6 +77,8 @@ class Swept:
     looked_at: int = 0
     new: Counter[Kind] = field(default_factory=Counter)
     saved: int = 0
+    replayed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Letters that policies have sent back, by queue group and type."""
     told: int = 0
     untold: list[_Seen] = field(default_factory=list)
     """Messages that people have not been told of."""
@@ -113,6 +118,7 @@ class Sweeper:
         clock: tells the time.
         count: called with the number of new messages of each kind.
         sleep: pauses before a receive that failed is repeated.
+        replay: the replay by policies; None if the app has none.
     """
 
     def __init__(
@@ -126,6 +132,7 @@ class Sweeper:
         clock: Clock,
         count: Callable[[Mapping[Kind, int]], None],
         sleep: Callable[[float], None] = time.sleep,
+        replay: PolicyReplay | None = None,
     ) -> None:
         self._plan = plan
         self._queues = ImmediateReceiver(queues)
@@ -135,6 +142,7 @@ class Sweeper:
         self._clock = clock
         self._count = count
         self._sleep = immediate(sleep)
+        self._replay = replay
         self._rng = random.Random()  # noqa: S311 - spreads tries, keeps no secret
 
     def sweep(self) -> Swept | None:
@@ -148,6 +156,7 @@ class Sweeper:
                 return None
             swept = Swept()
             self._look_everywhere(swept)
+            self._end_replay(swept)
             self._tell(swept)
         if swept.errors:
             raise swept.errors[0]
@@ -172,14 +181,55 @@ class Sweeper:
             nonlocal known
             if known is None:
                 known = self._memory.known(queue)
-            seen.extend(self._seen(held, known, swept) for held in fresh)
-            return ()
+            looked_at = [self._seen(held, known, swept) for held in fresh]
+            gone = await self._sent_back(fresh, looked_at, swept)
+            seen.extend(self._with_refusal(each) for each in looked_at)
+            return gone
 
         try:
             look = drive(self._walk(until_s).through([queue], visit, limit=LIMIT, skip_empty=True))
         finally:
             self._settle(queue, seen, swept)
         swept.unseen.update(look.unseen)
+
+    async def _sent_back(
+        self, held: Sequence[HeldLetter], looked_at: Sequence[_Seen], swept: Swept
+    ) -> Collection[str]:
+        """Send back what policies select; return the receipts of those deleted."""
+        if (replay := self._replay) is None:
+            return ()
+        chosen = [
+            letter
+            for letter, seen in zip(held, looked_at, strict=True)
+            # What is new is counted and remembered first, and sent back by the next sweep.
+            if seen.before is not None and not seen.before.left
+            if replay.selects(seen.found.letter)
+        ]
+        if not chosen:
+            return ()
+        try:
+            return await replay.visit(chosen)
+        except Exception as error:  # noqa: BLE001 - raised at the end; the look goes on
+            swept.failed("dead letters could not be sent back", error)
+            return ()
+
+    def _with_refusal(self, seen: _Seen) -> _Seen:
+        """Note a letter that could not be sent back, so that no later sweep tries again."""
+        refused = self._replay is not None and self._replay.is_refused(seen.found.letter.message_id)
+        return replace(seen, now=replace(seen.now, left=True)) if refused else seen
+
+    def _end_replay(self, swept: Swept) -> None:
+        if self._replay is None:
+            return
+        swept.replayed += self._replay.sent
+        try:
+            report = drive(self._replay.end())
+        except Exception as error:  # noqa: BLE001 - raised at the end; people are told all the same
+            swept.failed("the end of a replay could not be written", error)
+            return
+        if report is not None:
+            facts = {"replay": report.id, "sent": report.sent, "refused": report.refused}
+            _log.info("dead letters sent back by policy", extra=facts)
 
     def _walk(self, until_s: float) -> Walk:
         return Walk(

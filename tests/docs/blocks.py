@@ -229,6 +229,12 @@ def _published() -> str:
         ("a queue", of_lane, of_lanes, "count"),
         ("a queue", of_lane, f"`{metric_names.WAIT}`: from when jobs were due to start", "seconds"),
         ("dead letters", of_dead_letter, f"`{metric_names.DEAD_LETTERS}`: new ones", "count"),
+        (
+            "dead letters",
+            of_type,
+            f"`{metric_names.LETTERS_REPLAYED}`: sent back by policy",
+            "count",
+        ),
     ]
     return _table(("of", "dimensions", "metrics", "unit"), rows)
 

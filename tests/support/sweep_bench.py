@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,12 +12,23 @@ from typing import Any
 from pydantic import BaseModel
 
 from headgate import App, Priority
+from headgate.jobs.core.concurrency import Threads
+from headgate.jobs.core.immediate import (
+    ImmediateObjectStore,
+    ImmediateTable,
+    ImmediateTransport,
+    immediate,
+)
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
-from headgate.jobs.deployment.sweep_plan import ParkingQueue, SweepPlan, sweep_plan
+from headgate.jobs.dead_letters.policy_replay import PolicyReplay
+from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.deployment.replay_plan import outline_of
+from headgate.jobs.deployment.sweep_plan import HOLD, ParkingQueue, SweepPlan, sweep_plan
 from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.execution.settling.dead_letter import dead_letter
 from headgate.jobs.execution.settling.settlement import DeadLetter, Quarantine
-from headgate.jobs.messages.envelope import VERSION, Envelope, new_job_id
+from headgate.jobs.messages.envelope import VERSION, Envelope, new_job_id, parse
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock
 from headgate.lambdas.sweep.memory import SweepMemory
@@ -47,6 +59,8 @@ class SweepBench:
     app: App = field(default_factory=make_app)
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(NOON))
     counted: Counter[Kind] = field(default_factory=Counter)
+    keyring: Keyring | None = None
+    """The keys that the sweep's replays sign with."""
 
     def __post_init__(self) -> None:
         self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
@@ -76,7 +90,26 @@ class SweepBench:
             clock=self.clock,
             count=self._count,
             sleep=lambda _: None,
+            replay=self._replay(),
         ).sweep()
+
+    def _replay(self) -> PolicyReplay | None:
+        if (plan := self.plan.replay) is None:
+            return None
+        services = ReplayServices(
+            app=outline_of(plan),
+            transport=ImmediateTransport(self.sqs.sync),
+            table=ImmediateTable(self.table.sync),
+            store=ImmediateObjectStore(self.store.sync),
+            clock=self.clock,
+            sleep=immediate(lambda _: None),
+            rng=random.Random(1),  # noqa: S311 - spreads tries
+            concurrency=Threads(),
+            look_wait_s=0.0,
+            seals=None,
+            keyring=self.keyring,
+        )
+        return PolicyReplay(plan, services, hold=HOLD)
 
     def swept(self) -> Swept:
         found = self.sweep()
@@ -119,22 +152,38 @@ class SweepBench:
         queue = self.app.topology.queue(envelope.queue, envelope.priority)
         group = "g" if queue.fifo else None
         message = message_of(envelope, fifo_group=group)
-        return dead_letter(
-            ReceivedMessage(
-                message_id="1",
-                receipt="1",
-                body=message.body,
-                receive_count=3,
-                sent_at=self.clock.now(),
-                attributes=message.attributes,
-                group=message.group,
-            ),
-            action,
-            Attempt(job_id=str(envelope.id), number=3, max_attempts=3, receives=3),
-            envelope.type,
-            self.clock.now(),
-            fifo=queue.fifo,
+        received = ReceivedMessage(
+            message_id="1",
+            receipt="1",
+            body=message.body,
+            receive_count=3,
+            sent_at=self.clock.now(),
+            attributes=message.attributes,
+            group=message.group,
         )
+        return self._parked(received, envelope, action, fifo=queue.fifo)
+
+    def die_again(self, queue: str) -> None:
+        """Let the worker give up all jobs that have been sent to a queue."""
+        for received in self.sqs.sync.receive(queue, limit=10, wait_s=0, visibility_s=60):
+            assert self.sqs.sync.delete(queue, [received.receipt]) == []
+            envelope = parse(received.body)
+            action = DeadLetter(
+                reason=Reason.ATTEMPTS_EXHAUSTED, error_type="CardError", error_message=""
+            )
+            self.send(f"{queue}-dlq", self._parked(received, envelope, action))
+
+    def _parked(
+        self,
+        received: ReceivedMessage,
+        envelope: Envelope,
+        action: DeadLetter | Quarantine,
+        *,
+        fifo: bool = False,
+    ) -> OutgoingMessage:
+        attempt = Attempt(job_id=str(envelope.id), number=3, max_attempts=3, receives=3)
+        now = self.clock.now()
+        return dead_letter(received, action, attempt, envelope.type, now, fifo=fifo)
 
     def send(self, queue: str, message: OutgoingMessage) -> None:
         assert self.sqs.sync.send(queue, [message]) == []

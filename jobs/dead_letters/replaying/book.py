@@ -27,7 +27,7 @@ from headgate.jobs.errors import ReplayMissing, ReplayOver, ReplayRunning, Trans
 LEASE_S = 60.0
 """Seconds for which a runner may go on without a write."""
 
-MAX_PAGES = 8
+MAX_PAGES = 16
 """Maximum number of requests of a listing, of a thousand replays and a MiB each."""
 
 _TRIES = 20

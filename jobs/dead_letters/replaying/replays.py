@@ -31,6 +31,21 @@ Tell = Callable[[ReplayReport], None]
 """Called with the report of each step."""
 
 
+def new_report(
+    now: datetime, chosen: DeadLetterFilter, options: ReplayOptions, actor: str
+) -> ReplayReport:
+    """Return the report of a replay that begins now."""
+    return ReplayReport(
+        id=_new_id(now),
+        state=ReplayState.RUNNING,
+        actor=actor,
+        started_at=now,
+        updated_at=now,
+        filter=fixed_filter(chosen, now),
+        options=options,
+    )
+
+
 def untold(_report: ReplayReport) -> None:
     """Tell nobody."""
 
@@ -130,16 +145,7 @@ class Replays:
             )
 
     def _new(self, chosen: DeadLetterFilter, options: ReplayOptions, actor: str) -> ReplayReport:
-        now = self._services.clock.now()
-        return ReplayReport(
-            id=_new_id(now),
-            state=ReplayState.RUNNING,
-            actor=actor,
-            started_at=now,
-            updated_at=now,
-            filter=fixed_filter(chosen, now),
-            options=options,
-        )
+        return new_report(self._services.clock.now(), chosen, options, actor)
 
     async def _sealed(self, report: ReplayReport) -> ReplayReport:
         options = await sealed_options(self._services.seals, report.id, report.options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from math import ceil
 
@@ -32,6 +32,7 @@ class Rounds:
         watch: watches what becomes of the jobs.
         pace: says when each is due.
         wait: pauses for so many seconds.
+        hold: the time for which the letters of a round are hidden from others.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class Rounds:
         watch: Watch,
         pace: ReplayPace,
         wait: Callable[[float], Awaitable[None]],
+        *,
+        hold: timedelta = HOLD,
     ) -> None:
         report = progress.report
         self._services = services
@@ -51,6 +54,7 @@ class Rounds:
         self._watch = watch
         self._pace = pace
         self._wait = wait
+        self._hold = hold
         self._began_at = services.clock.now()
         self._remaker = Remaker(services, report.id, report.options)
         self._dispatcher = Dispatcher(
@@ -76,7 +80,7 @@ class Rounds:
 
     async def visit(self, round_: Sequence[HeldLetter]) -> Collection[str]:
         """Replay the letters of a round that are to be; return the receipts of those deleted."""
-        until_s = self._clock.monotonic() + HOLD.total_seconds() - _MARGIN_S
+        until_s = self._clock.monotonic() + self._hold.total_seconds() - _MARGIN_S
         held = {each.message.message_id: each for each in round_}
         letters = [self._services.read(each) for each in round_]
         gone = [held[each.message_id] for each in letters if each.message_id in self._marks]

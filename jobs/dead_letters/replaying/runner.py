@@ -95,7 +95,7 @@ class Replaying:
         except ReplayRunning:
             raise
         except BaseException as error:
-            self._progress.stop(_reason_of(error))
+            self._progress.stop(reason_of(error))
             await self._progress.end()
             raise
         return await self._progress.end()
@@ -208,7 +208,8 @@ def pace_of(services: ReplayServices, report: ReplayReport) -> ReplayPace:
     )
 
 
-def _reason_of(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
+    """Return the reason of a replay that an error has stopped."""
     if isinstance(error, TransportError):
         return text_of(error)
     return INTERRUPTED if not isinstance(error, Exception) else type(error).__name__

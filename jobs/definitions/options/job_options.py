@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, get_args
 from headgate.jobs.core.limits import Breaker, Concurrency, RateLimit, RetryBudget
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import Priority, PriorityName, check_name
+from headgate.jobs.definitions.options.replay import Replay
 from headgate.jobs.definitions.options.uniqueness import Unique
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ConfigurationError, did_you_mean
@@ -63,6 +64,9 @@ class JobOptions(TypedDict, total=False):
     timedelta, 0 for nothing of jobs that simply complete; None takes the app's."""
     alert_at_once: bool
     """True to alert at once when one of its jobs is given up, instead of in a summary."""
+    replay: Replay | None
+    """The policy by which the sweep sends its dead letters back. If left out, it is the app's; None
+    leaves them to people, whatever the app's is."""
     group_by: Callable[[Any], str] | None
     """On a FIFO queue: a function from a payload to the name of the group within which jobs keep
     their order and run one at a time, such as an account's id. None leaves it to each submission.

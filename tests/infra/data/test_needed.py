@@ -32,6 +32,8 @@ from headgate import (
     Event,
     Events,
     JobContext,
+    Priority,
+    Replay,
     RetryLater,
     Schedule,
     Unique,
@@ -41,9 +43,11 @@ from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
 from headgate.jobs.aws.scheduler import AsyncEventBridgeScheduler
+from headgate.jobs.aws.secrets import SecretsManager
 from headgate.jobs.aws.sns import SnsPublisher
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import QUARANTINE_RETENTION
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.deployment.sweep_plan import sweep_plan
@@ -52,8 +56,9 @@ from headgate.jobs.schedules.delayed_job import delay_name
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
+from headgate.lambdas.sweep import handler
 from headgate.lambdas.sweep.memory import SweepMemory
-from headgate.lambdas.sweep.sweeper import Sweeper
+from headgate.lambdas.sweep.sweeper import Sweeper, Swept
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.observability.queue_depths import QueueDepths
 from headgate.workers.worker import Worker
@@ -95,7 +100,7 @@ def declare(stage: str) -> Declared:
     )
     limit = Concurrency(5, scope="fleet")
     failing: JobType[Note, None] = app.define(
-        "failing", Note, concurrency=limit, alert_at_once=True
+        "failing", Note, concurrency=limit, alert_at_once=True, replay=Replay()
     )
     later: JobType[Note, None] = app.define("later", Note)
 
@@ -468,9 +473,20 @@ async def test_the_sweep_may_make_every_call_of_its_function(
             pass
     watched.take()
 
-    await asyncio.to_thread(_sweep, declared.app, _topic(watched.topic, ministack))
-
+    topic = _topic(watched.topic, ministack)
+    first = await asyncio.to_thread(_sweep, declared.app, topic)
+    assert (first.saved, first.told) == (1, 1)
     calls = watched.take()
+    lane = declared.app.topology.queue("jobs", Priority.NORMAL)
+    told = {"JobType": "failing", "Reason": "attempts-exhausted"}
+    async with AsyncSqsTransport() as sqs:
+        await sqs.send(lane.dlq_name, [OutgoingMessage(body="{}", attributes=told)])
+    watched.take()
+    await asyncio.to_thread(_sweep, declared.app, topic)
+    third = await asyncio.to_thread(_sweep, declared.app, topic)
+    assert third.replayed.total() == 1
+
+    calls |= watched.take()
     assert {action for action, *_ in calls} >= {
         "dynamodb:PutItem",
         "dynamodb:Query",
@@ -478,7 +494,9 @@ async def test_the_sweep_may_make_every_call_of_its_function(
         "s3:PutObject",
         "sns:Publish",
         "sqs:ChangeMessageVisibility",
+        "sqs:DeleteMessage",
         "sqs:ReceiveMessage",
+        "sqs:SendMessage",
     }
     assert watched.refused("Sweep", calls) == set()
 
@@ -491,23 +509,28 @@ def _topic(name: str, endpoint_url: str) -> str:
         topics.close()
 
 
-def _sweep(app: App, topic_arn: str) -> None:
+def _sweep(app: App, topic_arn: str) -> Swept:
     """Run `lambdas.sweep.handler` so late that it copies messages that are about to be deleted."""
     with (
         SqsTransport() as queues,
         DynamoTable(app.topology.table_name) as table,
         closing(S3Store(app.topology.bucket)) as store,
         closing(SnsPublisher(topic_arn)) as topic,
+        closing(SecretsManager()) as secrets,
     ):
+        plan = sweep_plan(app, has_bridge=False)
+        aws = handler._Aws(queues=queues, table=table, store=store, topic=topic, secrets=secrets)
+        assert plan.replay is not None
         sweeper = Sweeper(
-            sweep_plan(app, has_bridge=False),
+            plan,
             queues=queues,
             memory=SweepMemory(table, _InTwoWeeks()),
             store=store,
             topic=topic,
             clock=_InTwoWeeks(),
             count=lambda _counts: None,
+            replay=handler._replay(plan.replay, aws, _InTwoWeeks()),
         )
         swept = sweeper.sweep()
     assert swept is not None
-    assert (swept.saved, swept.told) == (1, 1)
+    return swept

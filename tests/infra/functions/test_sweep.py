@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from headgate import App, Priority
+from headgate import App, Priority, Replay, Signing
+from headgate.infra.data.table_rows import RESENDING, SWEEPING
 from headgate.infra.functions.sweep import PEEK, REMEMBER
 from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS, QUARANTINE_RETENTION
 from headgate.jobs.deployment.groups import function_name
 from headgate.jobs.deployment.sweep_plan import EVERY, TIMEOUT, read_plan, sweep_plan
+from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.lambdas.sweep import handler as function_module
 from tests.infra.conftest import Params
 from tests.infra.templates import (
@@ -99,6 +101,37 @@ def test_the_sweep_may_look_remember_copy_and_tell_and_delete_no_message(
         key: {"kms:Decrypt", "kms:GenerateDataKey"},
         log_group: {"logs:CreateLogStream", "logs:PutLogEvents"},
     }
+
+
+def test_policies_let_it_send_and_delete_where_their_types_letters_are_and_nowhere_else() -> None:
+    app = App("shop", stage="test", long_delays=False, signing=Signing())
+    app.define("notify", Params, replay=Replay())
+    app.queue("ledger", priorities=[Priority.NORMAL]).define("book", Params)
+    template = synthesized(app)
+    [schedule] = resources(template, "AWS::Scheduler::Schedule", SWEEP).values()
+    assert read_plan(json.loads(schedule["Target"]["Input"])).replay is not None
+    allowed: dict[str, set[str]] = {}
+    for statement in statements(template, SWEEP)["lambda.amazonaws.com"]:
+        for action in listed(statement["Action"]):
+            named = {
+                resource.get("Ref") or name_of(template, resource)
+                for resource in listed(statement["Resource"])
+            }
+            allowed.setdefault(action, set()).update(named)
+    sent_back = [spec for spec in app.topology.queues if spec.group == "jobs"]
+    failed = app.topology.failed_sweeps_name
+    assert allowed["sqs:SendMessage"] == {*(spec.name for spec in sent_back), failed}
+    assert allowed["sqs:DeleteMessage"] == {spec.dlq_name for spec in sent_back}
+    [secret] = resources(template, "AWS::SecretsManager::Secret")
+    assert allowed["secretsmanager:GetSecretValue"] == {secret}
+    [function] = resources(template, "AWS::Lambda::Function", SWEEP).values()
+    assert function["Environment"]["Variables"][function_module.SECRET] == {"Ref": secret}
+    rows = {
+        tuple(statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"])
+        for statement in statements(template, SWEEP)["lambda.amazonaws.com"]
+        if "dynamodb:Query" in listed(statement["Action"])
+    }
+    assert rows == {SWEEPING, RESENDING, (CANCELLATIONS,)}
 
 
 def test_its_environment_names_what_the_handler_looks_for(

@@ -6,17 +6,25 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, Priority
+from headgate import App, Priority, Replay
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.deployment.metric_names import DEAD_LETTERS, NAMESPACE, OF_DEAD_LETTER
+from headgate.jobs.deployment.metric_names import (
+    DEAD_LETTERS,
+    LETTERS_REPLAYED,
+    NAMESPACE,
+    OF_DEAD_LETTER,
+    OF_TYPE,
+)
 from headgate.jobs.deployment.sweep_plan import TIMEOUT, plan_input, sweep_plan
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic
+from headgate.jobs.testing.memory.secrets import MemorySecrets
 from headgate.lambdas.sweep import handler as sweep
 from headgate.lambdas.sweep.memory import SweepMemory
 
@@ -49,15 +57,16 @@ class OnLambda:
             table=self.table.sync,
             store=MemoryStore().sync,
             topic=self.topic,
+            secrets=MemorySecrets().sync,
         )
 
     def invoke(self) -> dict[str, int]:
         plan = sweep_plan(self.app, has_bridge=False)
         return sweep.handler(plan_input(plan), Invocation())  # type: ignore[arg-type] # its like
 
-    def park(self) -> None:
+    def park(self, **changed: str) -> None:
         name = self.app.topology.queue("jobs", Priority.HIGH).dlq_name
-        told = {"JobId": JOB, "JobType": "send-email", "Reason": "do-not-retry"}
+        told = {"JobId": JOB, "JobType": "send-email", "Reason": "do-not-retry"} | changed
         self.sqs.sync.send(name, [OutgoingMessage(body="{}", attributes=told)])
 
 
@@ -100,6 +109,30 @@ def test_what_is_new_is_answered_logged_and_counted(
     assert done["message"] == "swept"
     for line in (found, done):
         assert line["function_request_id"] == "request-1"
+
+
+def test_what_a_policy_sends_back_is_answered_logged_and_counted(
+    on_lambda: OnLambda, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_lambda.app.replay = Replay()
+    died_at = on_lambda.clock.now() - timedelta(hours=2)
+    on_lambda.park(Reason="attempts-exhausted", FailedAt=died_at.isoformat())
+    assert on_lambda.invoke()["replayed"] == 0
+    capsys.readouterr()
+    assert on_lambda.invoke()["replayed"] == 1
+    printed = capsys.readouterr()
+    [metric] = map(json.loads, printed.out.splitlines())
+    assert metric[LETTERS_REPLAYED] == [1.0]
+    assert {name: metric[name] for name in OF_TYPE} == {
+        "service": "shop-test",
+        "queue": "jobs",
+        "type": "send-email",
+    }
+    replayed, done = map(json.loads, printed.err.splitlines())
+    assert replayed["message"] == "dead letters sent back by policy"
+    assert (replayed["sent"], replayed["refused"], done["replayed"]) == (1, 0, 1)
+    [message] = on_lambda.sqs.messages("shop-test-jobs-high")
+    assert message.attributes["JobId"] == JOB
 
 
 def test_nothing_is_counted_where_nothing_is_new(

@@ -1,0 +1,289 @@
+"""What the sweep sends back by the policies of the types, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headgate import (
+    App,
+    AsyncClient,
+    DeadLetterFilter,
+    Encryption,
+    Priority,
+    Replay,
+    Retry,
+    Signing,
+)
+from headgate.errors import ConfigurationError, SettingsInvalid
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.immediate import ImmediateSecretStore
+from headgate.jobs.core.retention import Keep
+from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.dead_letters.replaying.book import ReplayBook
+from headgate.jobs.dead_letters.replaying.options import ReplayOptions
+from headgate.jobs.dead_letters.replaying.replays import new_report
+from headgate.jobs.dead_letters.replaying.report import ReplayState
+from headgate.jobs.deployment.replay_plan import outline_of
+from headgate.jobs.deployment.sweep_plan import EVERY, plan_input, read_plan, sweep_plan
+from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.records.items import asked_partition
+from headgate.testing import Harness
+from tests.support.clients import client_of
+from tests.support.sweep_bench import Order, SweepBench
+
+HOUR = timedelta(hours=1)
+NORMAL = "shop-test-jobs-normal"
+
+
+def shop(policy: Replay | None = None, **options: Any) -> App:
+    app = App("shop", stage="test", replay=policy or Replay(after=HOUR), **options)
+    app.define("send-email", Order)
+    app.define("by-hand", Order, replay=None)
+    app.define("often", Order, replay=Replay(reasons=["permanent-error"], errors=["card"], most=2))
+    ledger = app.queue("ledger", priorities=[Priority.NORMAL], fifo=True)
+    ledger.define("book", Order, group_by=lambda _: "g")
+    return app
+
+
+def bench_of(policy: Replay | None = None, **options: Any) -> SweepBench:
+    return SweepBench(shop(policy, **options))
+
+
+def later(bench: SweepBench, by: timedelta = HOUR) -> int:
+    """Sweep now, which counts what is new, and again after a time; return what was replayed."""
+    bench.swept()
+    bench.clock.advance(by)
+    return bench.swept().replayed.total()
+
+
+def client(bench: SweepBench) -> AsyncClient:
+    return client_of(
+        "AsyncClient", bench.app, bench.sqs, table=bench.table, store=bench.store, clock=bench.clock
+    )
+
+
+async def test_a_letter_is_sent_back_once_its_policy_s_time_is_over() -> None:
+    bench = bench_of()
+    job_id = bench.die("send-email")
+    assert later(bench, HOUR - EVERY) == 0
+    bench.clock.advance(EVERY)
+    assert bench.swept().replayed == {("jobs", "send-email"): 1}
+    assert bench.everything() == []
+    [message] = bench.sqs.messages(NORMAL)
+    body = json.loads(message.body)
+    [report] = await client(bench).dead_letters.replays()
+    assert (body["id"], body["source"]) == (job_id, f"replay:{report.id}")
+    assert message.attributes["Replays"] == "1"
+    assert (report.actor, report.state, report.sent) == ("sweep", ReplayState.DONE, 1)
+    assert bench.table.sync.query(asked_partition(job_id))
+
+
+def test_what_no_policy_selects_stays_where_it_is() -> None:
+    bench = bench_of()
+    bench.die("by-hand")
+    bench.die("often")  # its policy has another reason
+    bench.crash("send-email")
+    assert later(bench, timedelta(days=5)) == 0
+    assert len(bench.everything()) == 3
+
+
+def test_a_job_is_replayed_as_often_as_its_policy_says_and_then_waits_for_a_person() -> None:
+    bench = bench_of(Replay(max_replays=2, after=HOUR))
+    bench.die("send-email")
+    replayed = [later(bench)]
+    for _ in range(3):
+        bench.die_again(NORMAL)
+        replayed.append(later(bench))
+    assert replayed == [1, 1, 0, 0]
+    assert len(bench.everything()) == 1
+
+
+def test_a_sweep_that_has_just_found_a_letter_counts_it_before_it_is_sent_back() -> None:
+    bench = bench_of()
+    bench.die("send-email")
+    bench.clock.advance(timedelta(days=1))
+    assert bench.swept().replayed.total() == 0
+    assert bench.swept().replayed.total() == 1
+    assert bench.counted.total() == 1
+
+
+def test_a_policy_s_number_of_jobs_bounds_each_sweep() -> None:
+    bench = bench_of(Replay(after=HOUR, most=3))
+    for _ in range(8):
+        bench.die("send-email")
+    assert later(bench) == 3
+    assert [bench.swept().replayed.total() for _ in range(3)] == [3, 2, 0]
+
+
+def test_a_policy_names_errors_by_their_class_or_their_text() -> None:
+    bench = bench_of(Replay(errors=["timeouterror", "refused"], after=HOUR))
+    bench.die("send-email", error="TimeoutError")
+    bench.die("send-email", error="ValueError")
+    assert later(bench) == 1
+    assert len(bench.everything()) == 1
+
+
+@pytest.mark.parametrize(
+    "paused", [{"queue": "jobs"}, {"job_type": "send-email"}, {"tenant": "acme"}], ids=str
+)
+async def test_nothing_that_is_paused_is_sent_back(paused: dict[str, Any]) -> None:
+    bench = bench_of()
+    bench.die("send-email", tenant={"org": "acme"})
+    bench.swept()
+    bench.clock.advance(HOUR)
+    await client(bench).pauses.create(**paused, lasts=HOUR)
+    assert bench.swept().replayed.total() == 0
+    assert await client(bench).dead_letters.replays() == []
+    bench.clock.advance(HOUR)
+    assert bench.swept().replayed.total() == 1
+
+
+async def test_a_job_that_came_too_late_for_its_start_is_left_to_a_person() -> None:
+    bench = bench_of()
+    bench.die("send-email", expires_at=bench.clock.now() + HOUR / 2)
+    assert later(bench) == 0
+    assert (await client(bench).dead_letters.replay(DeadLetterFilter())).sent == 1
+
+
+async def test_while_a_person_s_replay_is_under_way_the_sweep_replays_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = bench_of()
+    bench.die("send-email")
+    bench.swept()
+    bench.clock.advance(HOUR)
+    report = new_report(bench.clock.now(), DeadLetterFilter(), ReplayOptions(), "ada")
+    await ReplayBook(bench.table, bench.clock).begin(report)
+    with caplog.at_level(logging.INFO, "headgate.sweep"):
+        assert bench.swept().replayed.total() == 0
+    assert f"the replay {report.id} is under way" in caplog.text
+    bench.clock.advance(EVERY)  # its process has died
+    assert bench.swept().replayed.total() == 1
+
+
+def test_letters_of_a_fifo_group_are_sent_back_in_their_order() -> None:
+    bench = bench_of()
+    ids = []
+    for _ in range(3):
+        ids.append(bench.die("book"))
+        bench.clock.advance(1)
+    assert later(bench) == 3
+    messages = bench.sqs.messages("shop-test-ledger-normal.fifo")
+    assert [json.loads(each.body)["id"] for each in messages] == ids
+    assert {each.group for each in messages} == {"g"}
+
+
+def test_a_sealed_and_signed_job_is_sent_back_by_the_sweep_and_runs() -> None:
+    app = App("shop", signing=Signing(), encryption=Encryption(required=True))
+    ran = list[str]()
+
+    @app.job("send", retry=Retry(max_attempts=1), once=True, replay=Replay(after=HOUR))
+    def send(note: dict[str, str]) -> None:
+        ran.append(note["text"])
+        if len(ran) == 1:
+            raise TimeoutError
+
+    jobs, bench = on_harness(app)
+    jobs.client.submit(send, {"text": "ada"})
+    jobs.drain()
+    assert later(bench) == 1
+    [message] = jobs.sqs.messages("shop-jobs-normal")
+    assert "ada" not in message.body
+    jobs.drain()
+    assert (ran, jobs.dead_letters()) == (["ada", "ada"], [])
+
+
+def test_a_letter_that_nobody_has_signed_is_left_and_not_tried_again() -> None:
+    app = App("shop", signing=Signing())
+    app.define("send-email", Order, replay=Replay(after=HOUR))
+    jobs, bench = on_harness(app)
+    bench.die("send-email")
+    assert later(bench) == 0
+    [report] = jobs.client.dead_letters.replays()
+    assert (report.sent, report.refused, report.state) == (0, 1, ReplayState.DONE)
+    bench.swept()
+    assert len(jobs.client.dead_letters.replays()) == 1
+    assert len(jobs.dead_letters()) == 1
+
+
+def on_harness(app: App) -> tuple[Harness, SweepBench]:
+    """Return an app's harness, and a sweep of it."""
+    jobs = Harness(app)
+    bench = SweepBench(app, clock=jobs.clock)
+    bench.sqs, bench.table, bench.store = jobs.sqs, jobs.table, jobs.store
+    bench.keyring = Keyring(
+        ImmediateSecretStore(jobs.secrets.sync), "shop-signing", clock=jobs.clock, events=Events()
+    )
+    return jobs, bench
+
+
+def test_a_sweep_with_nothing_to_replay_writes_no_replay() -> None:
+    bench = bench_of()
+    bench.die("by-hand")
+    later(bench)
+    assert bench.table.sync.query("replays") == []
+
+
+def test_what_was_sent_and_could_not_be_deleted_is_deleted_by_the_next_sweep() -> None:
+    bench = bench_of()
+    bench.die("send-email")
+    bench.swept()
+    bench.clock.advance(HOUR)
+    bench.sqs.faults.fail_entries("delete", indexes=[0])
+    assert bench.swept().replayed.total() == 1
+    assert len(bench.everything()) == 1
+    bench.clock.advance(EVERY)
+    assert bench.swept().replayed.total() == 0
+    assert (len(bench.sqs.messages(NORMAL)), bench.everything()) == (1, [])
+
+
+def test_the_outline_has_the_names_and_the_records_of_the_app_s_types() -> None:
+    app = shop(records="failures", keep=Keep(failed=timedelta(days=40)))
+    plan = read_plan(plan_input(sweep_plan(app, has_bridge=False)))
+    assert plan.replay is not None
+    outline = outline_of(plan.replay)
+
+    def names(queues: tuple[QueueSpec, ...]) -> list[tuple[Any, ...]]:
+        return sorted((each.name, each.dlq_name, each.group, each.fifo) for each in queues)
+
+    assert names(outline.topology.queues) == names(app.topology.queues)
+    assert outline.types.keys() == {"send-email", "often", "book"}
+    assert {job.records for job in outline.types.values()} == {"failures"}
+    assert {job.keep.failed for job in outline.types.values() if job.keep} == {timedelta(days=40)}
+
+
+def test_an_app_without_policies_has_the_plan_that_it_always_had() -> None:
+    app = App("shop")
+    app.define("send-email", Order)
+    assert "replay" not in plan_input(sweep_plan(app, has_bridge=False))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"reasons": []}, "at least one reason"),
+        ({"reasons": ["quarantined"]}, "nobody but a person"),
+        ({"reasons": ["do-not-retry"]}, "nobody but a person"),
+        ({"reasons": "redriven"}, "takes a list of texts"),
+        ({"errors": [7]}, "takes a list of texts"),
+        ({"max_replays": 0}, "between 1 and 20"),
+        ({"most": 501}, "between 1 and 500"),
+        ({"after": 60}, "as often as the sweep comes"),
+        ({"after": timedelta(days=13)}, "since SQS deletes letters"),
+    ],
+)
+def test_nonsense_is_refused_where_it_is_declared(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SettingsInvalid, match=complaint):
+        Replay(**given)
+
+
+def test_a_policy_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="write Replay"):
+        App("shop", replay=3)  # type: ignore[arg-type] # what is refused
+    with pytest.raises(ConfigurationError, match="the type 'x': replay must be a Replay"):
+        App("shop").define("x", replay=True)  # type: ignore[call-overload] # what is refused
