@@ -78,7 +78,7 @@ class Bookkeeping:
                 lives=lives,
                 seals=seals,
             )
-            events.subscribe(self.recorder)
+            events.subscribe(self.recorder, wants=self.recorder.wants)
             self._lifeline = Lifeline(
                 table,
                 lives,
@@ -92,7 +92,7 @@ class Bookkeeping:
                 table, describe, name=services.name, clock=clock, events=events, rng=rng
             )
         self._trimmer = Trimmer(services.app, table, clock=clock, events=events, rng=rng)
-        events.subscribe(self._trimmer)
+        events.subscribe(self._trimmer, wants=self._trimmer.wants)
         if keeps_records(services.app):
             self._cancelling = Cancelling(
                 table, paused, clock=clock, events=events, rng=rng, on_news=on_requests

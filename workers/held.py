@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -49,14 +49,18 @@ class Hold:
     """True while a delete is under way: an unknown receipt is then no loss."""
     beat: asyncio.Task[None] | None = None
     """The latest extension; a verdict that changes visibility waits for its end."""
+    left: bool = False
+    """True once it is no longer held, and the others of its FIFO group know."""
+    delivery: Delivery = field(init=False)
+    receipt: str = field(init=False)
 
-    @property
-    def delivery(self) -> Delivery:
-        return self.run.delivery
+    def __post_init__(self) -> None:
+        self.delivery = self.run.delivery
+        self.receipt = self.delivery.message.receipt
 
-    @property
-    def receipt(self) -> str:
-        return self.delivery.message.receipt
+    def is_older_than(self, other: Hold) -> bool:
+        """Return True if it was received earlier than another."""
+        return self.delivery.received_at < other.delivery.received_at
 
     def lapsed(self, now: float) -> bool:
         """Return True if its visibility timeout has ended, as far as this worker knows."""

@@ -94,7 +94,7 @@ class Parts:
         self.look_soon = OncePerTurn(self._look)
         queues = sorted(settings.selection.of(app.topology), key=lambda spec: spec.priority.rank)
         self.queues = QueueWatch([queue.name for queue in queues], clock=clock)
-        events.subscribe(self.queues)
+        events.subscribe(self.queues, wants=self.queues.wants)
         self.holdings = Holdings()
         self.threads = ThreadPool(settings.concurrency)
         self.paused = Paused(clock=clock, events=events)
@@ -113,7 +113,7 @@ class Parts:
         self.client = AsyncClient(app, events=events, backend=backend)
         self._settle(services, ports)
         self.hooks = HookRunner(app, clock=clock, events=events)
-        events.subscribe(self.hooks)
+        events.subscribe(self.hooks, wants=self.hooks.wants)
         self.means = Means(
             app=app,
             clock=clock,

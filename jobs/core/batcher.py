@@ -49,12 +49,13 @@ class Batcher(Generic[T]):
         call: carries out a batch and returns the entries that failed.
         pacing: when to send.
         eager: called for each entry; if true, it is sent at the end of this turn of the event loop.
-        size_of: the size of an item in bytes; counted for sends only.
+        size_of: the size of an item in bytes; None if the sizes don't matter, as for deletes.
         name: the name of the tasks.
         rng: spreads the pauses between tries.
         most: the maximum number of entries in a batch; a batch of this size is sent at once.
         lane_of: the lane of an item that must not overtake others of the same lane, or None. Giving
-            up an item also gives up those that wait behind it in its lane.
+            up an item also gives up those that wait behind it in its lane. By default no item has
+            one.
     """
 
     def __init__(
@@ -65,9 +66,9 @@ class Batcher(Generic[T]):
         eager: Callable[[], bool],
         name: str,
         rng: random.Random,
-        size_of: Callable[[T], int] = lambda _item: 0,
+        size_of: Callable[[T], int] | None = None,
         most: int = MAX_BATCH,
-        lane_of: Callable[[T], Hashable | None] = lambda _item: None,
+        lane_of: Callable[[T], Hashable | None] | None = None,
     ) -> None:
         self._call = call
         self._most = most
@@ -88,9 +89,9 @@ class Batcher(Generic[T]):
         `TransportError` of the call. Cancelling it doesn't take the item back.
         """
         done = asyncio.get_running_loop().create_future()
-        entry = _Entry(item, done, self._lane_of(item))
-        self._enqueue(entry)
-        return entry.done
+        lane = self._lane_of(item) if self._lane_of is not None else None
+        self._enqueue(_Entry(item, done, lane))
+        return done
 
     @property
     def busy(self) -> bool:
@@ -130,7 +131,9 @@ class Batcher(Generic[T]):
             flight.add_done_callback(self._landed)
 
     def _next_batch(self) -> list[_Entry[T]]:
-        return self._waiting.take(lambda entry: self._size_of(entry.item), most=self._most)
+        if (size_of := self._size_of) is None:
+            return self._waiting.take(most=self._most)
+        return self._waiting.take(lambda entry: size_of(entry.item), most=self._most)
 
     def _landed(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 from headgate.jobs.core.ports.transport import EntryFailure
@@ -121,9 +121,17 @@ class Lanes(Generic[T]):
             self._behind[lane] = deque()
         self._ready.append(entry)
 
-    def take(self, size_of: Callable[[T], int], *, most: int = MAX_BATCH) -> list[T]:
-        """Take the next batch, empty if nothing is ready; settle each by `passed` or `stopped`."""
-        batch = next(in_batches(self._ready, size_of, most=most), [])
+    def take(self, size_of: Callable[[T], int] | None = None, *, most: int = MAX_BATCH) -> list[T]:
+        """Take the next batch, empty if nothing is ready; settle each by `passed` or `stopped`.
+
+        Args:
+            size_of: an entry's size in bytes; None if only the number of entries is bounded.
+            most: the maximum number of entries.
+        """
+        if size_of is None:
+            batch = list(islice(self._ready, most))
+        else:
+            batch = next(in_batches(self._ready, size_of, most=most), [])
         for _ in batch:
             self._ready.popleft()
         return batch

@@ -78,16 +78,13 @@ class Priority(StrEnum):
     NORMAL = "normal"
     LOW = "low"
 
-    @property
-    def rank(self) -> int:
+    def __init__(self, _value: str) -> None:
+        self.rank = len(type(self).__members__)
         """The position by urgency, from 0 for CRITICAL to 3 for LOW."""
-        return _RANK[self]
 
 
 PriorityName = Literal["critical", "high", "normal", "low"]
 """The value of a `Priority`, accepted wherever a priority is declared or passed."""
-
-_RANK = {priority: rank for rank, priority in enumerate(Priority)}
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -14,7 +14,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.handlers.hooks import Hook, hooks_for
+from headgate.jobs.definitions.handlers.hooks import Hook, has_hooks, hooks_for
 from headgate.jobs.definitions.importing import imported
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.replay import Replay
@@ -64,6 +64,11 @@ def hooks_of(app: App, event: Event) -> Iterator[Hook]:
     yield from hooks_for(app, event)
     if (declared := app.types.get(getattr(event, "job_type", ""))) is not None:
         yield from hooks_for(declared, event)
+
+
+def is_hooked(app: App, kind: type[Event]) -> bool:
+    """Return True if the app or one of its types has hooks for events of that kind."""
+    return any(has_hooks(owner, kind) for owner in (app, *app.types.values()))
 
 
 def signing_secret_of(app: App) -> str | None:

@@ -65,6 +65,8 @@ UNNAMED = "unknown"
 
 _OURS = frozenset({"v", "id", "type"})
 
+_LONGEST_S = LONGEST_TIMEOUT.total_seconds()
+
 _MARGIN_S = 2
 """Margin between a visibility timeout and SQS's 12 hours, for the duration of the request."""
 
@@ -197,7 +199,7 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
         type=declared,
         payload=None if lacks_payload else _payload(declared, envelope),
         handler=declared.require_handler(),
-        timeout_s=min(timeout_s, LONGEST_TIMEOUT.total_seconds()),
+        timeout_s=min(timeout_s, _LONGEST_S),
         attempt=Attempt(
             job_id=str(envelope.id),
             number=envelope.attempts_used + delivery.message.receive_count,

@@ -22,7 +22,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, HookFailed
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.hooks import Hook, is_async, name_of
-from headgate.jobs.definitions.policies import hooks_of
+from headgate.jobs.definitions.policies import hooks_of, is_hooked
 from headgate.jobs.values.texts import type_of
 
 _MOST_WAITING = 10_000
@@ -68,6 +68,10 @@ class HookRunner:
             else:
                 self._open += 1
                 self._waiting.put_nowait((hook, event))
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Return True for the kinds of events that have hooks."""
+        return is_hooked(self._app, kind)
 
     async def run(self) -> None:
         """Make the calls in line, until cancelled."""

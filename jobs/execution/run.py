@@ -118,8 +118,6 @@ class Run:
         """The outcome of a job that can't run now; None if it can."""
         self._names: dict[str, Any] = {}
         self._call: HandlerCall | OnceCall | None = None
-        self.began_at = 0.0
-        """Time at which its handler was called, on the monotonic clock; 0 before."""
         self._interruption: str | None = None
         self._cancellation: str | None = None
         self._unread = False
@@ -144,6 +142,11 @@ class Run:
     def began(self) -> bool:
         """True if the handler has been called in this delivery, whether it has ended or not."""
         return self._call is not None and self._call.began
+
+    @property
+    def began_at(self) -> float:
+        """Time at which its handler was called, on the monotonic clock; 0 before."""
+        return self._call.began_at if self._call is not None else 0.0
 
     @property
     def in_loop(self) -> bool:
@@ -310,7 +313,6 @@ class Run:
         if self._hindrance is not None:
             return self._hindrance
         self._call = self._called(job)
-        self.began_at = means.clock.monotonic()
         return await self._call.outcome()
 
     def _called(self, job: Job) -> HandlerCall | OnceCall:
@@ -342,15 +344,12 @@ class Run:
             return replace(job, attempt=replace(job.attempt, backstop=0))
         return job
 
-    def _names_at(self, attempt: Attempt) -> dict[str, Any]:
-        if attempt.number == self._names["attempt"]:
-            return self._names
-        return self._names | {"attempt": attempt.number}
-
     def _settled(self, job: Job, outcome: Outcome, attempt: Attempt) -> Verdict:
-        room = WHOLE_ROOM
+        room, tell = WHOLE_ROOM, None
         if not isinstance(outcome, Done):  # the message of a completed job needs no more time
             attempt, room = replace(attempt, lives_s=self._lives_s), self._room
+            names = self._names | {"attempt": attempt.number}
+            tell = partial(job_events.aftermath, names, outcome)
         return Verdict(
             outcome=outcome,
             attempt=attempt,
@@ -358,7 +357,7 @@ class Run:
             room=room,
             job_type=job.type.name,
             ran_s=self._call.ran_s if self._call is not None else 0.0,
-            tell=partial(job_events.aftermath, self._names_at(attempt), outcome),
+            tell=tell,
         )
 
     @property

@@ -94,7 +94,8 @@ class Admission:
             return None
         if self._on_probation is not None and job.attempt.suspect:
             return Block(_PROBATION, GUESS_S, 1)
-        if (children := self._children_for(job)) is not None and children.free < 1:
+        children = self._children_for(job) if self._children is not None else None
+        if children is not None and children.free < 1:
             soon = max(0.0, children.ahead(self._clock.monotonic()))
             return Block(_CHILDREN, GUESS_S, children.places, soon)
         return self._gate.block(job)
@@ -127,13 +128,15 @@ class Admission:
         hold.ticket = self._gate.start(job)
         if job.attempt.suspect:
             self._on_probation = hold
-        if (children := self._children_for(job)) is not None:
+        if self._children is not None and (children := self._children_for(job)) is not None:
             children.start(self._clock.monotonic())
 
     def vacate(self, hold: Hold, outcome: Outcome) -> None:
         """Give back what `occupy` took."""
         if hold.ticket is None or (job := hold.run.job) is None:
             return
+        if not hold.ticket and self._children is None:
+            return  # it took nothing
         ending = ending_of(outcome, retryable=_is_retryable(job, outcome))
         self._gate.end(hold.ticket, ending)
         if (children := self._children_for(job)) is not None:

@@ -15,6 +15,7 @@ class Line:
 
     def __init__(self, queue: QueueSpec) -> None:
         self.queue = queue
+        self.rank = queue.priority.rank
         self.peers = peers_of(queue)
         self.ready: deque[Hold] = deque()
         """Messages that, as far as is known, wait only for a slot."""

@@ -14,9 +14,6 @@ from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
 
-_ARRIVED = Waiter()
-"""A message just received, whose job is due. Made once, since there is one for each job."""
-
 _BEHIND, _LOST_BEHIND = Waiter(is_behind=True), Waiter(is_behind=True, is_lost=True)
 """Messages behind others of their FIFO groups, of which there may be thousands, all alike."""
 
@@ -69,10 +66,10 @@ class Returns:
 
     def on_arrival(self, hold: Hold) -> Return | None:
         """Return what becomes of a message just received, or None if it waits here."""
-        due_in_s, waiter = hold.run.due_in_s, _ARRIVED
-        paused_s = self._paused_s(hold)
-        if due_in_s or paused_s or self._is_stopping:
-            waiter = Waiter(is_stopping=self._is_stopping, due_in_s=due_in_s, paused_s=paused_s)
+        due_in_s, paused_s = hold.run.due_in_s, self._paused_s(hold)
+        if not (due_in_s or paused_s or self._is_stopping):
+            return None  # as nearly all: it waits for a slot, at most
+        waiter = Waiter(is_stopping=self._is_stopping, due_in_s=due_in_s, paused_s=paused_s)
         decision = self._patience.decide(waiter)
         if not isinstance(decision, GoesBack):
             return None

@@ -77,20 +77,12 @@ class _Account:
     """Number of its jobs that have ended per start of any, averaged, after `ended_at` starts."""
     ended_at: int = 0
 
-    @property
-    def has_slots(self) -> bool:
-        """True while its queues hold less than their share of the slots."""
-        return self.busy_in_all < self.most
-
-    @property
-    def is_able(self) -> bool:
-        """True while slots and messages would let it take a start that it is owed."""
-        return bool(self.working if self.has_slots else self.lean)
-
-    @property
-    def is_dry(self) -> bool:
-        """True while all its queues are empty, and none of their messages wait here."""
-        return len(self.idle) == len(self.busy) and not self.working
+    has_slots: bool = True
+    """True while its queues hold less than their share of the slots."""
+    is_able: bool = False
+    """True while slots and messages would let it take a start that it is owed."""
+    is_dry: bool = False
+    """True while all its queues are empty, and none of their messages wait here."""
 
     @property
     def standing(self) -> tuple[bool, bool]:
@@ -115,11 +107,14 @@ class _Account:
         return self.ended * math.exp((self.ended_at - starts) / _MEMORY)
 
     def weigh(self, queue: str) -> None:
-        """Track whether a queue with work holds less than its share of the slots."""
+        """Work out what depends on the slots and messages of its queues, of which one changed."""
         if queue in self.working and self.busy[queue] < self.most_each:
             self.lean[queue] = None
         else:
             self.lean.pop(queue, None)
+        self.has_slots = self.busy_in_all < self.most
+        self.is_able = bool(self.working if self.has_slots else self.lean)
+        self.is_dry = not self.working and len(self.idle) == len(self.busy)
 
 
 class Shares:
@@ -147,6 +142,7 @@ class Shares:
         """The same, by the name of each queue."""
         for spec in shared:
             self._open(spec, spec.lane.share * scale, slots)
+        self._most_due = _MOST_ENTRIES * len(self._accounts)
 
     def of(self, name: str) -> float:
         """Return the fraction of all starts guaranteed to a queue, by its physical name."""
@@ -238,6 +234,7 @@ class Shares:
         """Note that a queue is empty; peers that all are, are owed nothing until one is not."""
         if (account := self._account_of.get(name)) is not None:
             account.idle.add(name)
+            account.weigh(name)
             if account.is_dry:
                 self._set(account, 0.0)
 
@@ -247,6 +244,7 @@ class Shares:
         if account is not None and name in account.idle:
             was_dry = account.is_dry
             account.idle.remove(name)
+            account.weigh(name)
             if was_dry:
                 self._set(account, 0.0)
 
@@ -271,7 +269,7 @@ class Shares:
         if account.is_able and not account.is_dry:
             account.due = self._starts + max(0.0, 1 - credit) / account.share
             heapq.heappush(self._due, (account.due, account.peers))
-            if len(self._due) > _MOST_ENTRIES * len(self._accounts):
+            if len(self._due) > self._most_due:
                 self._drop_stale()
 
     def _drop_stale(self) -> None:

@@ -47,7 +47,7 @@ class _Lines:
     def enter(self, line: Line) -> None:
         """Put a line in order of the age of its first message."""
         line.entries += 1
-        age = _received(line.ready[0])
+        age = line.ready[0].delivery.received_at
         heapq.heappush(self._by_age, (age, next(self._order), line))
 
     def oldest(self, check: Callable[[Line], Hold | None]) -> Hold | None:
@@ -58,7 +58,8 @@ class _Lines:
         """
         while self._by_age:
             age, _, line = self._by_age[0]
-            if line.ready and _received(line.ready[0]) <= age and (hold := check(line)) is not None:
+            is_current = line.ready and line.ready[0].delivery.received_at <= age
+            if is_current and (hold := check(line)) is not None:
                 return hold
             heapq.heappop(self._by_age)
             line.entries -= 1
@@ -217,7 +218,7 @@ class Waiting:
         return self._lines[hold.delivery.queue.name]
 
     def _count(self, line: Line, change: int) -> None:
-        self._startable[line.queue.priority.rank] += change
+        self._startable[line.rank] += change
         self._peers[line.peers].startable += change
 
     def _track(self, line: Line) -> None:
@@ -241,16 +242,22 @@ class Waiting:
 
     def _next_by_priority(self, has_turn: Callable[[QueueSpec], bool]) -> Hold | None:
         for of_rank in self._by_rank:
-            if of_rank and has_turn(of_rank[0].queue):
-                holds = [hold for lines in of_rank if (hold := self._first_of(lines)) is not None]
-                if holds:
-                    return min(holds, key=_received)
+            if not of_rank or not has_turn(of_rank[0].queue):
+                continue
+            first: Hold | None = None
+            for lines in of_rank:
+                hold = self._first_of(lines)
+                if hold is not None and (first is None or hold.is_older_than(first)):
+                    first = hold
+            if first is not None:
+                return first
         return None
 
     def _first_of(self, lines: _Lines, only: str | None = None) -> Hold | None:
         """Return the next message of peers that may start, or of only one of the queues."""
         if only is None:
-            return self._first_eased(lines, lines.eased) or lines.oldest(self._check)
+            eased = self._first_eased(lines, lines.eased) if lines.eased else None
+            return eased or lines.oldest(self._check)
         line = self._lines[only]
         return self._first_eased(lines, line.eased) or self._first_ready(line)
 
@@ -314,7 +321,3 @@ class Waiting:
         if (line := lines.eased.pop(limit, None)) is not None:
             del line.eased[limit]
             self._track(line)
-
-
-def _received(hold: Hold) -> float:
-    return hold.delivery.received_at

@@ -13,6 +13,7 @@ from headgate.jobs.core.events import (
     LimitCleared,
     LimitEvent,
     LimitReached,
+    any_of,
 )
 from headgate.jobs.records.fleet.worker_status import LimitState
 
@@ -36,6 +37,8 @@ class LimitStates:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str | None], LimitState] = {}
+
+    wants = staticmethod(any_of(*_STATES))
 
     def __call__(self, event: Event) -> None:
         """Track an event."""

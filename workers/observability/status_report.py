@@ -58,7 +58,7 @@ class StatusReport:
         self._paused = paused
         self._running = running
         self._limits = LimitStates()
-        services.events.subscribe(self._limits)
+        services.events.subscribe(self._limits, wants=self._limits.wants)
         self._started_at = services.clock.now()
         self.is_draining = False
         """True once it receives nothing more."""

@@ -92,14 +92,17 @@ class Lineup:
         self, receivers: dict[QueueReceiver, None], act: Callable[[QueueReceiver], bool]
     ) -> bool:
         """Let pollers act while there is room; those that have come last. Return True if any."""
-        has_acted = False
+        has_acted = has_room = False
+        is_known = False  # if there is room: that changes only with what the pollers do
         for receiver in tuple(receivers):
             queue = receiver.queue
-            if not (self._demand.has_room(queue.priority) or self._demand.is_owed(queue)):
+            if not is_known:
+                has_room, is_known = self._demand.has_room(queue.priority), True
+            if not (has_room or self._demand.is_owed(queue)):
                 if self._demand.owes_alike(queue):
                     break
             elif act(receiver):
-                has_acted = True
+                has_acted, is_known = True, False
         return has_acted
 
     def _place(self, receiver: QueueReceiver) -> _Place:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.events import Event, PollFailed, PollReceived
+from headgate.jobs.core.events import Event, PollFailed, PollReceived, any_of
 from headgate.jobs.errors import QueuesMissing
 
 _log = logging.getLogger("headgate.worker")
@@ -52,6 +52,8 @@ class QueueWatch:
         self._some = asyncio.Event()
         """Set while a queue exists, or may exist."""
         self._some.set()
+
+    wants = staticmethod(any_of(PollReceived, PollFailed))
 
     def __call__(self, event: Event) -> None:
         """Track an event."""

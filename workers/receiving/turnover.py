@@ -13,6 +13,10 @@ TURNOVER_S = 1.0
 _BURST_S = 0.1
 """A second, shorter window: after an idle time a backlog is noticed in it at once."""
 
+_GRAIN_S = _BURST_S / 100
+"""Time within which jobs count as having ended together: the averages need not be worked out anew
+for each."""
+
 
 class Turnover:
     """The number of jobs that end in a time, by averages over a long and a short window.
@@ -41,7 +45,7 @@ class Turnover:
         return max(self._lasting * seconds, self._burst * min(seconds, _BURST_S))
 
     def _decay(self, now: float) -> None:
-        if now == self._at:
+        if now - self._at < _GRAIN_S:
             return
         self._lasting *= math.exp((self._at - now) / TURNOVER_S)
         self._burst *= math.exp((self._at - now) / _BURST_S)

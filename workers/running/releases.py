@@ -75,7 +75,7 @@ class Releases:
             verdict = without_attempt(self._means.app, hold.run, verdict)
         if self._recorder is not None:
             await self._recorder.released(hold.run)
-        settled = await self._settler.give_back(hold, verdict)
+        settled = await self._settler.settle(hold, verdict, regardless=True)
         if self._recorder is not None and settled:
             self._recorder.parked(hold.run, verdict)
 

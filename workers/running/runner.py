@@ -25,6 +25,9 @@ from headgate.workers.running.faults import log_fault, tell_fault
 from headgate.workers.running.releases import Releases
 from headgate.workers.running.settler import HoldSettler
 
+_STAYING = (RetryAfter, Release)
+"""The actions after which a message is delivered again."""
+
 
 class ThreadPool:
     """A bounded pool of threads for synchronous handlers."""
@@ -131,7 +134,7 @@ class Running:
 
     def _place(self, hold: Hold, returns: list[Return]) -> None:
         is_first = self._admission.take(hold)
-        if self._is_cancelled(hold):
+        if self._cancellation(hold) is not None:
             self._drop(hold)
         elif (back := self._returns.on_arrival(hold)) is not None:
             returns.append(back)
@@ -144,7 +147,7 @@ class Running:
         for hold in self._tasks.values():
             if (reason := self._cancellation(hold)) is not None:
                 hold.run.cancel(reason)
-        for hold in self._waiting.take_if(self._is_cancelled):
+        for hold in self._waiting.take_if(lambda hold: self._cancellation(hold) is not None):
             self._drop(hold)
 
     def give_back_paused(self) -> None:
@@ -158,7 +161,7 @@ class Running:
         Returns:
             True if any message has moved, so that there may be room for more.
         """
-        has_moved = False
+        has_moved, loop = False, asyncio.get_running_loop()
         while hold := self._next():
             has_moved = True
             if self._releases.is_gone(hold):
@@ -166,7 +169,7 @@ class Running:
                 continue
             self._demand.started(hold.delivery.queue)
             self._admission.occupy(hold)
-            task = asyncio.create_task(self._process(hold), name="headgate-job")
+            task = loop.create_task(self._process(hold), name="headgate-job")
             self._tasks[task] = hold
             task.add_done_callback(self._ended)
         found = self._returns.at_once()
@@ -208,9 +211,6 @@ class Running:
         log_fault(task, hold)
         self._on_change()
 
-    def _is_cancelled(self, hold: Hold) -> bool:
-        return self._cancellation(hold) is not None
-
     def _cancellation(self, hold: Hold) -> str | None:
         """Return the reason for which its job is cancelled, or None."""
         job = hold.run.job
@@ -250,7 +250,10 @@ class Running:
             self._releases.put(hold, 0)
 
     def _leave(self, hold: Hold, *, gone: bool) -> None:
-        """Stop holding a message; ``gone`` if it has left its queue."""
+        """Stop holding a message, unless it has left; ``gone`` if it has left its queue."""
+        if hold.left:
+            return
+        hold.left = True
         self._holdings.drop(hold)
         departure = self._admission.left(hold, gone=gone)
         if (heir := departure.heir) is not None:
@@ -309,12 +312,10 @@ class Running:
             await self._recorder.explain(hold.run, verdict)
         if settled := await self._settler.settle(hold, verdict):
             self._demand.settled()
-        stays = isinstance(verdict.action, RetryAfter | Release)
+        stays = isinstance(verdict.action, _STAYING)
         if self._recorder is not None and settled:
             self._recorder.parked(hold.run, verdict)
         self._leave(hold, gone=settled and not stays)
-        if len(self._waiting):
-            self._on_change()  # the next of its group, or the next suspect, may start
 
     async def _run(self, hold: Hold) -> Verdict:
         """Run a job in its slot."""
@@ -333,6 +334,6 @@ class Running:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if (hold := self._tasks.pop(task, None)) is None:
             return  # it was abandoned
-        self._leave(hold, gone=False)  # has no effect if it has left already
-        self._on_change()
+        self._leave(hold, gone=False)
+        self._on_change()  # the next of its group, or the next suspect, may start
         log_fault(task, hold)

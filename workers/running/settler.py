@@ -51,20 +51,21 @@ class HoldSettler:
         self.given_up = 0
         """Number of verdicts that were not carried out because the worker had to end."""
 
-    async def settle(self, hold: Hold, verdict: Verdict) -> bool:
+    async def settle(self, hold: Hold, verdict: Verdict, *, regardless: bool = False) -> bool:
         """Carry out a verdict and emit its event; on failure the message is delivered again.
+
+        Args:
+            hold: the message.
+            verdict: the verdict.
+            regardless: True to carry it out even if another worker may have the message.
 
         Returns:
             True if it was carried out.
         """
-        if (hold.lost or hold.shared) and not isinstance(verdict.action, Ack):
-            self._holdings.drop(hold)
-            return False  # it is visible, or held by another worker, whose verdict counts
-        return await self.give_back(hold, verdict)
-
-    async def give_back(self, hold: Hold, verdict: Verdict) -> bool:
-        """Carry out a verdict like `settle`, but even if another worker may have the message."""
+        is_elsewhere = (hold.lost or hold.shared) and not regardless
         try:
+            if is_elsewhere and not isinstance(verdict.action, Ack):
+                return False  # it is visible, or held by another worker, whose verdict counts
             return await self._settler.settle(hold, verdict) is not End.FAILED
         finally:
             self._holdings.drop(hold)

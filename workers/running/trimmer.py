@@ -67,6 +67,10 @@ class Trimmer:
         """True if any type is kept by count."""
         return bool(self._last)
 
+    def wants(self, kind: type[Event]) -> bool:
+        """Return True for completed jobs, if any type is kept by count."""
+        return self.is_needed and kind is JobCompleted
+
     def __call__(self, event: Event) -> None:
         """Note a completed job."""
         if isinstance(event, JobCompleted) and event.job_type in self._last:

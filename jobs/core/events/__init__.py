@@ -121,6 +121,7 @@ from headgate.jobs.core.events.queues import (
 )
 from headgate.jobs.core.events.root import Event, Events
 from headgate.jobs.core.events.root import Subscriber as Subscriber
+from headgate.jobs.core.events.root import any_of as any_of
 
 __all__ = [
     "BreakerClosed",

@@ -103,3 +103,8 @@ class Hooks:
 def hooks_for(owner: Hooks, event: Event) -> Sequence[Hook]:
     """Return the hooks that subscribe to an event, in the order of their declaration."""
     return owner._hooks.get(event.name, ())  # noqa: SLF001 - not among what users call
+
+
+def has_hooks(owner: Hooks, kind: type[Event]) -> bool:
+    """Return True if any hook subscribes to events of that kind."""
+    return kind.name in owner._hooks  # noqa: SLF001 - as above

@@ -14,7 +14,7 @@ from typing import Any
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.event_log import current_job
-from headgate.jobs.core.events import Events
+from headgate.jobs.core.events import Events, JobCompleted, JobStarted
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.context import JobContext, request_stop
@@ -25,6 +25,7 @@ from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.handler_host import Desk, Send
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
+from headgate.jobs.execution.calling.time_limits import TimeLimit, TimeLimits
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import (
     Crashed,
@@ -56,9 +57,12 @@ Settled = Callable[[Outcome], Awaitable[Outcome]]
 """Makes a handler's outcome durable, and returns the outcome that counts."""
 
 
+_NO_SPAN = nullcontext()
+
+
 def no_span(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
     """Return a context manager that does nothing."""
-    return nullcontext()
+    return _NO_SPAN
 
 
 def span_opener(app: App) -> OpenSpan:
@@ -98,6 +102,8 @@ class Means:
     keyring: Keyring | None = None
     """Checks the signatures of messages; if None, none is checked: the app's messages are not
     signed, or did not come through a queue."""
+    time_limits: TimeLimits = field(default_factory=TimeLimits)
+    """Bounds the handlers that run in the event loop."""
 
     def isolates(self, job: Job) -> bool:
         """Return True if the job's handler runs in a process of its own."""
@@ -135,8 +141,8 @@ class HandlerCall:
         self._overran = False
         self.began = False
         """True once the handler has been called."""
-        self._began_at = 0.0
-        """On the clock's monotonic time."""
+        self.began_at = 0.0
+        """Time at which the handler was called, on the monotonic clock; 0 before."""
         self.ran_s = 0.0
         """Seconds that the handler ran, set once it has ended."""
 
@@ -159,11 +165,12 @@ class HandlerCall:
 
         ``settled`` maps the outcome to the one that counts, before the event is emitted.
         """
-        clock, job = self._means.clock, self._job
-        self._means.events.emit(job_events.started(job, self._names, clock.now()))
-        self.began, self._began_at = True, clock.monotonic()
+        clock, events = self._means.clock, self._means.events
+        if events.has_listeners(JobStarted):
+            events.emit(job_events.started(self._job, self._names, clock.now()))
+        self.began, self.began_at = True, clock.monotonic()
         outcome = await self._bounded()
-        self.ran_s = clock.monotonic() - self._began_at
+        self.ran_s = clock.monotonic() - self.began_at
         if settled is not None:
             outcome = await settled(outcome)
         self._tell(outcome)
@@ -174,28 +181,33 @@ class HandlerCall:
 
         The host has waited for as long as it could.
         """
-        self.ran_s = self._means.clock.monotonic() - self._began_at
+        self.ran_s = self._means.clock.monotonic() - self.began_at
         detail = ", and ignored being cancelled"
         outcome = self._failed(JobTimeout(self._job.type.name, round(self.ran_s), detail=detail))
         self._tell(outcome)
         return outcome
 
     def _tell(self, outcome: Outcome) -> None:
+        events = self._means.events
+        if isinstance(outcome, Done) and not events.has_listeners(JobCompleted):
+            return  # most jobs end so, and most workers have nobody who wants to know
         at = self._means.clock.now()
         if event := job_events.ended(outcome, self._job, self._names, self.ran_s, at):
-            self._means.events.emit(event)
+            events.emit(event)
 
     async def _bounded(self) -> Outcome:
-        self._task = task = asyncio.current_task()
+        if (task := asyncio.current_task()) is None:
+            raise RuntimeError("a handler has to be called in a task, which can be cancelled")
+        self._task = task
         here = current_job.set(self._ctx)
         try:
             with self._means.open_span(self._job, self._delivery):
-                result = await self._surrounded()
+                result = await self._surrounded(task)
             return Done(result=result)
         except asyncio.CancelledError as error:
             if self._interruption is not None:
                 return Interrupted(reason=self._interruption)
-            if task is not None and task.cancelling():
+            if task.cancelling():
                 raise  # this task was cancelled from outside: the message will be delivered again
             return self._failed(error)
         except GeneratorExit:
@@ -209,19 +221,20 @@ class HandlerCall:
         finally:
             current_job.reset(here)
             self._task = None
-            while self._cancels and task is not None:
+            while self._cancels:
                 self._cancels -= 1
                 task.uncancel()  # the cancellation has been handled; settling goes on
 
-    async def _surrounded(self) -> Any:
+    async def _surrounded(self, task: asyncio.Task[Any]) -> Any:
         """Run the handler within what the app opens around it; a child process does so itself."""
         job, resources = self._job, self._means.resources
         ends_at = asyncio.get_running_loop().time() + job.timeout_s
+        limit = TimeLimit(self._means.time_limits, ends_at, task)
         layers = NO_LAYERS if self._means.isolates(job) else resources.layers(job.handler)
         if not layers:
-            return await self._handle(resources.shared, layers, ends_at)
+            return await self._handle(resources.shared, layers, limit)
         result = await surrounded(
-            lambda opened: self._handle(opened, layers, ends_at),
+            lambda opened: self._handle(opened, layers, limit),
             layers,
             resources.shared,
             self._ctx,
@@ -230,13 +243,13 @@ class HandlerCall:
         await self._desk.all_taken()  # jobs that were submitted around the handler
         return result
 
-    async def _handle(self, opened: Shared, layers: Layers, ends_at: float) -> Any:
+    async def _handle(self, opened: Shared, layers: Layers, limit: TimeLimit) -> Any:
         if (isolated := self._means.call_isolated) and self._means.isolates(self._job):
             result = await self._handle_in_child(isolated)
         elif self._job.handler.is_async:
-            result = await self._handle_in_loop(opened, ends_at)
+            result = await self._handle_in_loop(opened, limit)
         else:
-            result = await self._handle_in_thread(opened, layers, ends_at)
+            result = await self._handle_in_thread(opened, layers, limit.at)
         self._returned = True
         await self._desk.all_taken()
         return result
@@ -247,14 +260,13 @@ class HandlerCall:
             body = await self._means.call_blocking(self._job.envelope.to_body)
         return await isolated(self._job, body, self._ctx)
 
-    async def _handle_in_loop(self, opened: Shared, ends_at: float) -> Any:
+    async def _handle_in_loop(self, opened: Shared, limit: TimeLimit) -> Any:
         job = self._job
-        scope = asyncio.timeout_at(ends_at)
         try:
-            async with scope:
+            with limit:
                 return await job.handler.call(job.payload, self._ctx, opened)
         except TimeoutError as error:
-            if scope.expired():
+            if limit.expired:
                 raise JobTimeout(job.type.name, job.timeout_s) from error
             raise
 

@@ -121,6 +121,11 @@ class OnceCall:
         return self._call.began
 
     @property
+    def began_at(self) -> float:
+        """Time at which the handler was called, on the monotonic clock; 0 before."""
+        return self._call.began_at
+
+    @property
     def ran_s(self) -> float:
         """Seconds that the handler ran, once it has ended; 0 if it was not called."""
         return self._call.ran_s

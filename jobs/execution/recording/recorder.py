@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.events import Event, Events, JobProgress, RecordsWritten
+from headgate.jobs.core.events import Event, Events, JobProgress, RecordsWritten, any_of
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.retention import Keep, RecordsLevel
@@ -98,6 +98,8 @@ class Recorder:
         self._journal = self._writer.journal
         self._progress = Progress(app, worker, self._journal, seals)
         self._late = LateStarts(self._put_start)
+
+    wants = staticmethod(any_of(JobProgress, RecordsWritten))
 
     def __call__(self, event: Event) -> None:
         """Handle an event: jobs' progress, and the news that the table accepts records again."""

@@ -255,7 +255,12 @@ class Settler(Generic[K]):
         change = VisibilityChange(receipt=delivery.message.receipt, timeout_s=delay_s)
         call = self._transport.change_visibility
         changes = self._batcher(self._changes, delivery.queue.name, call)
-        return await self._refusal("change_visibility", changes.put(change), kept, verdict)
+        try:
+            await changes.put(change)
+        except TransportError as error:
+            self._report(kept, verdict, "change_visibility", error)
+            return error
+        return None
 
     async def _insist(
         self,
@@ -270,31 +275,26 @@ class Settler(Generic[K]):
         Gives up only on hopeless refusals, a lost receipt, or when the keeper does.
         """
         refusals = 0
-        while (error := await self._refusal(action, put(), kept, verdict)) is not None:
+        while True:
+            try:
+                await put()
+            except TransportError as error:
+                self._report(kept, verdict, action, error)
+                refused = error
+            else:
+                return None
             refusals += 1
-            if self._keeper.lost(kept) or hopeless(error):
-                return error
+            if self._keeper.lost(kept) or hopeless(refused):
+                return refused
             if not await self._keeper.insists(kept, refusals):
-                return error
-        return None
-
-    async def _refusal(
-        self, action: str, done: asyncio.Future[None], kept: K, verdict: Verdict
-    ) -> TransportError | None:
-        """Return the error of a request, after reporting it; None if there was none."""
-        try:
-            await done
-        except TransportError as error:
-            self._report(kept, verdict, action, error)
-            return error
-        return None
+                return refused
 
     def _batcher(
         self,
         batchers: dict[str, Batcher[T]],
         queue: str,
         call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
-        size_of: Callable[[T], int] = lambda _item: 0,
+        size_of: Callable[[T], int] | None = None,
     ) -> Batcher[T]:
         if (batcher := batchers.get(queue)) is None:
             batcher = batchers[queue] = Batcher(
@@ -326,6 +326,8 @@ class Settler(Generic[K]):
         return failures
 
     def _tell(self, verdict: Verdict) -> None:
+        if verdict.tell is None:
+            return
         if (event := verdict.aftermath(self._clock.now())) is not None:
             self._events.emit(event)
 

@@ -45,7 +45,8 @@ class Verdict:
     job_type: str
     ran_s: float = 0.0
     """Seconds that the handler ran; 0 if it was not called."""
-    tell: Callable[[Action, datetime], Event | None]
+    tell: Callable[[Action, datetime], Event | None] | None
+    """Makes the event of the action; None if there is none, since the handler's end was all."""
 
     def __post_init__(self) -> None:
         action = settle(self.outcome, self.attempt, self.policy, self.room, self.budget)
@@ -53,7 +54,7 @@ class Verdict:
 
     def aftermath(self, at: datetime) -> Event | None:
         """Return the event to emit once SQS has confirmed the action, at that time."""
-        return self.tell(self.action, at)
+        return None if self.tell is None else self.tell(self.action, at)
 
 
 def parked(

@@ -23,6 +23,7 @@ from headgate.jobs.core.events import (
     RecordsShed,
     RecordsWritten,
     SigningKeysFailed,
+    any_of,
 )
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -31,6 +32,16 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick(Event):
     name = "tick"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tock(Event):
+    name = "tock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateTock(Tock):
+    name = "tock.late"
 
 
 OF_THE_WORKER = (
@@ -72,6 +83,40 @@ def test_every_subscriber_hears_every_event_in_the_order_of_subscription() -> No
     hub.subscribe(lambda event: heard.append(f"second {event.name}"))
     hub.emit(Tick(at=NOW))
     assert heard == ["first tick", "second tick"]
+
+
+def test_a_subscriber_gets_only_the_kinds_of_events_that_it_wants() -> None:
+    heard: list[Event] = []
+    hub = Events()
+    hub.subscribe(heard.append, wants=any_of(Tock))
+    for event in (Tick(at=NOW), Tock(at=NOW), LateTock(at=NOW)):
+        hub.emit(event)
+    assert heard == [Tock(at=NOW), LateTock(at=NOW)]
+
+
+def test_a_subscriber_is_asked_once_whether_it_wants_a_kind() -> None:
+    asked: list[type[Event]] = []
+
+    def wants(kind: type[Event]) -> bool:
+        asked.append(kind)
+        return True
+
+    hub = Events()
+    hub.subscribe(lambda _event: None, wants=wants)
+    for _ in range(3):
+        hub.emit(Tick(at=NOW))
+    assert asked == [Tick]
+
+
+def test_a_late_subscriber_hears_kinds_that_nobody_wanted_before() -> None:
+    heard: list[Event] = []
+    hub = Events()
+    hub.emit(Tick(at=NOW))
+    assert not hub.has_listeners(Tick)
+    hub.subscribe(heard.append)
+    hub.emit(Tick(at=NOW))
+    assert heard == [Tick(at=NOW)]
+    assert hub.has_listeners(Tick)
 
 
 def test_a_subscriber_that_raises_is_logged_and_the_others_hear_the_event(
