@@ -137,7 +137,7 @@ class AsyncAwsBackend:
             clock=clock,
             sleep=asyncio.sleep,
             rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
-            pacing=Pacing(),
+            pacing=Pacing(on_landing=True),
         )
 
     async def __aenter__(self) -> Self:

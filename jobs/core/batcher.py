@@ -31,6 +31,8 @@ class Pacing:
 
     linger_s: float = 0.005
     """Seconds that an entry waits for its batch to fill. A full batch never waits."""
+    on_landing: bool = False
+    """True to send what waits as soon as no request is in flight: for callers that wait for it."""
     parallel: int = 16
     """Maximum number of requests in flight; entries beyond them wait, and share fewer requests."""
     tries: int = TRIES
@@ -137,7 +139,8 @@ class Batcher(Generic[T]):
 
     def _landed(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
-        if self._waiting.ready and self._timer is None:
+        is_free = self._pacing.on_landing and not self._flights
+        if self._waiting.ready and (self._timer is None or is_free):
             self._flush()
 
     async def _send(self, batch: list[_Entry[T]]) -> None:

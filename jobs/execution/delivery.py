@@ -7,7 +7,7 @@ group and accepts its format.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -38,6 +38,7 @@ from headgate.jobs.messages.foreign_formats import Accepts, Foreign, opened
 from headgate.jobs.messages.keyring import Keyring, KeyUnknown
 from headgate.jobs.messages.signatures import Destination
 from headgate.jobs.records.items import REPLAY_SOURCE
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 UNRUNNABLE: dict[type[Exception], Reason] = {
     MessageUnreadable: Reason.UNREADABLE,
@@ -75,7 +76,7 @@ LARGE = 65_536
 to block the host. A smaller one takes a few milliseconds at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """A message as this process received it."""
 
@@ -120,7 +121,7 @@ class Delivery:
         return left > timedelta(0) and self.message.receive_count < self.queue.max_receive_count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A delivery of a job that this process can run."""
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import text_of
 
 
@@ -38,7 +39,7 @@ STRANGERS = frozenset({Reason.WRONG_QUEUE, Reason.UNSIGNED, Reason.SIGNATURE_INV
 """The reasons for which nothing is believed that a message says of itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
     """The handler returned."""
 
@@ -167,7 +168,7 @@ class LastFailure:
     """The reason for which no further attempt was to be made, if that was decided."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """The facts about a delivery that its verdict depends on, besides the outcome."""
 

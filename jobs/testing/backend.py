@@ -109,7 +109,7 @@ class MemoryBackend(Generic[C]):
             clock=self.clock,
             sleep=self._async_pass,
             rng=self.rng,
-            pacing=Pacing(),
+            pacing=Pacing(on_landing=True),
             look_wait_s=self._look_wait_s,
         )
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from headgate.jobs.values.light_dataclass import light_dataclass
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMessage:
@@ -46,7 +48,7 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedMessage:
     """One delivery of a message, hidden from other receivers until its visibility timeout ends."""
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from headgate.jobs.core.events import Event
@@ -24,9 +24,10 @@ from headgate.jobs.execution.settling.settlement import (
     settle,
 )
 from headgate.jobs.retry.policy import Retry
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The action to take on a message, and the event to emit afterwards.
 

@@ -100,6 +100,23 @@ async def test_an_eager_batcher_sends_at_the_end_of_the_loops_turn() -> None:
     assert asyncio.get_running_loop().time() - before == pytest.approx(0.01)
 
 
+async def test_what_a_caller_waits_for_is_sent_when_the_request_before_it_has_ended() -> None:
+    service = _Service()
+    batcher: Batcher[int] = Batcher(
+        service,
+        pacing=Pacing(linger_s=5, on_landing=True),
+        eager=lambda: not batcher.busy,
+        name="test",
+        rng=random.Random(0),  # noqa: S311 - spreads pauses
+    )
+    before = asyncio.get_running_loop().time()
+    first = batcher.put(1)
+    await asyncio.sleep(0.001)
+    await asyncio.gather(first, batcher.put(2))
+    assert service.batches == [[1], [2]]
+    assert asyncio.get_running_loop().time() - before < 1
+
+
 async def test_no_batch_is_larger_than_sqs_takes() -> None:
     service = _Service()
     batcher = _batcher(service, size_of=lambda item: item)
