@@ -25,4 +25,4 @@ def test_it_has_no_fields_but_those_declared_and_takes_them_by_name() -> None:
     with pytest.raises(AttributeError):
         Point(x=1).z = 2  # type: ignore[attr-defined]
     with pytest.raises(TypeError):
-        Point(1)  # type: ignore[misc]
+        Point(1)  # type: ignore[call-arg]
