@@ -42,7 +42,7 @@ _OURS = Path(headgate.__file__).parent
 _CARRIED = ("jobs", "lambdas")
 _PINS = _OURS / "lambdas" / "requirements.txt"
 _CONSUMERS_PINS = _OURS / "lambdas" / "requirements-consumer.txt"
-_OWN_LEFT_OUT = ("headgate/testing.py", "headgate/jobs/testing/")
+_OWN_LEFT_OUT = ("headgate/testing.py", "headgate/pytest_plugin.py", "headgate/jobs/testing/")
 _LEAVINGS = ("**/__pycache__", ".lock")
 _UNREAD = ("*.dist-info", "**/tests", "bin")
 """Files that none of our own dependencies reads; a user's may, so consumers keep them."""

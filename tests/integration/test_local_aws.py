@@ -109,7 +109,7 @@ def test_an_address_is_known_only_while_it_runs() -> None:
         _ = LocalAws().endpoint_url
 
 
-def test_without_ministack_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ministack_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'headgate\[local\]'"):
+    with pytest.raises(ConfigurationError, match="pip install ministack"):
         LocalAws().start()

@@ -106,7 +106,9 @@ def test_the_bundle_has_the_packages_and_no_leftovers(for_lambda: Path) -> None:
         "typing_inspection",
     }
     ours = {name.split("/")[1] for name in files(for_lambda) if name.startswith("headgate/")}
-    assert ours - bytecode == {"__init__.py", "errors.py", "events.py", "jobs", "lambdas"}
+    assert ours - bytecode == {
+        *("__init__.py", "errors.py", "events.py", "jobs", "lambdas", "sentry.py")
+    }
     assert "headgate/jobs/testing/__init__.py" not in files(for_lambda)
     assert "headgate/lambdas/routes.json" in files(for_lambda)
     assert not [name for name in files(for_lambda) if name.endswith("RECORD")]

@@ -61,6 +61,7 @@ def test_every_field_survives_the_trip() -> None:
     sent = envelope(
         schema=3,
         not_before=NOW + timedelta(minutes=5),
+        expires_at=NOW + timedelta(hours=1),
         tenant=Tenant(org="org-1", workspace="büro"),
         trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         source="schedule:daily",
