@@ -10,6 +10,7 @@ an exception's text quotes the payload, that text is sent, but for what the app'
 
 from __future__ import annotations
 
+import os
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -32,6 +33,9 @@ Report = Literal["last", "every"]
 
 _MOST_KEPT = 1_000
 """Failures kept until it is known whether they are their job's last."""
+
+_FLUSH_S = 2.0
+"""The longest wait for Sentry, once for each report from a Lambda function."""
 
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)(?:\n    (.+))?', re.MULTILINE)
 _CHAINED = re.compile(r"\n\n(?:The above exception|During handling)[^\n]*:\n\n")
@@ -104,7 +108,7 @@ class Reporter:
     def _send(
         self, event: JobFailed | JobDeadLettered | JobQuarantined, failed: JobFailed | None
     ) -> None:
-        from sentry_sdk import capture_event
+        from sentry_sdk import capture_event, flush
 
         tags = {
             "job.id": event.job_id,
@@ -123,6 +127,9 @@ class Reporter:
             **_what(event, failed),
         }
         capture_event(report)
+        if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+            # After the invocation the function is frozen, with the thread that sends reports.
+            flush(timeout=_FLUSH_S)
 
 
 def _what(

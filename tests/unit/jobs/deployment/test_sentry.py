@@ -31,6 +31,12 @@ class Kept(Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[Envelope] = []
+        self.flushed: list[int] = []
+        """The number of what had been sent, at each flush."""
+
+    def flush(self, timeout: float, callback: Any = None) -> None:
+        del timeout, callback
+        self.flushed.append(len(self.sent))
 
     def capture_envelope(self, envelope: Envelope) -> None:
         self.sent.append(envelope)
@@ -155,3 +161,14 @@ def test_the_worker_s_log_is_not_reported_besides_and_other_logs_are(sentry: Kep
 def test_failures_to_report_are_the_last_or_every_one() -> None:
     with pytest.raises(ConfigurationError, match="'last' or 'every'"):
         Reporter("first")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("function", "flushes"), [("shop-consumer", [1]), ("", [])])
+def test_in_a_lambda_function_a_report_is_sent_before_the_function_is_frozen(
+    sentry: Kept, monkeypatch: pytest.MonkeyPatch, function: str, flushes: list[int]
+) -> None:
+    if function:
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", function)
+    Reporter()(event(JobQuarantined, detail="it killed three workers"))
+    assert len(sentry.reports) == 1
+    assert sentry.flushed == flushes
