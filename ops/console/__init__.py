@@ -31,7 +31,8 @@
 3. ``pages/__init__.py`` lists its routes, ``rendering.NAVIGATION`` its entry.
 4. What changes something is a form, sent with POST, whose view calls ``console.act`` and answers
    with a redirect. If it can't be undone, the first POST answers with ``confirm.html``, which tells
-   the count and sends the form again with ``confirmed``.
+   the count and sends the form again with ``confirmed``. A replay goes on after the answer: it is
+   carried out by ``console.begin``.
 5. ``tests/unit/ops/console/test_audit.py`` looks at it with data, empty, with AWS down, and with
    ``tests.support.console.MARKUP`` in every text that it shows.
 """

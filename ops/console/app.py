@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -72,7 +73,14 @@ def console(
         clock=clock or SystemClock(),
         deployment=deployment,
     )
+
+    @asynccontextmanager
+    async def living(_pages: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(context.end)
+
     pages = Starlette(
+        lifespan=living,
         routes=[*ROUTES, Route("/static/{name}", _static)],
         exception_handlers={
             HTTPException: _http_fault,

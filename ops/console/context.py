@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -31,6 +34,9 @@ _REQUESTS_PER_MINUTE = 300
 """Requests for the depths of queues that the console sends at most, however many queues there
 are."""
 
+_PATIENCE_S = 10.0
+"""Seconds that the end of the console waits for replays to stop."""
+
 _log = logging.getLogger("headgate.console")
 
 T = TypeVar("T")
@@ -54,6 +60,7 @@ class Console:
     samples: Samples = field(default_factory=Samples)
     outcomes: Outcomes = field(default_factory=Outcomes)
     reader: SharedReader = field(init=False)
+    _begun: list[threading.Thread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reader", SharedReader(self.clock))
@@ -102,3 +109,46 @@ class Console:
             self.reader.forget(*changes)
         _log.info("%s: %s", actor, what, extra={"actor": actor, "action": what})
         return done
+
+    def begin(
+        self,
+        request: Request,
+        what: str,
+        do: Callable[[Callable[[T], None]], object],
+        *,
+        changes: tuple[Hashable, ...],
+    ) -> T:
+        """Begin what goes on after the answer, in a thread; return the first that it tells.
+
+        Args:
+            request: see `act`.
+            what: see `act`.
+            do: does it, and calls its argument with each step, the first one soon.
+            changes: see `act`.
+        """
+        first: Future[T] = Future()
+        thread = threading.Thread(target=partial(_run, what, do, first), name=what, daemon=True)
+        self._begun[:] = [each for each in self._begun if each.is_alive()]
+        self._begun.append(thread)
+        thread.start()
+        return self.act(request, what, first.result, changes=changes)
+
+    def end(self) -> None:
+        """Stop the replays that this console carries out, and wait for them a moment."""
+        self.client.dead_letters.stop()
+        for each in self._begun:
+            each.join(_PATIENCE_S)
+
+
+def _run(what: str, do: Callable[[Callable[[T], None]], object], first: Future[T]) -> None:
+    def tell(step: T) -> None:
+        if not first.done():
+            first.set_result(step)
+
+    try:
+        do(tell)
+    except Exception as error:  # noqa: BLE001 - handed to who waits for it, or logged
+        if first.done():  # nobody waits for it any more
+            _log.exception("could not %s to its end", what)
+        else:
+            first.set_exception(error)

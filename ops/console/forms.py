@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 from urllib.parse import parse_qs
 
@@ -82,6 +82,20 @@ def span_of(name: str, text: str) -> timedelta:
     if not parts or _DURATION.sub("", text).strip():
         refuse(f"{name}: {text!r} is no length of time: write 90s, 15m, 2h or 1h30m")
     return timedelta(seconds=sum(float(count) * _UNITS[unit] for count, unit in parts))
+
+
+def age_or_time(name: str, text: str) -> datetime | timedelta | None:
+    """Return the age, such as ``2h``, or the aware time that a text names; None if it is empty.
+
+    A time without a zone is one in UTC. Raises as `Fields.span`.
+    """
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return span_of(name, text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def query_of(request: Request) -> Fields:

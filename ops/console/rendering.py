@@ -34,6 +34,8 @@ class Entry:
 NAVIGATION = (
     Entry(title="Overview", path="/", key="o"),
     Entry(title="Jobs", path="/jobs", key="j"),
+    Entry(title="Dead letters", path="/dead", key="d"),
+    Entry(title="Replays", path="/replays", key="r"),
     Entry(title="Queues", path="/queues", key="q"),
     Entry(title="Workers", path="/workers", key="w"),
     Entry(title="Schedules", path="/schedules", key="s"),

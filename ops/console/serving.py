@@ -43,7 +43,7 @@ def serve(pages: ASGIApp, listener: socket.socket) -> None:
         pages,
         log_level="warning",
         access_log=False,
-        lifespan="off",
+        lifespan="auto",
         ws="none",
         server_header=False,
         date_header=False,

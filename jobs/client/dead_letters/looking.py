@@ -144,7 +144,13 @@ class AsyncLetterDesk:
         look = await self._search.run(wanted, add, within=within)
         return LetterCounts(total=counter.total, groups=counter.counts(), look=look)
 
-    async def show(self, id: str, *, payload: bool = False) -> LetterDetails | None:  # noqa: A002 - the id of a job or of a message
+    async def show(
+        self,
+        id: str,  # noqa: A002 - the id of a job or of a message
+        *,
+        payload: bool = False,
+        within: Duration = WITHIN,
+    ) -> LetterDetails | None:
         """`LetterDesk.show`, awaited."""
         seen: builtins.list[tuple[DeadLetter, LetterContent]] = []
 
@@ -153,7 +159,7 @@ class AsyncLetterDesk:
             found.stop()
             return ()
 
-        await self._search.run(DeadLetterFilter(ids=(id,)), first)
+        await self._search.run(DeadLetterFilter(ids=(id,)), first, within=within)
         if not seen:
             return None
         letter, content = seen[0]
@@ -276,15 +282,22 @@ class LetterDesk:
         """
         return drive(self._desk.count(by, wanted, within=within))
 
-    def show(self, id: str, *, payload: bool = False) -> LetterDetails | None:  # noqa: A002 - the id of a job or of a message
+    def show(
+        self,
+        id: str,  # noqa: A002 - the id of a job or of a message
+        *,
+        payload: bool = False,
+        within: Duration = WITHIN,
+    ) -> LetterDetails | None:
         """Return all that is known of one letter; None if no letter that can be seen has the id.
 
         Args:
             id: the id of its job, or SQS's of its message.
             payload: include the payload, read from the bucket if it is there, and opened if it is
                 sealed, for which KMS has to permit it.
+            within: see the class.
         """
-        return drive(self._desk.show(id, payload=payload))
+        return drive(self._desk.show(id, payload=payload, within=within))
 
     def export(
         self, wanted: DeadLetterFilter = ALL, *, to: str | Path | TextIO, within: Duration = WITHIN

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from headgate.ops.console.pages import (
+    dead,
     jobs,
     outcome,
     overview,
     plan,
     queue,
     queues,
+    replays,
     schedules,
     workers,
 )
@@ -16,6 +18,8 @@ from headgate.ops.console.pages import (
 ROUTES = [
     *overview.ROUTES,
     *jobs.ROUTES,
+    *dead.ROUTES,
+    *replays.ROUTES,
     *queues.ROUTES,
     *queue.ROUTES,
     *schedules.ROUTES,

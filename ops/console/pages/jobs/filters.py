@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 from uuid import UUID
 
 from headgate.jobs.client.jobs.filters import LISTED, JobFilter
 from headgate.jobs.definitions.app import App
-from headgate.ops.console.forms import Fields, refuse, span_of
+from headgate.ops.console.forms import Fields, age_or_time, refuse
 
 _LONGEST_NAME = 128
 _NAMES: Mapping[str, str] = {
@@ -54,8 +53,8 @@ class WantedJobs:
             types=self.types,
             queues=self.queues,
             tenants=self.tenants,
-            since=_age_or_time("since", self.since),
-            until=_age_or_time("until", self.until),
+            since=age_or_time("since", self.since),
+            until=age_or_time("until", self.until),
         )
 
     def fields(self) -> Sequence[tuple[str, str]]:
@@ -72,16 +71,6 @@ class WantedJobs:
     def in_state(self, *states: str) -> WantedJobs:
         """Return the same filter for jobs in other states."""
         return replace(self, states=states)
-
-
-def _age_or_time(name: str, text: str) -> datetime | timedelta | None:
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return span_of(name, text)
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def path_found(app: App, text: str) -> str:

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headgate.jobs.errors import HeadgateError
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import JobState
-from headgate.jobs.values.redaction import REDACTED, secrets_of
-from headgate.jobs.values.texts import legible, text_of
+from headgate.jobs.values.texts import text_of
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import query_of, refuse
 from headgate.ops.console.pages.jobs.timeline import timeline
+from headgate.ops.console.pages.revealed import LOOK, Revealed, revealed_payload, shown
 from headgate.ops.console.rendering import console_of, render
 
 _FRESH_S = 2.0
-_LONGEST_SHOWN = 100_000
 _DEAD = (JobState.DEAD, JobState.QUARANTINED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revealed:
-    """A payload or a result that somebody has asked to see."""
-
-    what: str
-    text: str = ""
-    fault: str = ""
-    """The reason for which it is not shown; empty if it is."""
 
 
 def job(request: Request) -> Response:
@@ -85,18 +69,9 @@ def _revealed(request: Request, record: JobRecord, wanted: str) -> Revealed | No
 
 
 def _payload(console: Console, record: JobRecord) -> Revealed:
-    """Return a payload out of the dead letter, without the fields that its type keeps secret."""
-    found = console.client.dead_letters.show(record.id, payload=True)
-    if found is None or found.payload_fault:
-        fault = found.payload_fault if found else "No dead letter of this job can be seen."
-        return Revealed(what="Payload", fault=fault)
-    declared = console.app.types.get(record.type or "")
-    if declared is None or declared.payload is None:
-        return _shown("Payload", found.payload)
-    try:
-        return _shown("Payload", found.payload, read=declared.load(found.payload))
-    except HeadgateError as error:
-        return Revealed(what="Payload", fault=f"Its type can't read it: {text_of(error)}")
+    """Return a payload out of the dead letter."""
+    found = console.client.dead_letters.show(record.id, payload=True, within=LOOK)
+    return revealed_payload(console.app, found, record.type)
 
 
 def _result(console: Console, record: JobRecord) -> Revealed:
@@ -109,17 +84,9 @@ def _result(console: Console, record: JobRecord) -> Revealed:
     declared = console.app.types.get(record.type or "")
     try:
         read = declared.load_result(record.result) if declared else None
-        return _shown("Result", record.result, read=read)
+        return shown("Result", record.result, read=read)
     except ValueError as error:
         return Revealed(what="Result", fault=f"Its type can't read it: {text_of(error)}")
-
-
-def _shown(what: str, value: Any, *, read: Any = None) -> Revealed:
-    """Return JSON values as text, without the secrets of what their type has read from them."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    for secret in sorted(secrets_of(read), key=len, reverse=True):
-        text = text.replace(json.dumps(secret, ensure_ascii=False)[1:-1], REDACTED)
-    return Revealed(what=what, text=legible(text, _LONGEST_SHOWN))
 
 
 ROUTES = [Route("/jobs/{id}", job)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
@@ -64,6 +65,13 @@ async def _send(email: Email) -> str:
 
 async def _capture(email: Email) -> None:
     del email
+
+
+def ended() -> None:
+    """Wait for what the console carries out after its answer."""
+    for each in threading.enumerate():
+        if each.name.startswith(("replay ", "resume ")):
+            each.join(60)
 
 
 @pytest.fixture

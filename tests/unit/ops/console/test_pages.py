@@ -10,7 +10,17 @@ from headgate.ops.console.rendering import NAVIGATION
 from tests.support.console import MARKUP, Browser
 from tests.unit.ops.console.conftest import Email, Shop
 
-PAGES = ["/", "/queues", "/queues/payments", "/queues/jobs", "/workers", "/jobs", "/schedules"]
+PAGES = [
+    "/",
+    "/queues",
+    "/queues/payments",
+    "/queues/jobs",
+    "/workers",
+    "/jobs",
+    "/schedules",
+    "/dead",
+    "/replays",
+]
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -1,0 +1,7 @@
+"""The pages of dead letters: groups and lists of them, one of them, and what is done with them."""
+
+from __future__ import annotations
+
+from headgate.ops.console.pages.dead import acting, letter, listing
+
+ROUTES = [*listing.ROUTES, *acting.ROUTES, *letter.ROUTES]
