@@ -47,13 +47,14 @@ async def test_an_outage_in_mid_drain_loses_nothing_and_ends_no_worker(
 
 
 async def test_answers_that_come_after_thirty_seconds_lose_nothing(stage: Stage) -> None:
-    ids = await stage.submit("brief-slow", 60, seconds=0.1, note=SECRET)
+    ids = await stage.submit("brief-gated", 60, note=SECRET)
     async with Proxy(stage.endpoint_url) as proxy:
         worker = await stage.worker("brief", "--concurrency", "10", endpoint_url=proxy.endpoint_url)
-        await stage.journal.until(lambda: stage.journal.count("done").total() >= 10)
+        await stage.journal.until(lambda: stage.journal.count("start").total() >= 10)
         # Few, since a worker asks for little while nothing answers.
-        proxy.inject(Delay(seconds=30), times=6)
-        await proxy.until(lambda: sum(proxy.faults.values()) >= 6)
+        proxy.inject(Delay(seconds=30), times=3)
+        stage.open_gate()
+        await proxy.until(lambda: sum(proxy.faults.values()) >= 3)
         await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
         await stage.empties("brief")
         assert worker.alive

@@ -1383,7 +1383,7 @@ def test_an_environment_looks_for_cancellations_every_few_seconds_at_most() -> N
         function.invoke()
         function.clock.advance(1)
     function.consumer.close()
-    assert function.table.calls.count("page") == 4
+    assert 4 <= function.table.calls.count("page") <= 7, "once in 3.2 to 4.8 seconds"
 
 
 def test_a_job_that_has_expired_is_deleted_unrun() -> None:

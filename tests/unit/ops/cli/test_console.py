@@ -93,7 +93,10 @@ def test_a_port_that_is_taken_is_named(headgate: CommandLine, served: list[ASGIA
 
 def test_it_serves_until_it_is_interrupted() -> None:
     code = (
+        "import signal\n"
         "from headgate.ops.console.serving import *\n"
+        # Whatever runs the tests in the background may have had signals of the keyboard ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "async def pages(scope, receive, send):\n"
         "    await send({'type': 'http.response.start', 'status': 200})\n"
         "    await send({'type': 'http.response.body', 'body': b'here'})\n"
