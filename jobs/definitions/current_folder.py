@@ -22,7 +22,7 @@ OURS = frozenset(
         "aws_lambda_powertools",
         *("_cffi_backend", "boto3", "botocore", "cattr", "cattrs", "cdk_nag", "certifi", "cffi"),
         *("click", "constructs"),
-        *("cron_descriptor", "cryptography", "dateutil"),
+        *("cryptography", "dateutil"),
         *("frozenlist", "h11", "idna", "jinja2", "jmespath", "jsii", "markdown_it", "markupsafe"),
         *("mdurl", "multidict"),
         *("opentelemetry", "packaging", "prometheus_client", "propcache", "psutil", "publication"),

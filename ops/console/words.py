@@ -1,4 +1,4 @@
-"""Numbers, lengths of time, schedules and texts as a page shows them."""
+"""Numbers, lengths of time and texts as a page shows them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cron_descriptor import Options, get_description  # type: ignore[import-untyped] # annotated, without py.typed
 from markupsafe import Markup
 
-from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.values.texts import printable
 
 UNKNOWN = "?"
@@ -105,31 +103,3 @@ def clock_time(at: datetime, now: datetime) -> str:
 def plural(count: float, one: str, many: str = "") -> str:
     """Return a count with its noun: ``1 job``, ``2 jobs``."""
     return f"{exact(count)} {one if count == 1 else many or f'{one}s'}"
-
-
-def schedule_words(schedule: Schedule) -> str:
-    """Return a schedule's times in words, such as ``At 09:00, Monday through Friday``.
-
-    Empty if nobody could say it any better than its expression does.
-    """
-    kind, _, rest = schedule.expression.partition("(")
-    inner = rest.removesuffix(")")
-    if kind == "rate":
-        count, _, unit = inner.partition(" ")
-        return f"Every {unit.rstrip('s')}" if count == "1" else f"Every {count} {unit}"
-    if kind == "at":
-        return f"Once, at {inner.replace('T', ' ')}"
-    return _cron_words(inner)
-
-
-def _cron_words(fields: str) -> str:
-    # EventBridge's days of the week begin with 1 for Sunday; the leading 0 stands for the seconds,
-    # which Quartz's form has and EventBridge's has not.
-    options = Options()
-    options.day_of_week_start_index_zero = False
-    options.use_24hour_time_format = True
-    options.locale_code = "en_US"
-    try:
-        return str(get_description(f"0 {fields}", options))
-    except Exception:  # noqa: BLE001 - what it can't say, the expression itself still does
-        return ""

@@ -15,15 +15,22 @@ import re
 import zoneinfo
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from itertools import chain
 
-LAST_YEAR = 2199
-"""The last year that a cron expression may name."""
-
-FIRST_YEAR = 1970
-"""The first year that a cron expression may name."""
+from headgate.jobs.definitions.schedules.cron_fields import (
+    DAY,
+    FIELDS,
+    FIRST_YEAR,
+    HOUR,
+    LAST_YEAR,
+    MINUTE,
+    MONTH,
+    NTH,
+    WEEKDAY,
+    YEAR,
+    CronField,
+)
 
 FIRST_MOMENT = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
 """The earliest moment of any schedule."""
@@ -162,88 +169,6 @@ def _rate_times(every: timedelta, start: datetime, first: datetime) -> Iterator[
 # --- cron ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """One of the six fields, whose text is a list of numbers, ranges and steps."""
-
-    name: str
-    numbers: range
-    names: Mapping[str, int] = field(default_factory=dict)
-    """Names that may be used for numbers."""
-    wraps: bool = True
-    """True if a range may wrap around the end, as FRI-MON does."""
-
-    def read(self, text: str) -> frozenset[int]:
-        """Return the numbers of a text: ``*``, ``5``, ``1-5``, ``MON-FRI``, ``0/15``, or a list.
-
-        Raises:
-            ValueError: it can't be read, or names a number or name that doesn't exist.
-        """
-        return frozenset(chain.from_iterable(map(self._read_part, text.upper().split(","))))
-
-    def number(self, text: str) -> int:
-        """Read one number, or its name.
-
-        Raises:
-            ValueError: it is neither.
-        """
-        if text in self.names:
-            return self.names[text]
-        number = int(text) if _NUMBER.fullmatch(text) else None
-        if number is None or number not in self.numbers:
-            raise ValueError(f"{text!r} is not in {self._known}")
-        return number
-
-    @property
-    def _known(self) -> str:
-        numbers = f"{self.numbers[0]} to {self.numbers[-1]}"
-        return f"{numbers}, nor in {', '.join(self.names)}" if self.names else numbers
-
-    def _read_part(self, part: str) -> Iterator[int]:
-        if (found := _PART.fullmatch(part)) is None:
-            raise ValueError(f"{part!r} is neither a number nor a range, such as 1-5, */2 or 0/15")
-        first, last, step = found.groups()
-        start = self.numbers[0] if first is None else self.number(first)
-        if last is not None:
-            end = self.number(last)
-        else:
-            end = start if first is not None and step is None else self.numbers[-1]
-        if end < start and not self.wraps:
-            raise ValueError(f"the range {part!r} ends before it starts")
-        wrapped = len(self.numbers) if end < start else 0
-        for number in range(start, end + wrapped + 1, self._step(step)):
-            yield (number - self.numbers[0]) % len(self.numbers) + self.numbers[0]
-
-    def _step(self, text: str | None) -> int:
-        if text is None:
-            return 1
-        if not 1 <= (step := int(text)) <= self.numbers[-1]:
-            raise ValueError(f"the step {text} is not in 1 to {self.numbers[-1]}")
-        return step
-
-
-_NUMBER = re.compile(r"[0-9]{1,4}")
-_PART = re.compile(r"(?:\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]{1,4}))?")
-
-_MINUTE = _Field("minute", range(60))
-_HOUR = _Field("hour", range(24))
-_DAY = _Field("day of month", range(1, 32))
-_MONTH = _Field(
-    "month",
-    range(1, 13),
-    {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name},
-)
-_WEEKDAY = _Field(
-    "day of week",
-    range(1, 8),
-    {"SUN": 1, "MON": 2, "TUE": 3, "WED": 4, "THU": 5, "FRI": 6, "SAT": 7},
-)
-_NTH = _Field("weekday's place in its month", range(1, 6))
-_YEAR = _Field("year", range(FIRST_YEAR, LAST_YEAR + 1), wraps=False)
-
-_FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY, _YEAR)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cron:
     times: tuple[time, ...]
@@ -255,10 +180,10 @@ class _Cron:
 
 def _cron_of(text: str) -> _Cron:
     fields = text.split()
-    if len(fields) != len(_FIELDS):
+    if len(fields) != len(FIELDS):
         raise ValueError(
             f"has {len(fields)} fields; EventBridge takes six: "
-            f"{', '.join(each.name for each in _FIELDS)}. From crontab's five: put ? for one of "
+            f"{', '.join(each.name for each in FIELDS)}. From crontab's five: put ? for one of "
             "the day fields and add * for the year"
         )
     minute, hour, day, month, weekday, year = fields
@@ -266,14 +191,14 @@ def _cron_of(text: str) -> _Cron:
         raise ValueError(
             f"exactly one of day of month ({day}) and day of week ({weekday}) must be ?"
         )
-    with _naming(_MINUTE, minute):
-        minutes = sorted(_MINUTE.read(minute))
-    with _naming(_HOUR, hour):
-        hours = sorted(_HOUR.read(hour))
-    with _naming(_MONTH, month):
-        months = _MONTH.read(month)
-    with _naming(_YEAR, year):
-        years = _YEAR.read(year)
+    with _naming(MINUTE, minute):
+        minutes = sorted(MINUTE.read(minute))
+    with _naming(HOUR, hour):
+        hours = sorted(HOUR.read(hour))
+    with _naming(MONTH, month):
+        months = MONTH.read(month)
+    with _naming(YEAR, year):
+        years = YEAR.read(year)
     return _Cron(
         times=tuple(time(hour, minute) for hour in hours for minute in minutes),
         months=months,
@@ -283,7 +208,7 @@ def _cron_of(text: str) -> _Cron:
 
 
 @contextmanager
-def _naming(field: _Field, text: str) -> Iterator[None]:
+def _naming(field: CronField, text: str) -> Iterator[None]:
     """Add the field's name to errors."""
     try:
         yield
@@ -305,12 +230,12 @@ def _cron_times(cron: _Cron, zone: tzinfo, first: datetime) -> Iterator[datetime
 
 
 def _days_of_month(text: str) -> OnDay:
-    with _naming(_DAY, text):
+    with _naming(DAY, text):
         return _any_of(list(map(_on_day_of_month, text.upper().split(","))))
 
 
 def _days_of_week(text: str) -> OnDay:
-    with _naming(_WEEKDAY, text):
+    with _naming(WEEKDAY, text):
         if "#" in text and "," in text:
             raise ValueError("a weekday with # stands alone")  # EventBridge accepts no list of them
         return _any_of(list(map(_on_weekday, text.upper().split(","))))
@@ -326,23 +251,23 @@ def _on_day_of_month(part: str) -> OnDay:
     if part == "LW":
         return lambda day: day == _nearest_weekday(day.replace(day=_last_day(day)))
     if part.endswith("W"):
-        number = _DAY.number(part.removesuffix("W"))
+        number = DAY.number(part.removesuffix("W"))
         return lambda day: (
             number <= _last_day(day) and day == _nearest_weekday(day.replace(day=number))
         )
-    days = _DAY.read(part)
+    days = DAY.read(part)
     return lambda day: day.day in days
 
 
 def _on_weekday(part: str) -> OnDay:
     name, sign, nth = part.partition("#")
     if sign:
-        wanted, which = _WEEKDAY.number(name), _NTH.number(nth)
+        wanted, which = WEEKDAY.number(name), NTH.number(nth)
         return lambda day: _weekday(day) == wanted and (day.day - 1) // 7 + 1 == which
     if part.endswith("L") and part != "L":
-        wanted = _WEEKDAY.number(part.removesuffix("L"))
+        wanted = WEEKDAY.number(part.removesuffix("L"))
         return lambda day: _weekday(day) == wanted and day.day > _last_day(day) - 7
-    weekdays = {_SATURDAY} if part == "L" else _WEEKDAY.read(part)
+    weekdays = {_SATURDAY} if part == "L" else WEEKDAY.read(part)
     return lambda day: _weekday(day) in weekdays
 
 

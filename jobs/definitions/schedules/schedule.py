@@ -9,12 +9,8 @@ import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headgate.jobs.definitions.schedules.occurrences import (
-    FIRST_MOMENT,
-    FIRST_YEAR,
-    LAST_YEAR,
-    check_expression,
-)
+from headgate.jobs.definitions.schedules.cron_fields import FIRST_YEAR, LAST_YEAR
+from headgate.jobs.definitions.schedules.occurrences import FIRST_MOMENT, check_expression
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.values.durations import Duration, duration
 

@@ -13,13 +13,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from headgate.jobs.definitions.schedules.schedule import Schedule
+from headgate.jobs.definitions.schedules.wording import in_words
 from headgate.jobs.errors import ScheduleMissing, SettingsInvalid
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import form_of, refuse
 from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import base_of, console_of, render
-from headgate.ops.console.words import schedule_words
 
 _ALL = "schedules"
 _FRESH_S = 10.0
@@ -76,7 +76,7 @@ def schedule(request: Request) -> Response:
         seen=seen,
         name=name,
         info=info,
-        words="" if info is None else schedule_words(info.when),
+        words="" if info is None else in_words(info.when.expression),
         coming=[(at, at.astimezone(zone)) for at in coming],
     )
 
@@ -150,7 +150,7 @@ def _key(name: str) -> Hashable:
 def _row(info: ScheduleInfo, console: Console) -> ScheduleRow:
     coming = _times(info, 1, console) if info.enabled else []
     return ScheduleRow(
-        info=info, words=schedule_words(info.when), next=coming[0] if coming else None
+        info=info, words=in_words(info.when.expression), next=coming[0] if coming else None
     )
 
 

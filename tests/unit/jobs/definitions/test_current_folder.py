@@ -106,9 +106,8 @@ def test_all_that_it_depends_on_is_known_by_name() -> None:
         for module, providers in importlib.metadata.packages_distributions().items()
         if {_normal(each) for each in providers} & dependencies
     }
-    # Where pip has compiled a package of one module, its list of files names that folder besides;
-    # cron-descriptor's names a folder of its build, which nothing imports.
-    assert modules - OURS <= STUBS | {"__pycache__", "tools"}
+    # Where pip has compiled a package of one module, its list of files names that folder besides.
+    assert modules - OURS <= STUBS | {"__pycache__"}
 
 
 def _imports_of(folder: Path) -> Iterator[str]:
