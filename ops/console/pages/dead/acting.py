@@ -15,8 +15,9 @@ from headgate.jobs.dead_letters.replaying.options import ReplaySettings
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.ops.console.forms import Fields, form_of, refuse
 from headgate.ops.console.outcomes import Outcome, OutcomeLine
-from headgate.ops.console.pages.dead.filters import WantedLetters
+from headgate.ops.console.pages.dead.filters import letter_filter, until_at_most, wanted_letters
 from headgate.ops.console.pages.dead.listing import looks
+from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.rendering import base_of, console_of, render
 from headgate.ops.console.words import plural
 
@@ -26,11 +27,11 @@ _PACE = ("limit", "rate", "spread", "canary")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What a form asks for."""
+    """A form: the letters that it is about, and whether that has been confirmed."""
 
     ids: tuple[str, ...]
     """The messages that are chosen."""
-    wanted: WantedLetters
+    wanted: Wanted
     all: bool
     """True: all that ``wanted`` selects, in place of ``ids``."""
     confirmed: bool
@@ -49,12 +50,12 @@ class _Asked:
 
     def filter(self) -> DeadLetterFilter:
         """Return the filter that selects them."""
-        return self.wanted.filter() if self.all else DeadLetterFilter(ids=self.ids)
+        return letter_filter(self.wanted) if self.all else DeadLetterFilter(ids=self.ids)
 
     def fields(self) -> list[tuple[str, str]]:
         """Return the fields of a form that asks for the same."""
         chosen = [("all", "1")] if self.all else [("letter", each) for each in self.ids]
-        return [*chosen, *self.wanted.fields()]
+        return [*chosen, *self.wanted.given]
 
 
 def replay(request: Request) -> Response:
@@ -108,7 +109,7 @@ def _confirm_purge(request: Request, asked: _Asked) -> Response:
     """Ask with the number of what has died by now: what dies later stays."""
     console = console_of(request)
     if asked.all:
-        until = asked.wanted.until_at_most(console.clock.now())
+        until = until_at_most(asked.wanted, console.clock.now())
         asked = _Asked(ids=(), wanted=until, all=True, confirmed=False)
     counts = console.client.dead_letters.count(("queue", "type"), asked.filter())
     things = [
@@ -164,7 +165,7 @@ def _purged(done: LettersPurged, asked: _Asked) -> Sequence[OutcomeLine]:
 def _asked(form: Fields) -> _Asked:
     asked = _Asked(
         ids=form.texts("letter", most=128),
-        wanted=WantedLetters.of(form),
+        wanted=wanted_letters(form),
         all=form.flag("all"),
         confirmed=form.flag("confirmed"),
     )

@@ -16,7 +16,8 @@ from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import REASONS
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import Fields, query_of
-from headgate.ops.console.pages.dead.filters import WantedLetters
+from headgate.ops.console.pages.dead.filters import letter_filter, narrowed, wanted_letters
+from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import console_of, render
 
@@ -50,7 +51,7 @@ class GroupRow:
 def dead(request: Request) -> Response:
     """Show dead letters, in groups or one by one."""
     console, query = console_of(request), query_of(request)
-    wanted = WantedLetters.of(query)
+    wanted = wanted_letters(query)
     by = _by(query, wanted)
     seen = _look(console, wanted)
     letters = seen.value.letters if seen.value else []
@@ -73,14 +74,14 @@ def dead(request: Request) -> Response:
     )
 
 
-def looks(*filters: WantedLetters) -> tuple[Hashable, ...]:
+def looks(*filters: Wanted) -> tuple[Hashable, ...]:
     """Return the questions that letters of these filters, and of none, are the answers to."""
-    return tuple(("dead", each) for each in (WantedLetters(), *filters))
+    return tuple(("dead", each) for each in (Wanted(), *filters))
 
 
-def _look(console: Console, wanted: WantedLetters) -> Seen[LetterPage]:
+def _look(console: Console, wanted: Wanted) -> Seen[LetterPage]:
     """Look at a bounded number of letters, for a bounded time, the less often the more it costs."""
-    chosen, key = wanted.filter(), ("dead", wanted)
+    chosen, key = letter_filter(wanted), ("dead", wanted)
     before = console.reader.peek(key).value
     requests = before.look.requests if isinstance(before, LetterPage) else 0
     return console.reader.read(
@@ -90,16 +91,16 @@ def _look(console: Console, wanted: WantedLetters) -> Seen[LetterPage]:
     )
 
 
-def _by(query: Fields, wanted: WantedLetters) -> tuple[CountBy, ...]:
+def _by(query: Fields, wanted: Wanted) -> tuple[CountBy, ...]:
     """Return what to group by; nothing if letters are listed one by one."""
     text = query.text("group", most=60)
-    if text == ONE_BY_ONE or (not text and wanted.fields()):
+    if text == ONE_BY_ONE or (not text and wanted.given):
         return ()
     return read_by([each.strip() for each in text.split(",")]) if text else GROUPS[0]
 
 
 def _rows(
-    letters: Sequence[DeadLetter], wanted: WantedLetters, by: Sequence[CountBy]
+    letters: Sequence[DeadLetter], wanted: Wanted, by: Sequence[CountBy]
 ) -> Sequence[GroupRow]:
     counter = LetterCounter(by)
     for each in letters:
@@ -107,7 +108,7 @@ def _rows(
     return [
         GroupRow(counted=each, query=narrow.query(group=ONE_BY_ONE) if narrow else None)
         for each in counter.counts()
-        for narrow in [wanted.narrowed(each.group)]
+        for narrow in [narrowed(wanted, each.group)]
     ]
 
 

@@ -18,7 +18,8 @@ from headgate.jobs.values.texts import text_of
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import Fields, form_of, refuse
 from headgate.ops.console.outcomes import Outcome, OutcomeLine
-from headgate.ops.console.pages.jobs.filters import WantedJobs
+from headgate.ops.console.pages.jobs.filters import job_filter, wanted_jobs
+from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.rendering import base_of, console_of, render
 from headgate.ops.console.words import plural
 
@@ -30,10 +31,10 @@ _LONGEST_PAYLOAD = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What a form asks for."""
+    """A form: the jobs that it is about, and whether that has been confirmed."""
 
     ids: tuple[str, ...]
-    wanted: WantedJobs
+    wanted: Wanted
     all: bool
     """True: all that ``wanted`` selects, in place of ``ids``."""
     confirmed: bool
@@ -81,7 +82,7 @@ def rerun(request: Request) -> Response:
 
 def _cancel_all(request: Request, asked: _Asked) -> Response:
     """Cancel all jobs that a filter selects."""
-    console, chosen = console_of(request), asked.wanted.filter()
+    console, chosen = console_of(request), job_filter(asked.wanted)
     if not asked.confirmed:
         planned = console.client.jobs.cancel(chosen, dry_run=True)
         ids = [each.id for each in planned.jobs]
@@ -147,7 +148,7 @@ def _confirm(
         things=ids,
         noun="job",
         is_danger=has_reason,
-        fields=[*chosen, *asked.wanted.fields()],
+        fields=[*chosen, *asked.wanted.given],
         action=str(request.url.path).removeprefix(base_of(request)),
         back=asked.back,
         has_reason=has_reason,
@@ -160,7 +161,7 @@ def _asked(request: Request) -> _Asked:
     form = form_of(request)
     asked = _Asked(
         ids=_ids(console_of(request), form),
-        wanted=WantedJobs.of(form),
+        wanted=wanted_jobs(form),
         all=form.flag("all"),
         confirmed=form.flag("confirmed"),
         reason=form.text("reason", most=LONGEST_REASON),

@@ -14,7 +14,7 @@ from headgate.jobs.client.jobs.filters import JobFilter
 from headgate.jobs.records.state import JobState
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import query_of
-from headgate.ops.console.pages.jobs.filters import WantedJobs, path_found
+from headgate.ops.console.pages.jobs.filters import job_filter, path_found, wanted_jobs
 from headgate.ops.console.rendering import base_of, console_of, render
 
 STATES = (
@@ -37,14 +37,14 @@ def jobs(request: Request) -> Response:
     if search := query.text("q"):
         path = path_found(console.app, search)
         return RedirectResponse(f"{base_of(request)}{path}", status_code=303)
-    wanted, after = WantedJobs.of(query), query.text("after")
-    chosen, of_any_state = wanted.filter(), wanted.in_state()
+    wanted, after = wanted_jobs(query), query.text("after")
+    chosen, of_any_state = job_filter(wanted), wanted.having("state")
     seen = console.reader.read(
         ("jobs", wanted, after), lambda: _page(console, chosen, after), fresh_s=_FRESH_S
     )
     counts = console.reader.read(
         ("job counts", of_any_state),
-        lambda: console.client.jobs.count(of_any_state.filter(), most=_MOST_COUNTED),
+        lambda: console.client.jobs.count(job_filter(of_any_state), most=_MOST_COUNTED),
         fresh_s=_COUNTS_FRESH_S,
     )
     return render(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from headgate.jobs.errors import ServiceUnavailable
@@ -94,3 +96,14 @@ def test_what_browsers_load_is_kept_until_it_changes(browser: Browser) -> None:
     assert "immutable" in browser.get(script).headers["cache-control"]
     assert browser.get(script).headers["content-type"].startswith("text/javascript")
     assert browser.get("/static/console.js").headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/dead"])
+def test_a_filter_with_several_values_keeps_each_in_a_field_of_its_own(
+    browser: Browser, path: str
+) -> None:
+    text = browser.get(f"{path}?type=send-email&type=capture&since=2h&tenant=org-1").text
+    for name, value in (("type", "send-email"), ("type", "capture"), ("tenant", "org-1")):
+        assert re.search(f'<input name="{name}"[^>]* value="{value}"', text)
+    assert re.search('<input name="since"[^>]* value="2h"', text)
+    assert browser.get(f"{path}?since=2h&since=3h").status == 400
