@@ -53,7 +53,7 @@ REMEMBER = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resending:
-    """What the sweep needs to send dead letters back by policies."""
+    """The queues and the key with which the sweep sends dead letters back by policies."""
 
     feeds: Sequence[sqs.IQueue]
     """The queues that they are sent to; likewise ``letters``, where they lie, and no other."""

@@ -21,7 +21,7 @@ class LetterCount:
     """The letters that have something in common."""
 
     group: Mapping[str, str | None]
-    """What they have in common: by ``type``, ``reason``, ``error`` (its class), ``queue`` (where
+    """The values that they share: by ``type``, ``reason``, ``error`` (its class), ``queue`` (where
     they lie), ``tenant`` and ``hour`` (in which they died, as ISO 8601 in UTC)."""
     count: int
     first: datetime

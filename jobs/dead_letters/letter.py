@@ -57,7 +57,7 @@ class DeadLetter:
     tenant: str | None = None
     """The tenant's ``org``."""
     replays: int = 0
-    """How often the job has been replayed before."""
+    """Number of times that the job has been replayed before."""
     content: LetterContent | None = field(default=None, repr=False, compare=False)
     """Its message; None where only the rest was asked for."""
 

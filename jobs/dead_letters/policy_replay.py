@@ -46,7 +46,7 @@ _log = logging.getLogger("headgate.sweep")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What else is going on, as the sweep found it before its first letter."""
+    """The other replays and the pauses, as the sweep found them before its first letter."""
 
     book: ReplayBook
     report: ReplayReport
@@ -167,7 +167,7 @@ class PolicyReplay:
         return True
 
     async def _look_around(self) -> _Around | None:
-        """Return what else is going on; None if somebody else's replay is under way."""
+        """Return the other replays and the pauses; None if somebody else's replay is under way."""
         services = self._services
         book = ReplayBook(services.table, services.clock)
         others = await book.all()

@@ -34,7 +34,7 @@ class LetterPurge:
     requests: int = 0
     """Number of requests to SQS."""
     failures: list[str] = field(default_factory=list)
-    """Why letters were left, a text for each."""
+    """The reasons for which letters were left, a text for each."""
 
     async def purge(self, found: SearchRound) -> Collection[str]:
         """Purge the letters of one round; ends the search if one could not be."""

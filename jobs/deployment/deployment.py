@@ -118,9 +118,9 @@ class Deployment:
     within six hours. None reserves nothing, since a new account has too little to reserve any.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
     keep_data: bool | None = None
-    """Whether what holds jobs, or opens them, outlives the stack and its removal from it: queues,
-    dead-letter queues, table, bucket, group of schedules, keys. False: the stack deletes it, with
-    all that is in it. None: True, except in the stage ``dev`` and without a stage."""
+    """True if all that holds jobs, or opens them, outlives the stack and its removal from it:
+    queues, dead-letter queues, table, bucket, group of schedules, keys. False: the stack deletes
+    it, with all that is in it. None: True, except in the stage ``dev`` and without a stage."""
     protected: bool = False
     """Protection of the stack against termination, and of the table against deletion. CDK can't
     replace a protected stack whose first deployment failed, and CloudFormation can't roll back the

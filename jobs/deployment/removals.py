@@ -34,7 +34,7 @@ class Removal:
     """A resource with data that a deployment takes out of its stack."""
 
     kind: str
-    """What it is, as in "queue"."""
+    """The kind of resource, as in "queue"."""
     name: str
     """Its physical name."""
     kept: bool

@@ -45,7 +45,7 @@ class ReplayRule(BaseModel):
     most: int
     records: RecordsLevel
     kept_s: float
-    """How long records of failed jobs are kept."""
+    """Seconds for which records of failed jobs are kept."""
 
 
 class ReplayPlan(BaseModel):

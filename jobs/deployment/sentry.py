@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.app import App
 
 Report = Literal["last", "every"]
-"""Which failures are reported: those that end a job, or those of every attempt."""
+"""The failures that are reported: those that end a job, or those of every attempt."""
 
 _MOST_KEPT = 1_000
 """Failures kept until it is known whether they are their job's last."""

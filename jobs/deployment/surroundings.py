@@ -1,4 +1,4 @@
-"""What an app's code finds around it on AWS: variables, secrets, and a network that exists."""
+"""The surroundings of an app's code on AWS: variables, secrets, and a network that exists."""
 
 from __future__ import annotations
 

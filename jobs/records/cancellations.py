@@ -75,7 +75,7 @@ class Cancelling:
         self._on_news = on_news
         self._known: Mapping[str, CancelRequest] = {}
         self._after = ""
-        """Where the last look ended; empty at the partition's beginning."""
+        """The place at which the last look ended; empty at the partition's beginning."""
         self._round: Mapping[str, CancelRequest] = {}
         """The requests read since that beginning."""
         self._skipped = self._told = 0

@@ -1,4 +1,4 @@
-"""What a deployment would have made of an app, and what a test's process can't be."""
+"""The schedules that a deployment would have made, and the isolation that a test's process lacks."""
 
 from __future__ import annotations
 

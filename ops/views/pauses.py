@@ -12,7 +12,7 @@ from headgate.jobs.records.pausing.pause import Pause
 from headgate.ops.views.output import show, show_error
 
 EXIT_NOT_PAUSED = 1
-"""What is to be resumed was not paused."""
+"""Nothing was resumed, since it was not paused."""
 
 
 def read_paused(client: Client) -> Sequence[Pause] | None:

@@ -32,7 +32,7 @@ _CANARY_TIMEOUT = timedelta(minutes=10)
 
 
 class ReplaySettings(TypedDict, total=False):
-    """What may be said about a replay."""
+    """The settings of a replay, as they are given."""
 
     limit: int | None
     """Maximum number of jobs; None for no limit."""

@@ -75,9 +75,9 @@ class ReplayReport:
     """Empty for a dry run."""
     state: ReplayState
     reason: str = ""
-    """Why it has stopped, or who aborted it."""
+    """The reason for which it has stopped, or the person who aborted it."""
     actor: str = ""
-    """Who started it."""
+    """The person or program that started it."""
     started_at: datetime
     updated_at: datetime
     filter: DeadLetterFilter

@@ -41,7 +41,7 @@ class _Followed:
 
 
 class Watch:
-    """What is known of the jobs that one process has replayed.
+    """Follows the jobs that one process has replayed.
 
     Args:
         app: says whether records are kept.
