@@ -1,4 +1,4 @@
-"""The schedules that a deployment would have made, and the isolation that a test's process lacks."""
+"""The schedules that a deployment would have made, and the isolation that no test's process has."""
 
 from __future__ import annotations
 
