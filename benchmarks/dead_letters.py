@@ -19,9 +19,9 @@ from uuid import uuid4
 
 import boto3
 
+from benchmarks.stage import REGION, use_test_account
 from headgate import App, Client
 from headgate.jobs.client.dead_letters.looking import LetterCounts, LetterPage, LettersExported
-from tests.support.environment import REGION
 from tests.support.servers import running_server
 
 BODY = '{"v": 1, "payload": {"to": "ada@example.com", "subject": "Hello"}}'
@@ -32,11 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--letters", type=int, default=100_000)
     count = parser.parse_args().letters
-    os.environ |= {
-        "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "x",
-        "AWS_REGION": REGION,
-    }
+    use_test_account()
     with running_server("elasticmq") as endpoint_url:
         os.environ["AWS_ENDPOINT_URL"] = endpoint_url
         app = App(f"b{uuid4().hex[:8]}", records="off")

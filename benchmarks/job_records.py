@@ -11,28 +11,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from benchmarks.stage import use_test_account
 from headgate import App, AsyncClient, JobFilter
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import create_table
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.concurrency import Tasks
+from headgate.jobs.core.ports.table import MAX_PUT, Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.records.items import Mark, Scribe
 from headgate.jobs.testing import MemorySqs
 from tests.support.backends import async_over
-from tests.support.environment import REGION
 from tests.support.servers import running_server
 
 FEW = 1_000
 _TYPES = ("send-email", "charge-card", "resize-image", "sync-stock")
-_BATCH = 25
 _AT_ONCE = 8
 _RETENTION = timedelta(days=4)
 
@@ -59,11 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=1_000_000)
     count = parser.parse_args().jobs
-    os.environ |= {
-        "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "x",
-        "AWS_REGION": REGION,
-    }
+    use_test_account()
     with running_server("dynamodb") as endpoint_url:
         asyncio.run(_run(endpoint_url, count))
 
@@ -104,21 +99,16 @@ async def _measure(what: str, table: _Counted, step: Callable[[], Awaitable[Any]
 
 async def _fill(table: AsyncDynamoTable, numbers: Sequence[int]) -> None:
     """Write the failures and the ends of jobs that died, one after the other by their time."""
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def put(items: Sequence[Item]) -> None:
-        async with gate:
-            while items:
-                items = await table.put(items)
-
     now = datetime.now(UTC)
-    jobs = _BATCH // 2
-    for start in range(0, len(numbers), jobs * 1_000):
-        chunk = numbers[start : start + jobs * 1_000]
-        async with asyncio.TaskGroup() as puts:
-            for first in range(0, len(chunk), jobs):
-                batch = [item for n in chunk[first : first + jobs] for item in _died(n, now)]
-                puts.create_task(put(batch))
+
+    async def put(batch: Sequence[int]) -> None:
+        items: Sequence[Item] = [item for number in batch for item in _died(number, now)]
+        while items:
+            items = await table.put(items)
+
+    jobs = MAX_PUT // 2
+    batches = [numbers[first : first + jobs] for first in range(0, len(numbers), jobs)]
+    await Tasks().each(put, batches, at_once=_AT_ONCE)
 
 
 def _died(number: int, now: datetime) -> Iterator[Item]:

@@ -114,8 +114,7 @@ class Stage:
     def depth(self, queue: str) -> int:
         """Return the number of messages left, in flight or not."""
         with SqsTransport(endpoint_url=self._server, region=REGION) as sqs:
-            depth = sqs.depth(queue)
-        return depth.visible + depth.in_flight + depth.delayed
+            return sqs.depth(queue).total
 
     @contextmanager
     def working(

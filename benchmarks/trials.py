@@ -152,5 +152,4 @@ class Trial:
         return max(0, len(self._bodies) - len(runs.ended()) - left)
 
     def _left(self) -> int:
-        depth = self._sqs.depth(self._queue)
-        return depth.visible + depth.in_flight + depth.delayed
+        return self._sqs.depth(self._queue).total

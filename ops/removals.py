@@ -46,10 +46,9 @@ def _jobs(removal: Removal, ports: Ports) -> int | None:
 
 def _messages(queue: str, ports: Ports) -> int:
     try:
-        depth = ports.transport.depth(queue)
+        return ports.transport.depth(queue).total
     except QueueMissing:
         return 0
-    return depth.visible + depth.in_flight + depth.delayed
 
 
 def _schedules(group: str, ports: Ports) -> int:
