@@ -54,7 +54,7 @@ class Board:
         self.provisioned = ""
         """As `ops.dev.preparing.Prepared.provisioned`."""
         self.state = "starting"
-        """What `headgate dev` is doing, in a few words."""
+        """The present state of `headgate dev`, in a few words."""
 
     def begin(self) -> None:
         """Note that another process takes over: nothing runs in it yet."""

@@ -1,4 +1,4 @@
-"""What runs beside the worker in the process of the app: schedules and the sweep, in threads.
+"""The threads beside the worker in the process of the app: schedules and the sweep.
 
 Each has connections of its own, and ends with the process.
 """

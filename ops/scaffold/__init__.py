@@ -29,7 +29,7 @@ _PLACES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProject:
-    """What `write_project` did."""
+    """The result of `write_project`."""
 
     folder: Path
     app_path: str

@@ -1,4 +1,4 @@
-"""What the holder of each grant may try, and whether IAM's rules let it.
+"""The requests that holders of grants may try, and the answers of IAM's rules.
 
 The grants are those of an imported system, which are the same as those of a created one
 (`tests/infra/test_imported_system.py`), and take no synthesis of the whole stack.
