@@ -35,7 +35,7 @@ OneTenant = Annotated[str | None, typer.Option(metavar="ORG", help="A tenant in 
 
 
 class Named(TypedDict):
-    """What a command pauses or resumes, as `headgate.jobs.client.pauses.Pauses` takes it."""
+    """The subject of a pause or resumption, as `headgate.jobs.client.pauses.Pauses` takes it."""
 
     queue: str | None
     priority: Priority | None

@@ -1,4 +1,4 @@
-"""Who may look, and who may act: anybody on this machine, or elsewhere whoever has a token."""
+"""Access: anybody on this machine may look and act; elsewhere, whoever has a token."""
 
 from __future__ import annotations
 

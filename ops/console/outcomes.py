@@ -1,4 +1,4 @@
-"""What became of actions on many things at once, kept to be shown on a page of its own."""
+"""Outcomes of actions on many things at once, kept to be shown on a page of their own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MOST_KEPT = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeLine:
-    """What became of one of them."""
+    """The outcome for one of them."""
 
     of: str
-    """What it is, such as a job's id."""
+    """Its name, such as a job's id."""
     text: str
     is_done: bool
     path: str = ""
@@ -25,7 +25,7 @@ class OutcomeLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of an action."""
+    """The outcomes of one action."""
 
     title: str
     lines: Sequence[OutcomeLine]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headgate.ops.console.context import Console
 
 STATIC = Path(__file__).parent / "static"
-"""What browsers load besides pages."""
+"""Files that browsers load besides pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ class _Account:
 
     @property
     def standing(self) -> tuple[bool, bool]:
-        """What its credit depends on besides the starts."""
+        """The facts besides its starts that its credit depends on."""
         return self.is_able, self.is_dry
 
     def credit_after(self, starts: int, *, was_able: bool | None = None) -> float:

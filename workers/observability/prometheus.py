@@ -255,7 +255,7 @@ def _table_metrics(make: _Maker) -> Mapping[type[Event], Callable[[Any], None]]:
 
 
 class _PauseGauges:
-    """What is paused: queues and types by their names, tenants by their number."""
+    """Pauses: queues and types by their names, tenants by their number."""
 
     def __init__(self, make: _Maker, labels: Labels) -> None:
         self._paused = make.gauge("headgate_paused", "1 while paused", "kind", "target", "priority")

@@ -19,7 +19,7 @@ Budgets = Callable[[], Mapping[str, float]]
 
 
 class WorkerGauges(Collector):
-    """What runs now, what the queues hold, and the worker itself.
+    """Gauges of running jobs, of the depths of queues, and of the worker itself.
 
     Args:
         active: see `Active`.

@@ -33,7 +33,7 @@ class Auth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Admission:
-    """Who is let in, as the command says it."""
+    """The rule of access, as the options of the command give it."""
 
     rule: AccessRule
     hosts: tuple[str, ...] | None

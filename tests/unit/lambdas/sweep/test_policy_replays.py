@@ -1,4 +1,4 @@
-"""What the sweep sends back by the policies of the types, and what it leaves alone."""
+"""Dead letters that the sweep sends back by its types' policies, and those it leaves alone."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ TOKEN = "correct-horse-battery-staple"  # noqa: S105 - of a test
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[ASGIApp]:
-    """What the command serves; it ends at once."""
+    """The apps that the command served, by servers that end at once."""
     monkeypatch.syspath_prepend(".")
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
     monkeypatch.setattr("headgate.workers.logs.configure", lambda: None)

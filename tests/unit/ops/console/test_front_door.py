@@ -1,4 +1,4 @@
-"""What every request to the console passes first."""
+"""Checks that every request to the console passes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every page: data or none, AWS down, wrong addresses, a mount."""
+"""Every page: data or none, AWS down, wrong addresses, a mount."""
 
 from __future__ import annotations
 
