@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Stack, TimeZone
@@ -22,7 +21,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.triggers import scheduled_types
 from headgate.jobs.schedules.declared_starts import deployed
-from headgate.jobs.schedules.firing import schedule_input, schedule_name
+from headgate.jobs.schedules.firing import declared_input, schedule_name
 
 _RETRIES = 185  # with a day, EventBridge Scheduler's maximum
 _KEEP_TRYING = Duration.hours(24)
@@ -99,9 +98,7 @@ class DeclaredSchedules(Construct):
                 self._bridge,
                 # CDK's own grant would cover every version of the function.
                 role=self._role.without_policy_updates(),
-                input=scheduler.ScheduleTargetInput.from_text(
-                    json.dumps(schedule_input(self._app, job))
-                ),
+                input=scheduler.ScheduleTargetInput.from_text(declared_input(self._app, job)),
                 dead_letter_queue=self._failed,
                 retry_attempts=_RETRIES,
                 max_event_age=_KEEP_TRYING,

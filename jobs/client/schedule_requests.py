@@ -17,9 +17,17 @@ from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
 from headgate.jobs.messages.envelope import Options, new_job_id
 from headgate.jobs.messages.outgoing import message_of
+from headgate.jobs.schedules.declared_schedules import declared_schedule
+from headgate.jobs.schedules.declared_starts import times_as_text
 from headgate.jobs.schedules.delayed_job import check_input
-from headgate.jobs.schedules.firing import ScheduledJob, input_of, read_scheduled
-from headgate.jobs.schedules.registry import address, check_new_name, times_of
+from headgate.jobs.schedules.firing import ScheduledJob, input_of, moved_input, read_scheduled
+from headgate.jobs.schedules.registry import (
+    address,
+    check_new_name,
+    is_declared,
+    times_of,
+    times_on_aws,
+)
 from headgate.jobs.submission.prepare import Submission, prepare
 
 _MINUTE = timedelta(minutes=1)
@@ -154,10 +162,44 @@ def switched(spec: ScheduleSpec, *, enabled: bool, now: datetime) -> ScheduleSpe
 
 
 def rescheduled(
-    spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime
+    app: App, name: str, spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime
 ) -> ScheduleSpec:
-    """Return a schedule that exists on AWS, at other times; raises as `timed` does."""
-    return timed(spec, when, limit, spec.as_of or now)
+    """Return a schedule that exists on AWS, at other times; raises as `timed` does.
+
+    Raises:
+        MessageUnreadable: the input of a declared schedule was not written by Headgate.
+    """
+    again = timed(spec, when, limit, spec.as_of or now)
+    if not is_declared(app, name):
+        return again
+    moved_from = read_scheduled(spec.input).moved_from or times_as_text(times_on_aws(spec))
+    # It stays after its last time: a deployment that changes or deletes it has to find it.
+    return replace(again, delete_when_done=False, input=moved_input(spec.input, moved_from))
+
+
+def as_declared(app: App, name: str, spec: ScheduleSpec) -> ScheduleSpec:
+    """Return a declared schedule that exists on AWS as its job type declares it.
+
+    Raises:
+        OptionInvalid: no job type declares it.
+    """
+    job = app.types.get(name)
+    if job is None or job.schedule is None:
+        raise OptionInvalid(
+            f"no job type of the app {app.name!r} declares a schedule {name!r} to reset it to: "
+            "reschedule it, or remove it"
+        )
+    declared = declared_schedule(app, job, job.schedule)
+    return replace(
+        spec,
+        expression=declared.expression,
+        timezone=declared.timezone,
+        start=None,
+        end=declared.end,
+        flexible_minutes=declared.flexible_minutes,
+        enabled=True,
+        input=declared.input,
+    )
 
 
 def _begun(spec: ScheduleSpec, now: datetime) -> ScheduleSpec:

@@ -151,11 +151,14 @@ class AsyncSchedules(Generic[H]):
 
     async def reschedule(self, name: str, *, schedule: Schedule, limit: int | None = None) -> None:
         """`Schedules.reschedule`, awaited."""
-        registry.refuse_declared(self._app, name)
-        spec = schedule_requests.rescheduled(
-            await self._found(name), schedule, limit, self._clock.now()
-        )
+        found, now = await self._found(name), self._clock.now()
+        spec = schedule_requests.rescheduled(self._app, name, found, schedule, limit, now)
         await self._update(name, spec)
+
+    async def reset(self, name: str) -> None:
+        """`Schedules.reset`, awaited."""
+        found = await self._found(name)
+        await self._update(name, schedule_requests.as_declared(self._app, name, found))
 
     async def remove(self, name: str) -> bool:
         """`Schedules.remove`, awaited."""
@@ -300,11 +303,21 @@ class Schedules:
     def reschedule(self, name: str, *, schedule: Schedule, limit: int | None = None) -> None:
         """Change the times of a schedule; its job stays the same.
 
+        A declared schedule keeps its new times until `reset`, or until a deployment that changes
+        it. Until then its `ScheduleInfo` has ``moved``, and the code's times as ``in_code``.
+
         Raises:
-            ScheduleDeclared: the code declares it.
             SettingsInvalid: it would never fire, or the limit doesn't go with ``schedule``.
         """
         drive(self._engine.reschedule(name, schedule=schedule, limit=limit))
+
+    def reset(self, name: str) -> None:
+        """Have a declared schedule fire as its job type declares it: at its times, not paused.
+
+        Raises:
+            OptionInvalid: no job type declares it.
+        """
+        drive(self._engine.reset(name))
 
     def remove(self, name: str) -> bool:
         """Remove a schedule; False if there was none. Jobs that it has submitted are unaffected.

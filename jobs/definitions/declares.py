@@ -100,16 +100,16 @@ class Declares(ABC):
         check_name("the job type", name)
         declared = make(name=name, payload=payload, queue=self._queue_name, options=options)
         if declared.schedule is not None:
-            _check_defaults(declared)
+            _check_scheduled(declared)
         self._adopt(declared)
         return declared
 
 
-def _check_defaults(declared: JobType[Any, Any]) -> None:
+def _check_scheduled(declared: JobType[Any, Any]) -> None:
     try:
-        declared.load({})
+        declared.scheduled_payload()
     except PayloadInvalid as error:
         raise ConfigurationError(
-            f"the type {declared.name!r} has a schedule, which submits a payload of defaults, but "
-            f"its model can't be made without arguments: {error}"
+            f"the type {declared.name!r} has a schedule, which submits its schedule_payload or, "
+            f"without one, the model's defaults: {error}"
         ) from error

@@ -106,6 +106,7 @@ class JobType(Hooks, Generic[P, R]):
         self.runs_from = tuple(dict.fromkeys((queue, *options.get("accepts_from", ()))))
         """The queue groups whose messages may run as this type: its own, then ``accepts_from``."""
         self.schedule = options.get("schedule")
+        self._schedule_payload = options.get("schedule_payload")
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mib = options.get("memory_mib")
         self.group_by = options.get("group_by")
@@ -247,6 +248,20 @@ class JobType(Hooks, Generic[P, R]):
                 self.name, value, version=schema, schema=self.schema, upgrades=self.upgrades
             )
         return self._payloads.load(value)
+
+    def scheduled_payload(self) -> Any:
+        """Return the payload of its schedule's jobs, as JSON values.
+
+        Without one of its own it is empty, so that the worker fills in the model's defaults: one
+        such as today's date is then that of the run, not of the deployment.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the type's model, or the model has no such defaults.
+        """
+        if self._schedule_payload is not None:
+            return self.dump(self._schedule_payload)
+        self.load({})
+        return {}
 
     @property
     def returns(self) -> Any:

@@ -105,7 +105,9 @@ class PayloadFormat(Generic[P]):
             adapter.get_default_value()  # a model with an unresolved annotation fails only in use
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
             raise ConfigurationError(
-                f"the type {self._name!r}: pydantic can't read payloads of {self._model!r}: {error}"
+                f"the type {self._name!r}: pydantic can't read payloads of {self._model!r}, its "
+                "handler's first parameter (without a payload that is JobContext, before any "
+                f"resource): {error}"
             ) from error
         return adapter
 

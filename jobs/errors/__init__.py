@@ -19,7 +19,7 @@ HeadgateError
 ├── ScheduleError                   a schedule can't be what was asked for
 │   ├── ScheduleExists
 │   ├── ScheduleMissing
-│   └── ScheduleDeclared            it is declared in code, and changed there
+│   └── ScheduleDeclared            it is declared in code, and removed there
 ├── ReplayError                     a replay of dead letters can't do what was asked for
 │   ├── ReplayMissing
 │   ├── ReplayRunning               another process carries it out

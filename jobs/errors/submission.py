@@ -90,7 +90,7 @@ class ScheduleMissing(ScheduleError):
 
 
 class ScheduleDeclared(ScheduleError):
-    """The schedule is declared on its job type, so only the code can change or remove it."""
+    """The schedule is declared on its job type, so only the code can remove it."""
 
 
 class InlineFailed(HeadgateError):

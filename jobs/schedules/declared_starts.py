@@ -68,6 +68,23 @@ def declared(times: Schedule, start: Start | None) -> Schedule:
     return replace(times, expression=expression, start=start.at)
 
 
+def times_as_text(schedule: Schedule) -> str:
+    """Return a schedule's times as one text, the same for a declaration as for what AWS has of it.
+
+    Example:
+        >>> times_as_text(Schedule.cron("0 8 * * ? *", timezone="Europe/Berlin"))
+        'cron(0 8 * * ? *) Europe/Berlin'
+    """
+    times = declared(*deployed(schedule))
+    parts = [times.expression, times.timezone]
+    for word, moment in (("from", times.start), ("until", times.end)):
+        if moment is not None:
+            parts += [word, moment.astimezone(UTC).isoformat(timespec="seconds")]
+    if times.flexible_window is not None:
+        parts += ["within", str(times.flexible_window)]
+    return " ".join(parts)
+
+
 def _holding(every: int, start: datetime) -> str:
     """Return the cron expression, in UTC, with the fewest times that include all of a rate's.
 

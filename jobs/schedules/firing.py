@@ -33,7 +33,7 @@ from headgate.jobs.messages.envelope import (
 )
 from headgate.jobs.messages.outgoing import is_group_id, message_of
 from headgate.jobs.schedules.declared_starts import Start, deployed
-from headgate.jobs.schedules.delayed_job import literally
+from headgate.jobs.schedules.delayed_job import check_input, literally
 
 _CONTEXT = {
     "schedule_arn": "<aws.scheduler.schedule-arn>",
@@ -43,10 +43,6 @@ _CONTEXT = {
 }
 """Context attributes, which EventBridge Scheduler replaces by their values at each firing.
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-schedule-context-attributes.html"""
-
-_DEFAULTS: dict[str, Any] = {}
-"""A scheduled job's payload. The worker fills in the model's defaults, so that a default such as
-today's date is that of the run, not of the deployment."""
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -82,6 +78,8 @@ class ScheduledJob(BaseModel):
     """The options that were overridden when the schedule was made."""
     start: Start | None = None
     """The start of a declared schedule, if it has one."""
+    moved_from: _Text | None = None
+    """The times that were declared, if a declared schedule was given others at run time."""
 
     @model_validator(mode="before")
     @classmethod
@@ -149,25 +147,40 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
 
     Raises:
         ConfigurationError: the type's name is too long for a schedule, or ``group_by`` makes no
-            valid group of the model's defaults.
-        PayloadInvalid: the type's model can't be made of its defaults.
+            valid group of the payload.
+        PayloadInvalid: the payload doesn't fit the type's model.
         UnknownQueue: the type's queue is not one of ``app``'s.
     """
-    payload = job.load(_DEFAULTS)
+    return _declared(app, job) | _CONTEXT
+
+
+def declared_input(app: App, job: JobType[Any, Any]) -> str:
+    """Return `schedule_input` as JSON.
+
+    Raises:
+        PayloadTooLarge: EventBridge Scheduler can't hold it.
+        ConfigurationError, PayloadInvalid, UnknownQueue: as `schedule_input`.
+    """
+    text = f"{literally(json.dumps(_declared(app, job)))[:-1]}, {json.dumps(_CONTEXT)[1:]}"
+    check_input(f"the schedule of the type {job.name!r}", text)
+    return text
+
+
+def _declared(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
+    payload = job.scheduled_payload()
     queue = app.topology.queue(job.queue, job.priority)
     scheduled = ScheduledJob(
         schedule=schedule_name(job),
         type=job.name,
         schema=job.schema,
-        payload=_DEFAULTS,
+        payload=payload,
         queue=job.queue,
         priority=job.priority,
         queue_name=queue.name,
-        fifo_group=_fifo_group(job, payload) if queue.fifo else None,
+        fifo_group=_fifo_group(job, job.load(payload)) if queue.fifo else None,
         start=deployed(job.schedule)[1] if job.schedule is not None else None,
     )
-    rendered = scheduled.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return rendered | _CONTEXT
+    return scheduled.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def input_of(scheduled: ScheduledJob) -> str:
@@ -179,10 +192,20 @@ def input_of(scheduled: ScheduledJob) -> str:
     return fixed.removesuffix("}") + "," + json.dumps(_CONTEXT).removeprefix("{")
 
 
+def moved_input(text: str, moved_from: str) -> str:
+    """Return the input of a declared schedule that is given other times at run time.
+
+    The bridge then applies no declared start, and ``moved_from`` stays until a deployment, or
+    `Schedules.reset`, writes the input anew.
+    """
+    moved = {"start": None, "moved_from": moved_from}
+    return input_of(read_scheduled(text).model_copy(update=moved))
+
+
 def _fifo_group(job: JobType[Any, Any], payload: Any) -> str:
     if job.group_by is None:
         return job.name  # submissions name their groups; the schedule has one of its own
-    fault = f"the type {job.name!r} has a schedule on a FIFO queue, and for its model's defaults"
+    fault = f"the type {job.name!r} has a schedule on a FIFO queue, and for the schedule's payload"
     try:
         group = job.group_by(payload)
     except Exception as error:

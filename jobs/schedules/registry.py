@@ -48,6 +48,10 @@ class ScheduleInfo:
     """False while it is paused."""
     declared: bool
     """True if it is declared on its job type, and so created and deleted by deployments."""
+    in_code: Schedule | None = None
+    """The times that its job type declares; None for one that was made at run time."""
+    moved: bool = False
+    """True if it is declared, and was given other times at run time: ``when``, not ``in_code``."""
     created_at: datetime | None
     """Time of its creation; None right after it was created here."""
 
@@ -145,6 +149,20 @@ def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
     """
     name = own_name(app, spec.name)
     scheduled = read_scheduled(spec.input)
+    return ScheduleInfo(
+        name=name,
+        job_type=scheduled.type,
+        when=times_on_aws(spec),
+        enabled=spec.enabled,
+        declared=is_declared(app, name),
+        in_code=app.types[name].schedule if is_declared(app, name) else None,
+        moved=scheduled.moved_from is not None,
+        created_at=spec.created_at,
+    )
+
+
+def times_on_aws(spec: ScheduleSpec) -> Schedule:
+    """Return the times at which a stored schedule submits jobs; raises as `read_schedule` does."""
     minutes = spec.flexible_minutes
     on_aws = Schedule(
         expression=spec.expression,
@@ -153,14 +171,7 @@ def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
         end=spec.end,
         flexible_window=None if minutes is None else timedelta(minutes=minutes),
     )
-    return ScheduleInfo(
-        name=name,
-        job_type=scheduled.type,
-        when=declared(on_aws, scheduled.start),
-        enabled=spec.enabled,
-        declared=is_declared(app, name),
-        created_at=spec.created_at,
-    )
+    return declared(on_aws, read_scheduled(spec.input).start)
 
 
 def read_listed(
@@ -200,16 +211,16 @@ def missing(app: App, name: str) -> ScheduleMissing:
 
 
 def refuse_declared(app: App, name: str) -> None:
-    """Refuse to change a schedule that the next deployment would change back.
+    """Refuse to remove a schedule that a deployment has made.
 
     Raises:
         ScheduleDeclared: a job type declares the schedule.
     """
     if is_declared(app, name):
         raise ScheduleDeclared(
-            f"the schedule {name!r} is declared on its job type: change it in the code and deploy. "
-            "It can be paused, resumed and run. One made at run time goes by "
-            f"{PREFIX + name!r}"
+            f"the schedule {name!r} is declared on its job type: take schedule= off the type and "
+            "deploy. It can be paused, resumed, rescheduled, reset and run. One made at run time "
+            f"goes by {PREFIX + name!r}"
         )
 
 

@@ -11,7 +11,7 @@ from headgate.ops.cli.shared import AsJson, client_of, examples, noun
 from headgate.ops.views.output import show
 
 schedules = noun(
-    "List, pause, resume or run an app's schedules.",
+    "List, pause, move or run an app's schedules.",
     examples(
         "headgate -A shop.app:app schedules list",
         "headgate -A shop.app:app schedules next daily-report --count 3",
@@ -80,6 +80,42 @@ def resume(context: typer.Context, name: Name) -> None:
     with client_of(context) as client:
         client.schedules.resume(name)
     show(f"{name} fires again")
+
+
+@schedules.command(
+    epilog=examples(
+        "headgate -A shop.app:app schedules reschedule daily-report 'cron(0 9 * * ? *)'",
+        "headgate -A shop.app:app schedules reschedule sync-stock 'rate(5 minutes)'",
+    )
+)
+def reschedule(
+    context: typer.Context,
+    name: Name,
+    expression: Annotated[
+        str, typer.Argument(metavar="EXPRESSION", help="cron(...), rate(...) or at(...).")
+    ],
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="The time zone of cron(...) and at(...).")
+    ] = "UTC",
+) -> None:
+    """Change the times of a schedule.
+
+    One that the code declares keeps them until it is reset, or changed by a deployment.
+    """
+    from headgate import Schedule
+
+    with client_of(context) as client:
+        when = Schedule(expression=expression, timezone=timezone)
+        client.schedules.reschedule(name, schedule=when)
+    show(f"{name} fires at {expression} {timezone}")
+
+
+@schedules.command(epilog=examples("headgate -A shop.app:app schedules reset daily-report"))
+def reset(context: typer.Context, name: Name) -> None:
+    """Let a schedule fire as the code declares it."""
+    with client_of(context) as client:
+        client.schedules.reset(name)
+    show(f"{name} fires as the code declares it")
 
 
 @schedules.command(epilog=examples("headgate -A shop.app:app schedules run daily-report"))

@@ -18,11 +18,14 @@ from headgate.jobs.client.schedule_requests import new_token
 from headgate.jobs.core.ports.scheduler import Scheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.schedules.occurrences import FIRST_MOMENT, is_one_time
-from headgate.jobs.errors import HeadgateError, TransportError
+from headgate.jobs.errors import HeadgateError, MessageUnreadable, TransportError
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.declared_schedules import declared_schedules
+from headgate.jobs.schedules.declared_starts import times_as_text
 from headgate.jobs.schedules.due import invocation, next_due
+from headgate.jobs.schedules.firing import moved_input, read_scheduled
 from headgate.jobs.schedules.inputs import read_input
+from headgate.jobs.schedules.registry import times_on_aws
 
 LOOK_BACK = timedelta(minutes=1)
 """Time before the start of this process in which a missed firing is made up for: it may have come
@@ -41,7 +44,10 @@ class LocalSchedules:
         self._scheduler = scheduler
 
     def store(self) -> None:
-        """Create, change and delete schedules, as a deployment does; paused ones stay paused.
+        """Create, change and delete schedules, as a deployment does.
+
+        Paused ones stay paused. Those that were given other times keep them until their
+        declaration changes.
 
         Raises:
             ConfigurationError, PayloadInvalid: a declared schedule is wrong.
@@ -66,7 +72,7 @@ class LocalSchedules:
 
 def _changed(stored: ScheduleSpec, declared: ScheduleSpec) -> ScheduleSpec:
     """Return the declared schedule with what only the stored one knows."""
-    return replace(
+    again = replace(
         declared,
         enabled=stored.enabled,
         created_at=stored.created_at,
@@ -74,6 +80,25 @@ def _changed(stored: ScheduleSpec, declared: ScheduleSpec) -> ScheduleSpec:
         as_of=stored.as_of,
         beyond=stored.beyond,
     )
+    moved_from = _moved_from(stored)
+    if moved_from is None or moved_from != times_as_text(times_on_aws(declared)):
+        return again
+    return replace(
+        again,
+        expression=stored.expression,
+        timezone=stored.timezone,
+        start=stored.start,
+        end=stored.end,
+        flexible_minutes=stored.flexible_minutes,
+        input=moved_input(declared.input, moved_from),
+    )
+
+
+def _moved_from(stored: ScheduleSpec) -> str | None:
+    try:
+        return read_scheduled(stored.input).moved_from
+    except MessageUnreadable:
+        return None  # changed by hand, in another emulator
 
 
 @dataclass(slots=True)

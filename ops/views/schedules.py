@@ -60,10 +60,15 @@ def _row(schedule: ScheduleInfo | UnreadableSchedule, now: datetime) -> Sequence
         schedule.job_type,
         schedule.when.expression,
         schedule.when.timezone,
-        "on" if schedule.enabled else "paused",
+        _state(schedule),
         made_by,
         f"{coming[0]:%Y-%m-%d %H:%M}" if coming else "-",
     )
+
+
+def _state(schedule: ScheduleInfo) -> str:
+    state = "on" if schedule.enabled else "paused"
+    return f"{state}, moved" if schedule.moved else state
 
 
 def _values(schedule: ScheduleInfo | UnreadableSchedule, now: datetime) -> dict[str, Any]:
@@ -82,6 +87,8 @@ def _values(schedule: ScheduleInfo | UnreadableSchedule, now: datetime) -> dict[
         "timezone": when.timezone,
         "enabled": schedule.enabled,
         "declared": schedule.declared,
+        "moved": schedule.moved,
+        "declared_expression": schedule.in_code.expression if schedule.in_code else None,
         "start": when.start,
         "end": when.end,
         "flexible_window_s": window.total_seconds() if window else None,

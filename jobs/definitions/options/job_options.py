@@ -37,7 +37,10 @@ class JobOptions(TypedDict, total=False):
     retry: Retry | None
     """The retry policy; None takes the queue's."""
     schedule: Schedule | None
-    """The schedule on which jobs are submitted, with a payload of the model's defaults."""
+    """The schedule on which jobs are submitted, with ``schedule_payload``."""
+    schedule_payload: Any
+    """The payload of the schedule's jobs. If left out, or None, it is the model's defaults, as they
+    are when the job runs."""
     unique: Unique | None
     """The submissions that count as the same job; None has each submission count by itself."""
     once: bool
@@ -123,6 +126,11 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"the type {name!r}: schedule must be made by cron(...) or Schedule.rate(...), got "
             f"{schedule!r}"
+        )
+    if schedule is None and options.get("schedule_payload") is not None:
+        raise ConfigurationError(
+            f"the type {name!r}: schedule_payload is what a schedule submits, and it has none: add "
+            'schedule=cron("0 8 * * ? *")'
         )
     if not isinstance(accepts := options.get("accepts"), Accepts | None):
         raise ConfigurationError(

@@ -87,15 +87,17 @@ def cost_above_limit(app: App, _now: datetime) -> Iterator[Fault]:
                 what=f"a job of its schedule costs {cost:,}, and the rate limit of {owner} has "
                 f"{limit.limit:,}",
                 why="Such a submission is refused; a firing is not, and takes all of the limit",
-                instead="Raise the limit, or have the cost function return less for a payload of "
-                "the model's defaults",
+                instead="Raise the limit, or have the cost function return less for the "
+                "schedule's payload",
             )
 
 
 def _cost(limit: RateLimit, job: JobType[Any, Any]) -> int:
     """Return the cost of a job that a type's schedule submits."""
     try:
-        return limit.cost if isinstance(limit.cost, int) else limit.cost_of(job.load({}))
+        if isinstance(limit.cost, int):
+            return limit.cost
+        return limit.cost_of(job.load(job.scheduled_payload()))
     except Exception:  # noqa: BLE001 - the users' code; a worker counts such a job as one token
         return 1
 

@@ -108,7 +108,7 @@ def run(request: Request) -> Response:
 
 
 def move(request: Request) -> Response:
-    """Change the times of a schedule that was made at run time."""
+    """Change the times of a schedule."""
     name, form = _name(request), form_of(request)
     schedules = console_of(request).client.schedules
     expression = form.text("expression")
@@ -116,6 +116,13 @@ def move(request: Request) -> Response:
     when = Schedule(expression=expression, timezone=zone)
     what = f"move the schedule {name!r} to {expression} {zone}"
     return _changed(request, what, lambda: schedules.reschedule(name, schedule=when))
+
+
+def reset(request: Request) -> Response:
+    """Let a schedule fire as the code declares it."""
+    name = _name(request)
+    schedules = console_of(request).client.schedules
+    return _changed(request, f"reset the schedule {name!r}", lambda: schedules.reset(name))
 
 
 def _changed(request: Request, what: str, do: Callable[[], None]) -> Response:
@@ -168,4 +175,5 @@ ROUTES = [
     Route("/schedules/{name}/resume", resume, methods=["POST"]),
     Route("/schedules/{name}/run", run, methods=["POST"]),
     Route("/schedules/{name}/move", move, methods=["POST"]),
+    Route("/schedules/{name}/reset", reset, methods=["POST"]),
 ]

@@ -261,6 +261,7 @@ def test_a_schedules_input_has_every_field_of_a_firing(shop: Shop) -> None:
         "options",
         "sealed",
         "start",
+        "moved_from",
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, TypeAlias, cast
@@ -389,17 +390,69 @@ async def test_a_list_has_declared_and_dynamic_schedules_but_no_delayed_jobs(
     assert listed == {"nightly": ("report", False), "weekly": ("weekly", True)}
 
 
-async def test_a_declared_schedule_can_be_paused_and_run_but_not_changed_or_removed(
-    shop: Shop,
-) -> None:
+async def test_a_declared_schedule_can_be_paused_and_run_but_not_removed(shop: Shop) -> None:
     shop.deploy()
     await shop.schedules.pause("weekly")
     assert not (await shop.schedules.get("weekly")).enabled
     assert (await shop.schedules.run_now("weekly")).type == "weekly"
-    with pytest.raises(ScheduleDeclared, match="change it in the code"):
-        await shop.schedules.reschedule("weekly", schedule=NIGHTLY)
-    with pytest.raises(ScheduleDeclared, match="change it in the code"):
+    with pytest.raises(ScheduleDeclared, match="take schedule= off the type"):
         await shop.schedules.remove("weekly")
+
+
+async def test_a_moved_schedule_fires_at_its_new_times_and_says_that_it_was_moved(
+    shop: Shop,
+) -> None:
+    shop.deploy()
+    await shop.schedules.reschedule("weekly", schedule=NIGHTLY)
+    moved = await shop.schedules.get("weekly")
+    assert (moved.moved, moved.declared, moved.enabled) == (True, True, True)
+    assert (moved.when, moved.in_code) == (NIGHTLY, cron("0 6 ? * MON *"))
+    await shop.pass_days(2)
+    assert len(shop.jobs.completed(shop.weekly)) == 2
+
+
+async def test_a_moved_schedule_that_has_a_limit_stays_for_the_next_deployment(shop: Shop) -> None:
+    shop.deploy()
+    await shop.schedules.reschedule("weekly", schedule=NIGHTLY, limit=1)
+    await shop.pass_days(3)
+    assert len(shop.jobs.completed(shop.weekly)) == 1
+    assert (await shop.schedules.get("weekly")).moved
+
+
+async def test_a_reset_takes_a_schedule_back_to_what_the_code_declares(shop: Shop) -> None:
+    shop.deploy()
+    [before] = shop.jobs.scheduler.schedules
+    await shop.schedules.reschedule("weekly", schedule=NIGHTLY)
+    await shop.schedules.reschedule("weekly", schedule=Schedule.rate(timedelta(hours=1)))
+    await shop.schedules.pause("weekly")
+    assert (await shop.schedules.get("weekly")).moved
+    await shop.schedules.reset("weekly")
+    [after] = shop.jobs.scheduler.schedules
+    assert replace(after, modified_at=before.modified_at) == before
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+    with pytest.raises(OptionInvalid, match="no job type of the app 'shop' declares a schedule"):
+        await shop.schedules.reset("nightly")
+    with pytest.raises(ScheduleMissing):
+        await shop.schedules.reset("none")
+
+
+async def test_a_moved_schedule_fires_before_the_start_that_the_code_declares(kind: Kind) -> None:
+    shop = Shop(kind)
+    start = shop.jobs.clock.now() + timedelta(days=365)
+
+    @shop.app.job("yearly", schedule=Schedule.rate(timedelta(days=7), start=start))
+    def yearly() -> None: ...
+
+    jobs = Harness(shop.app)
+    schedules = shop.schedules_of(jobs)
+    assert not (await schedules.get("yearly")).moved
+    await schedules.reschedule("yearly", schedule=NIGHTLY)
+    jobs.clock.advance(timedelta(days=1))
+    await jobs.adrain()
+    assert len(jobs.completed(yearly)) == 1
+    await schedules.reset("yearly")
+    found = await schedules.get("yearly")
+    assert (found.moved, found.when) == (False, yearly.schedule)
 
 
 async def test_a_declared_schedule_that_was_not_deployed_is_missing_and_says_so(shop: Shop) -> None:

@@ -83,6 +83,18 @@ def test_a_firing_that_is_invoked_twice_is_one_message_of_the_types_own_group() 
     assert first.deduplication_id == second.deduplication_id is not None
 
 
+def test_a_schedule_s_own_payload_decides_its_fifo_group() -> None:
+    bank = App("bank")
+    close = bank.queue("ledger", fifo=True).define(
+        "close",
+        Entry,
+        schedule=cron("0 0 * * ? *"),
+        schedule_payload=Entry(account="a-7"),
+        group_by=lambda entry: entry.account,
+    )
+    assert schedule_input(bank, close)["fifo_group"] == "a-7"
+
+
 def failing(_entry: Entry) -> str:
     raise KeyError("account")
 

@@ -543,6 +543,17 @@ def test_a_scheduled_type_needs_defaults_for_every_payload_field(app: App) -> No
     assert "report" not in app.types
 
 
+def test_a_schedule_s_payload_may_be_another_and_is_checked_at_once(app: App) -> None:
+    when = cron("0 8 * * ? *")
+    weekly = app.define("weekly", Report, schedule=when, schedule_payload=Report(days=7))
+    assert weekly.scheduled_payload() == {"days": 7}
+    assert app.define("daily", Report, schedule=when).scheduled_payload() == {}
+    with pytest.raises(ConfigurationError, match=r"'order' has a schedule.*schedule_payload"):
+        app.define("order", Order, schedule=when, schedule_payload=Report())
+    with pytest.raises(ConfigurationError, match="'idle': schedule_payload is what a schedule"):
+        app.define("idle", Report, schedule_payload=Report())
+
+
 class Wallet(BaseModel):
     balances: dict[str, int]
     pin: int

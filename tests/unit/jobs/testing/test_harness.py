@@ -420,6 +420,20 @@ def test_draining_alone_fires_no_schedule() -> None:
     assert jobs.completed(app.types["often"]) == []
 
 
+def test_a_declared_schedule_submits_its_own_payload_as_it_is_written() -> None:
+    told: list[str] = []
+    app, written = App("shop"), "due at <aws.scheduler.scheduled-time>"
+
+    @app.job("remind", schedule=Schedule.rate(timedelta(hours=1)), schedule_payload=written)
+    def remind(text: str) -> None:
+        told.append(text)
+
+    jobs = Harness(app)
+    jobs.clock.advance(timedelta(hours=1))
+    jobs.drain()
+    assert told == [written]
+
+
 def test_a_declared_schedule_can_be_paused_in_a_test() -> None:
     app = scheduled_app()
     jobs = Harness(app)

@@ -77,6 +77,8 @@ def test_a_list_as_json_can_be_read_by_a_program(shop: Shop) -> None:
         "timezone": "Europe/Berlin",
         "enabled": True,
         "declared": False,
+        "moved": False,
+        "declared_expression": None,
         "start": None,
         "end": None,
         "flexible_window_s": None,
@@ -126,6 +128,18 @@ def test_pause_and_resume_switch_a_schedule(shop: Shop) -> None:
     assert not shop.scheduler.schedules[0].enabled
     assert shop.run("resume", "nightly") == Ended(0, "nightly fires again\n", "")
     assert shop.scheduler.schedules[0].enabled
+
+
+def test_reschedule_changes_the_times_and_reset_needs_a_declaration(shop: Shop) -> None:
+    shop.create("nightly")
+    ended = shop.run("reschedule", "nightly", "cron(0 3 * * ? *)", "--timezone", "Europe/Paris")
+    assert (ended.code, ended.out) == (0, "nightly fires at cron(0 3 * * ? *) Europe/Paris\n")
+    [stored] = shop.scheduler.schedules
+    assert (stored.expression, stored.timezone) == ("cron(0 3 * * ? *)", "Europe/Paris")
+    assert shop.run("reschedule", "nightly", "0 3 * * *").code == 2
+    refused = shop.run("reset", "nightly")
+    assert refused.code == 2
+    assert "declares a schedule 'nightly'" in " ".join(refused.err.split())
 
 
 def test_run_submits_the_job_and_prints_its_id(shop: Shop) -> None:

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from headgate import Schedule
+from headgate import Schedule, cron
 from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.testing.deployed import deploy_schedules
 from tests.support.console import MARKUP, Browser
 from tests.unit.ops.console.conftest import Email, Shop
 
@@ -65,6 +66,21 @@ def test_a_schedule_is_paused_moved_run_and_resumed(
     ]
 
 
+def test_a_declared_schedule_is_moved_says_so_and_is_reset(shop: Shop, browser: Browser) -> None:
+    declared = cron("0 6 ? * MON *")
+    shop.app.define("weekly", Email, schedule=declared, schedule_payload=ADA)
+    deploy_schedules(shop.app, shop.harness.scheduler)
+    page = "/schedules/weekly"
+    assert "Reset weekly" not in browser.get(page).text
+    browser.post(f"{page}/move", {"expression": "rate(2 hours)"})
+    text = browser.get(page).text
+    assert "It was moved at run time" in text
+    assert declared.expression in text
+    assert '<span class="badge held">moved</span>' in browser.get("/schedules").text
+    assert browser.post(f"{page}/reset").headers["location"] == page
+    assert shop.client.schedules.get("weekly").when == declared
+
+
 @pytest.mark.parametrize(
     "form",
     [
@@ -105,6 +121,6 @@ def test_nobody_changes_a_schedule_of_a_console_that_is_read_only(
 ) -> None:
     browser = shop.browser(read_only=True)
     assert "Pause reminder" not in browser.get(f"/schedules/{reminder}").text
-    for action in ("pause", "resume", "run", "move"):
+    for action in ("pause", "resume", "run", "move", "reset"):
         assert browser.post(f"/schedules/{reminder}/{action}").status == 403
     assert shop.harness.submitted(shop.send_email) == []

@@ -124,6 +124,21 @@ def test_a_changed_schedule_is_updated_and_a_paused_one_stays_paused() -> None:
     assert (found.expression, found.enabled) == ("rate(5 minutes)", False)
 
 
+def test_a_moved_schedule_keeps_its_times_until_its_declaration_changes() -> None:
+    world = World()
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.reschedule("report", schedule=cron("0 9 * * ? *"))
+        LocalSchedules(world.app, world.stored).store()
+        kept = client.schedules.get("report")
+    assert (kept.moved, kept.when) == (True, cron("0 9 * * ? *"))
+    edited = App("shop")
+    edited.define("report", Report, schedule=cron("0 10 * * ? *"))
+    LocalSchedules(edited, world.stored).store()
+    with Client(edited, backend=world.backend) as client:
+        changed = client.schedules.get("report")
+    assert (changed.moved, changed.when) == (False, cron("0 10 * * ? *"))
+
+
 def test_schedules_made_at_run_time_outlast_an_edit() -> None:
     world = World()
     with Client(world.app, backend=world.backend) as client:
