@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test collect mutants lint measure-code sbom audit pin-images format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
+.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,15 @@ $(INSTALLED): requirements.lock pyproject.toml
 
 demo: $(INSTALLED) ## The whole system on this machine, bounded and self-checking
 	@$(BIN)/headgate demo
+
+demo-shop: $(INSTALLED) ## The example shop on a local AWS, checked
+	@$(BIN)/python -m examples.shop.demo
+
+demo-assistant: $(INSTALLED) ## The example assistant likewise
+	@$(BIN)/python -m examples.assistant.demo
+
+demo-travel: $(INSTALLED) ## The example travel platform likewise
+	@$(BIN)/python -m examples.travel.demo
 
 test: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder

@@ -47,8 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @functools.cache
 def _place(path: Path) -> int:
-    """Return how many folders come before a file."""
-    within = path.relative_to(Path(__file__).parent)
+    """Return how many folders come before a file; all of them before the examples' own tests."""
+    here = Path(__file__).parent
+    within = path.relative_to(here) if path.is_relative_to(here) else path
     places = (at for at, each in enumerate(LONGEST_FIRST) if within.is_relative_to(each))
     return next(places, len(LONGEST_FIRST))
 

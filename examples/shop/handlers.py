@@ -11,6 +11,8 @@ from examples.shop import gateway, store
 from examples.shop.contracts import (
     AbandonedCarts,
     Analytics,
+    Attachment,
+    Cart,
     Email,
     InventorySync,
     Notification,
@@ -23,12 +25,13 @@ from examples.shop.contracts import (
     capture_payment,
     generate_report,
     process_order,
+    remind_of_cart,
     send_email,
     send_notification,
     sync_inventory,
     update_order_status,
 )
-from examples.shop.reports import write_report
+from examples.shop.reports import MEDIA_TYPES, write_report
 from headgate import Discard, DoNotRetry, JobContext
 
 
@@ -36,7 +39,12 @@ from headgate import Discard, DoNotRetry, JobContext
 async def _send_email(email: Email, ctx: JobContext) -> None:
     await gateway.call(email.to)
     await asyncio.to_thread(
-        store.current().add_message, ctx.id, kind="email", to=email.to, text=email.subject
+        store.current().add_message,
+        ctx.id,
+        kind="email",
+        to=email.to,
+        text=email.subject,
+        attachments={each.name: each.data for each in email.attachments},
     )
     ctx.log.info("sent to %s", email.to)
 
@@ -64,6 +72,7 @@ async def _process_order(order: Order, ctx: JobContext) -> None:
         sku=order.sku,
         quantity=order.quantity,
         amount_cents=order.amount_cents,
+        customer=order.customer,
         tenant=ctx.tenant.org if ctx.tenant else None,
     )
 
@@ -92,8 +101,13 @@ def _sync_inventory(params: InventorySync) -> int:
 
 
 @generate_report.handler
-def _generate_report(report: Report) -> str:
-    return str(write_report(store.current(), report.name, report.format))
+def _generate_report(report: Report, ctx: JobContext) -> str:
+    path = write_report(store.current(), report)
+    attachment = Attachment.of(path.name, MEDIA_TYPES[report.format], path.read_bytes())
+    for recipient in report.recipients:
+        subject = f"The {report.name} {report.kind} report"
+        _ = ctx.submit(send_email, Email(to=recipient, subject=subject, attachments=(attachment,)))
+    return str(path)
 
 
 @abandoned_cart_reminder.handler
@@ -101,6 +115,11 @@ def _abandoned_cart_reminder(carts: AbandonedCarts, ctx: JobContext) -> int:
     reminded = store.current().remind_of_carts(carts.idle_hours)
     ctx.log.info("reminded %d customers", reminded)
     return reminded
+
+
+@remind_of_cart.handler
+def _remind_of_cart(cart: Cart) -> bool:
+    return store.current().remind_of_cart(cart.customer)
 
 
 @aggregate_analytics.handler

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS stock (sku TEXT PRIMARY KEY, pieces INTEGER NOT NULL)
 CREATE TABLE IF NOT EXISTS carts (
     customer TEXT PRIMARY KEY, idle_hours INTEGER NOT NULL, reminded INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS messages (id TEXT PRIMARY KEY, kind TEXT, recipient TEXT, text TEXT);
+CREATE TABLE IF NOT EXISTS attachments (
+    message_id TEXT, name TEXT, content BLOB, PRIMARY KEY (message_id, name));
 CREATE TABLE IF NOT EXISTS analytics (metric TEXT PRIMARY KEY, total INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS calls (about TEXT PRIMARY KEY, times INTEGER NOT NULL);
 """
@@ -59,9 +61,16 @@ class Store:
     # --- orders and payments --------------------------------------------------------------------
 
     def take_order(
-        self, order_id: str, *, sku: str, quantity: int, amount_cents: int, tenant: str | None
+        self,
+        order_id: str,
+        *,
+        sku: str,
+        quantity: int,
+        amount_cents: int,
+        customer: str,
+        tenant: str | None,
     ) -> None:
-        """Book an order and take its pieces out of stock."""
+        """Book an order, take its pieces out of stock, and empty the customer's cart."""
         with self._transaction() as db:
             booked = db.execute(
                 "INSERT OR IGNORE INTO orders (id, sku, quantity, amount_cents, tenant)"
@@ -71,6 +80,7 @@ class Store:
             if booked.rowcount:
                 db.execute("INSERT OR IGNORE INTO stock VALUES (?, ?)", (sku, RESTOCK_LEVEL))
                 db.execute("UPDATE stock SET pieces = pieces - ? WHERE sku = ?", (quantity, sku))
+                db.execute("DELETE FROM carts WHERE customer = ?", (customer,))
 
     def add_payment(self, order_id: str, amount_cents: int, currency: str) -> str:
         """Book a payment; returns the number of its receipt."""
@@ -96,6 +106,10 @@ class Store:
             "SELECT sku, count(*), sum(quantity), sum(amount_cents) FROM orders"
             " GROUP BY sku ORDER BY sku"
         )
+
+    def stock(self) -> list[tuple[str, int]]:
+        """Return the pieces of each product, the scarcest first."""
+        return self.rows("SELECT sku, pieces FROM stock ORDER BY pieces, sku")
 
     def aggregate(self, metric: Literal["revenue", "units"]) -> int:
         """Add up all orders, store the total and return it."""
@@ -128,15 +142,37 @@ class Store:
                 " RETURNING customer",
                 (idle_hours,),
             ).fetchall()
-            db.executemany(
-                "INSERT OR IGNORE INTO messages VALUES (?, 'email', ?, 'Still interested?')",
-                [(f"cart-{customer}", customer) for (customer,) in idle],
-            )
+            _write_reminders(db, [customer for (customer,) in idle])
         return len(idle)
 
-    def add_message(self, message_id: str, *, kind: str, to: str, text: str) -> None:
-        """Put a sent message into the outbox."""
-        self.rows("INSERT OR IGNORE INTO messages VALUES (?, ?, ?, ?)", message_id, kind, to, text)
+    def remind_of_cart(self, customer: str) -> bool:
+        """Write once to a customer, unless the cart is empty by now; returns whether it did."""
+        with self._transaction() as db:
+            left = db.execute(
+                "UPDATE carts SET reminded = 1 WHERE reminded = 0 AND customer = ?", (customer,)
+            )
+            if left.rowcount:
+                _write_reminders(db, [customer])
+            return bool(left.rowcount)
+
+    def add_message(
+        self,
+        message_id: str,
+        *,
+        kind: str,
+        to: str,
+        text: str,
+        attachments: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Put a sent message into the outbox, with its attachments' contents by name."""
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO messages VALUES (?, ?, ?, ?)", (message_id, kind, to, text)
+            )
+            db.executemany(
+                "INSERT OR IGNORE INTO attachments VALUES (?, ?, ?)",
+                [(message_id, name, content) for name, content in (attachments or {}).items()],
+            )
 
     def count_call(self, about: str) -> int:
         """Count a call of an outside service; returns the number so far, including this one."""
@@ -157,6 +193,13 @@ class Store:
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+
+
+def _write_reminders(db: sqlite3.Connection, customers: Sequence[str]) -> None:
+    db.executemany(
+        "INSERT OR IGNORE INTO messages VALUES (?, 'email', ?, 'Still interested?')",
+        [(f"cart-{customer}", customer) for customer in customers],
+    )
 
 
 _chosen: ContextVar[Store | None] = ContextVar("shop_store", default=None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headgate.jobs.aws.sqs.transport import Action, RequestMade
@@ -124,6 +125,18 @@ def total(tallies: Iterable[Tally]) -> Tally:
         whole.retried += tally.retried
         whole.dead += tally.dead
     return whole
+
+
+def percentile(values: Sequence[float], per_cent: float) -> float:
+    """Return the smallest value that at least ``per_cent`` % don't exceed (the nearest rank).
+
+    Raises:
+        ValueError: there are no values.
+    """
+    if not values:
+        raise ValueError("there is no percentile of no values")
+    rank = max(1, math.ceil(len(values) * per_cent / 100))
+    return sorted(values)[rank - 1]
 
 
 class Requests:

@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.jobs.definitions.app import App
-from headgate.ops.demo.accounting import Accounting, Requests, Tally
+from headgate.ops.demo.accounting import Accounting, Requests, Tally, percentile
 from headgate.ops.demo.checks import Check
-from headgate.ops.demo.statistics import percentile
 
 REFRESH_S = 0.1
 """Seconds between two updates of a display."""
@@ -119,8 +118,13 @@ def print_results(
     figures.add_row(_costs(requests, len(accounting.jobs)), _pickups(accounting))
     console.print(Group("", _results(accounting), figures))
     for check in checks:
-        console.print(_verdict(check), soft_wrap=True)
+        print_check(console, check)
     console.print()
+
+
+def print_check(console: Console, check: Check) -> None:
+    """Print one verdict."""
+    console.print(_verdict(check), soft_wrap=True)
 
 
 def _title(app: App, stage: str, elapsed_s: float) -> RenderableType:

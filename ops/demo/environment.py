@@ -1,12 +1,34 @@
-"""An environment in which nothing here can reach a real AWS account."""
+"""A local AWS, and an environment in which nothing here can reach a real account."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+from headgate.ops.local_aws import LocalAws
 
 REGION = "us-east-1"
+
+_START_WITHIN_S = 30.0
+
+
+@asynccontextmanager
+async def local_aws() -> AsyncIterator[str]:
+    """Run a local AWS, and return its endpoint; its blocking start can be cancelled."""
+    aws = LocalAws(start_within_s=_START_WITHIN_S)
+    starting = asyncio.ensure_future(asyncio.to_thread(aws.start))
+    try:
+        await asyncio.shield(starting)
+        yield aws.endpoint_url
+    finally:
+        await asyncio.to_thread(aws.stop)
+        # A start under way fails once its process is gone; a process that it spawns only after this
+        # stop is stopped by the next. Either way its error is irrelevant.
+        await asyncio.wait({starting})
+        await asyncio.to_thread(aws.stop)
+        starting.exception()
 
 
 @contextmanager

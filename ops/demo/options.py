@@ -17,7 +17,8 @@ MOST_WORKERS = 8
 _WIDTH = 100  # where the output is no terminal; rich would take 80 and cut the tables
 
 
-def _console() -> Console:
+def default_console() -> Console:
+    """Return a console on standard output, wide enough for the tables."""
     console = Console()
     return console if console.is_terminal else Console(width=_WIDTH)
 
@@ -38,7 +39,7 @@ class DemoOptions:
     """Time limit for all jobs to end, from the demo's start."""
     workers: int = 2
     """Number of workers, 1 to 8; each runs up to 50 jobs at once."""
-    console: Console = field(default_factory=_console)
+    console: Console = field(default_factory=default_console)
     """The console for the progress and the results."""
 
     def __post_init__(self) -> None:

@@ -116,7 +116,8 @@ _SHARES = {
     "update-order-status": 5,
     "sync-inventory": 6,
     "generate-report": 5,
-    "abandoned-cart-reminder": 4,
+    "abandoned-cart-reminder": 2,
+    "remind-of-cart": 2,
     "aggregate-analytics": 4,
 }
 """Percentages of the jobs."""
@@ -229,6 +230,7 @@ _PAYLOADS: dict[str, Callable[[str, random.Random], Any]] = {
     "abandoned-cart-reminder": lambda _, rng: contracts.AbandonedCarts(
         idle_hours=rng.randint(1, 48)
     ),
+    "remind-of-cart": lambda key, _: contracts.Cart(customer=f"{key}@customers.example"),
     "aggregate-analytics": lambda _, rng: contracts.Analytics(
         metric=rng.choice(["revenue", "units"])
     ),

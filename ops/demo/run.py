@@ -6,8 +6,8 @@ import asyncio
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,13 @@ from headgate.ops.demo.audit import read_depths, read_letters
 from headgate.ops.demo.books import read_effects
 from headgate.ops.demo.checks import Aftermath, Check, run_checks
 from headgate.ops.demo.display import REFRESH_S, Display, make_display, print_results
-from headgate.ops.demo.environment import REGION, only_local_aws
+from headgate.ops.demo.environment import REGION, local_aws, only_local_aws
+from headgate.ops.demo.interruption import EXIT_FAILED, EXIT_OK, interruptible
 from headgate.ops.demo.options import DemoOptions
 from headgate.ops.demo.plan import Plan, make_plan
 from headgate.ops.demo.submitting import Submitter
 from headgate.ops.demo.workers import DemoWorkers
-from headgate.ops.local_aws import LocalAws
-from headgate.workers.shutdown import Report, on_signals
-
-EXIT_OK = 0
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
-"""A shell's exit code for a command ended by Ctrl-C."""
-
-_START_WITHIN_S = 30.0
+from headgate.workers.shutdown import Report
 
 
 def run(options: DemoOptions) -> int:
@@ -46,22 +39,7 @@ def run(options: DemoOptions) -> int:
     Raises:
         HeadgateError: a prerequisite is missing or failed; everything has been cleaned up.
     """
-    return asyncio.run(_interruptible(options))
-
-
-async def _interruptible(options: DemoOptions) -> int:
-    running = asyncio.create_task(_demo(options), name="demo")
-
-    def cancel() -> None:
-        running.cancel()
-
-    # All work after the first signal is bounded, so a second one changes nothing.
-    with on_signals(cancel, lambda: None):
-        await asyncio.wait({running})
-    if running.cancelled():
-        options.console.print("interrupted: everything has been stopped and removed")
-        return EXIT_INTERRUPTED
-    return running.result()
+    return interruptible(_demo(options), options.console)
 
 
 async def _demo(options: DemoOptions) -> int:
@@ -96,7 +74,7 @@ async def _carried_out(course: _Course, display: Display) -> list[Check]:
     display.stage("starting a local AWS", course.elapsed_s)
     async with AsyncExitStack() as stack:
         books = stack.enter_context(_shop_books())
-        endpoint_url = await stack.enter_async_context(_local_aws())
+        endpoint_url = await stack.enter_async_context(local_aws())
         stack.enter_context(only_local_aws(endpoint_url))
         await provision(app.topology, endpoint_url=endpoint_url, region=REGION)
         display.stage(f"running on {endpoint_url}", course.elapsed_s)
@@ -116,6 +94,7 @@ async def _worked_off(
         async with (
             AsyncAwsBackend(app.topology, on_request=count, **place) as async_backend,
             DemoWorkers(
+                app,
                 course.options.workers,
                 events=Events(course.accounting),
                 on_request=count,
@@ -169,23 +148,6 @@ def _shop_books() -> Iterator[store.Store]:
         store.using(Path(directory)) as books,
     ):
         yield books
-
-
-@asynccontextmanager
-async def _local_aws() -> AsyncIterator[str]:
-    """Run a local AWS; its blocking start can be cancelled."""
-    aws = LocalAws(start_within_s=_START_WITHIN_S)
-    starting = asyncio.ensure_future(asyncio.to_thread(aws.start))
-    try:
-        await asyncio.shield(starting)
-        yield aws.endpoint_url
-    finally:
-        await asyncio.to_thread(aws.stop)
-        # A start under way fails once its process is gone; a process that it spawns only after this
-        # stop is stopped by the next. Either way its error is irrelevant.
-        await asyncio.wait({starting})
-        await asyncio.to_thread(aws.stop)
-        starting.exception()
 
 
 def _expected(plan: Plan) -> Counter[str]:

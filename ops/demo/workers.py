@@ -9,10 +9,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from examples.shop.contracts import app
 from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.aws.sqs.transport import Observer
 from headgate.jobs.core.events import Events
+from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import HeadgateError
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.shutdown import Report
@@ -30,8 +30,16 @@ class DemoWorkers:
     """Several workers in this event loop; use it with ``async with``."""
 
     def __init__(
-        self, count: int, *, endpoint_url: str, region: str, events: Events, on_request: Observer
+        self,
+        app: App,
+        count: int,
+        *,
+        endpoint_url: str,
+        region: str,
+        events: Events,
+        on_request: Observer | None = None,
     ) -> None:
+        self._app = app
         self._events = events
         self._backends = [
             AsyncAwsBackend(
@@ -47,7 +55,7 @@ class DemoWorkers:
         async with AsyncExitStack() as stack:
             for backend in self._backends:
                 await stack.enter_async_context(backend)
-                self._workers.append(Worker(app, backend, SETTINGS, events=self._events))
+                self._workers.append(Worker(self._app, backend, SETTINGS, events=self._events))
             self._open = stack.pop_all()
         self._tasks = [
             asyncio.create_task(worker.run(), name=f"demo-worker-{number}")

@@ -20,7 +20,7 @@ from tests.support.environment import REGION, with_test_credentials
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*/README.md")])
 
 
 def _python_blocks(text: str) -> list[str]:
@@ -68,7 +68,7 @@ def test_the_first_job_takes_ten_lines() -> None:
     assert len(lines) <= 10
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_every_python_block_of_a_page_runs_in_order(
     page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,11 +25,10 @@ from headgate.jobs.core.events import (
 from headgate.jobs.core.ports.transport import QueueDepth
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.execution.outcome import Reason
-from headgate.ops.demo.accounting import Accounting
+from headgate.ops.demo.accounting import Accounting, percentile
 from headgate.ops.demo.books import effect_key
 from headgate.ops.demo.checks import Aftermath, Check, Letter, run_checks
 from headgate.ops.demo.plan import FinalOutcome, Plan, PlannedJob, make_plan
-from headgate.ops.demo.statistics import percentile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from examples.assistant.app import app as assistant
 from examples.shop.contracts import app as shop
+from examples.travel.app import app as travel
 from headgate import Accepts, App, Backoff, Concurrency, Priority, RateLimit, Retry, cron
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.checks.check import DEPLOYMENT_RULES, RULES, check
@@ -384,8 +386,10 @@ def test_errors_come_first() -> None:
     assert [fault.severity for fault in check(app, NOW)] == ["error", "warning"]
 
 
-def test_the_shop_passes_all_checks() -> None:
-    assert check(shop, NOW) == []
+@pytest.mark.parametrize("app", [assistant, shop, travel], ids=lambda app: app.name)
+def test_the_examples_pass_all_checks(app: App) -> None:
+    told = Deployment(keep_data=True, protected=True, alerts_to=("oncall@example.com",))
+    assert check(app, NOW, told) == []
 
 
 def test_a_fault_reads_well_after_a_did_you_mean_question() -> None:

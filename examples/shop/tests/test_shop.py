@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,13 @@ from typing import Any
 import pytest
 
 from examples.shop import contracts as shop
-from examples.shop.store import RESTOCK_LEVEL, Store, current, using
+from examples.shop.checkout import cart_changed, place_order
+from examples.shop.store import RESTOCK_LEVEL, Store, current
 from headgate import Backoff, JobType, Priority, RateLimit, Retry
-from headgate.jobs.core.events import JobDeferred, JobDiscarded, JobRetryScheduled
-from headgate.jobs.definitions.policies import timeout_of
-from headgate.jobs.testing import Harness
+from headgate.events import JobDeferred, JobDiscarded, JobRetryScheduled
+from headgate.testing import Harness
 
 ORDER = shop.Order(order_id="order-1", sku="sku-1", quantity=3, amount_cents=1500)
-
-
-@pytest.fixture
-def books(tmp_path: Path) -> Iterator[Store]:
-    with using(tmp_path) as store:
-        yield store
-
-
-@pytest.fixture
-def jobs() -> Harness:
-    return Harness(shop.app)
 
 
 def _run(jobs: Harness, declared: JobType[Any, Any], *payloads: Any, tenant: str = "org-1") -> None:
@@ -61,7 +49,7 @@ def test_a_queue_has_the_policy_and_the_rate_that_the_shop_needs(
     queues = (shop.orders, shop.payments, shop.inventory, shop.notifications)
     [queue] = [queue for queue in queues if queue.name == declared.queue]
     assert declared.retry == retry
-    assert queue.limits.rate_limit == RateLimit(limit)
+    assert queue.limits.rate_limit == RateLimit(limit, per=1, scope="fleet")
 
 
 def test_the_shop_has_ten_queues_and_no_priority_that_is_not_used() -> None:
@@ -73,7 +61,7 @@ def test_the_shop_has_ten_queues_and_no_priority_that_is_not_used() -> None:
         "ecommerce-orders-high",
         "ecommerce-orders-normal",
         "ecommerce-payments-critical",
-        "ecommerce-inventory-normal",
+        "ecommerce-inventory-high",
         "ecommerce-notifications-high",
         "ecommerce-notifications-low",
     ]
@@ -83,16 +71,24 @@ def test_every_type_has_a_timeout_and_goes_where_it_should() -> None:
     assert {name: (each.queue, each.priority) for name, each in shop.app.types.items()} == {
         "send-email": ("jobs", Priority.HIGH),
         "generate-report": ("jobs", Priority.NORMAL),
-        "abandoned-cart-reminder": ("jobs", Priority.LOW),
+        "abandoned-cart-reminder": ("jobs", Priority.NORMAL),
+        "remind-of-cart": ("jobs", Priority.NORMAL),
         "aggregate-analytics": ("jobs", Priority.LOW),
         "process-order": ("orders", Priority.HIGH),
-        "update-order-status": ("orders", Priority.NORMAL),
+        "update-order-status": ("orders", Priority.HIGH),
         "capture-payment": ("payments", Priority.CRITICAL),
-        "sync-inventory": ("inventory", Priority.NORMAL),
+        "sync-inventory": ("inventory", Priority.HIGH),
         "send-notification": ("notifications", Priority.HIGH),
     }
-    longest = max(timeout_of(shop.app, each) for each in shop.app.types.values())
-    assert longest == timedelta(minutes=30)
+    timeouts = [each.timeout for each in shop.app.types.values() if each.timeout]
+    assert len(timeouts) == len(shop.app.types)
+    assert max(timeouts) == timedelta(minutes=30)
+
+
+def test_people_hear_at_once_of_a_payment_that_was_given_up_and_of_nothing_else() -> None:
+    assert [each.name for each in shop.app.types.values() if each.alert_at_once] == [
+        "capture-payment"
+    ]
 
 
 def test_five_types_are_scheduled() -> None:
@@ -165,6 +161,42 @@ def test_a_report_adds_the_orders_up_by_product(jobs: Harness, tmp_path: Path) -
     assert len(list((tmp_path / "reports").iterdir())) == 2
 
 
+def test_a_report_is_of_the_chosen_products_and_mailed_to_its_recipients(
+    jobs: Harness, books: Store
+) -> None:
+    other = ORDER.model_copy(update={"order_id": "order-2", "sku": "<b>"})
+    _run(jobs, shop.process_order, ORDER, other)
+    owners = ("ada@example.com", "bob@example.com")
+    report = shop.Report(
+        name="scarce", kind="stock", format="html", skus=("<b>",), recipients=owners
+    )
+    _run(jobs, shop.generate_report, report)
+    found = books.rows(
+        "SELECT recipient, name, content FROM messages JOIN attachments ON id = message_id"
+        " ORDER BY recipient"
+    )
+    assert [(to, name) for to, name, _ in found] == [(to, "scarce.html") for to in owners]
+    assert b"<td>&lt;b&gt;</td><td>9997</td>" in found[0][2]
+    assert b"sku-1" not in found[0][2]
+
+
+def test_the_daily_report_is_the_one_that_its_schedule_asks_for(
+    jobs: Harness, books: Store
+) -> None:
+    jobs.client.schedules.run_now("generate-report")
+    [daily] = jobs.submitted(shop.generate_report)
+    assert daily.payload == shop.Report(format="html")
+    jobs.drain()
+    assert (books.directory / "reports" / "daily.html").exists()
+
+
+def test_a_large_attachment_goes_beside_its_message(jobs: Harness, books: Store) -> None:
+    catalogue = shop.Attachment.of("catalogue.pdf", "application/pdf", bytes(range(256)) * 2_000)
+    mail = shop.Email(to="ada@example.com", subject="Catalogue", attachments=(catalogue,))
+    _run(jobs, shop.send_email, mail)
+    assert books.rows("SELECT length(content) FROM attachments") == [(512_000,)]
+
+
 @pytest.mark.usefixtures("books")
 def test_a_report_can_not_be_written_elsewhere(jobs: Harness, tmp_path: Path) -> None:
     _run(jobs, shop.generate_report, shop.Report(name="../../escaped"))
@@ -176,6 +208,28 @@ def test_an_idle_cart_is_reminded_of_once(jobs: Harness, books: Store) -> None:
     books.leave_cart("bob@example.com", idle_hours=1)
     _run(jobs, shop.abandoned_cart_reminder, shop.AbandonedCarts(), shop.AbandonedCarts())
     assert books.rows("SELECT recipient FROM messages") == [("ada@example.com",)]
+
+
+def test_a_cart_is_reminded_of_an_hour_after_its_last_change(jobs: Harness, books: Store) -> None:
+    books.leave_cart("ada@example.com", idle_hours=0)
+    cart_changed(jobs.client, "ada@example.com")
+    jobs.clock.advance(timedelta(minutes=40))
+    cart_changed(jobs.client, "ada@example.com")
+    began = jobs.clock.now()
+    jobs.drain()
+    assert books.rows("SELECT recipient FROM messages") == [("ada@example.com",)]
+    assert len(jobs.completed(shop.remind_of_cart)) == 1
+    assert timedelta(0) <= jobs.clock.now() - began - timedelta(hours=1) < timedelta(minutes=2)
+
+
+def test_a_cart_that_was_bought_meanwhile_is_not_reminded_of(jobs: Harness, books: Store) -> None:
+    books.leave_cart("ada@example.com", idle_hours=0)
+    cart_changed(jobs.client, "ada@example.com")
+    order = ORDER.model_copy(update={"customer": "ada@example.com"})
+    receipt = place_order(jobs.client, order)
+    jobs.drain()
+    assert receipt.result() == "receipt-order-1"
+    assert books.rows("SELECT text FROM messages") == [("Your order order-1",)]
 
 
 def test_analytics_keep_the_totals(jobs: Harness, books: Store) -> None:

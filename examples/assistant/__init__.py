@@ -1,0 +1,1 @@
+"""An AI assistant's background jobs: memories, documents, learning, sessions, usage, webhooks."""

@@ -1,0 +1,1 @@
+"""A travel platform's background jobs: rooms kept in step with booking partners, and payments."""

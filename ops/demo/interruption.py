@@ -1,0 +1,39 @@
+"""Runs that a signal ends in order, and their exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+from rich.console import Console
+
+from headgate.workers.shutdown import on_signals
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+"""A shell's exit code for a command ended by Ctrl-C."""
+
+
+def interruptible(run: Coroutine[None, None, int], console: Console) -> int:
+    """Run a coroutine in an event loop of its own, which the first signal cancels.
+
+    Returns:
+        Its result, or 130 if a signal came first.
+    """
+    return asyncio.run(_interruptible(run, console))
+
+
+async def _interruptible(run: Coroutine[None, None, int], console: Console) -> int:
+    running = asyncio.create_task(run, name="demo")
+
+    def cancel() -> None:
+        running.cancel()
+
+    # All work after the first signal is bounded, so a second one changes nothing.
+    with on_signals(cancel, lambda: None):
+        await asyncio.wait({running})
+    if running.cancelled():
+        console.print("interrupted: everything has been stopped and removed")
+        return EXIT_INTERRUPTED
+    return running.result()
