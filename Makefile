@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema synth cdk-app bench bench-quick simulate simulate-faults trials clean
+.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick simulate simulate-faults trials clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,9 +82,15 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 	echo hatchling | .cache/lock/bin/uv pip compile --universal --python-version 3.11 \
 		--constraints requirements.lock --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --quiet - -o workers/build-requirements.txt
+	.cache/lock/bin/uv pip compile --universal --python-version 3.11 --upgrade --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate --quiet \
+		tests/docs/website/requirements.in -o tests/docs/website/requirements.txt
 
 docs: $(INSTALLED) ## Write the pages' figures and tables anew from the code
 	$(BIN)/python -m tests.docs.generate
+
+site: $(INSTALLED) ## The pages as a site, into build/docs/site; any broken link or warning fails
+	$(BIN)/python -m tests.docs.website
 
 schema: $(INSTALLED) ## Write the message format's JSON Schema
 	$(BIN)/python -c 'import json; from headgate.jobs.messages.envelope import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/envelope.v1.schema.json

@@ -1,4 +1,4 @@
-"""Virtual environments of the contestants, made once and kept in `.cache/bench`."""
+"""Virtual environments with pinned requirements, made once: of the contestants, among others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PEERS = Path(__file__).parent / "peers"
 _CACHE = ROOT / ".cache" / "bench"
 
 
-def python_with(requirements: Path) -> str:
+def python_with(requirements: Path, *, kept_in: Path = _CACHE) -> str:
     """Return the interpreter of an environment with exactly these pinned requirements."""
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
-    folder = _CACHE / f"{requirements.stem}-{digest}"
+    folder = kept_in / f"{requirements.stem}-{digest}"
     python, ready = folder / "bin" / "python", folder / ".ready"
     if not ready.exists():
         print(f"installing {requirements.name} into {folder.relative_to(ROOT)} (once)")

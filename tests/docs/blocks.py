@@ -28,6 +28,7 @@ from headgate.ops.costing.estimate import Estimate, estimate
 from headgate.ops.costing.load import Load
 from headgate.ops.prices import Price
 from tests.docs.generate import ROOT, Block
+from tests.docs.measured import peers
 from tests.support.served_metrics import served_metrics
 
 _NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -305,6 +306,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 BLOCKS: Mapping[str, Block] = {
+    "peers": lambda: _table(*peers()),
     "shop-month": _shop_command,
     "shop-usd": lambda: f"{_shop().bill.usd:.0f}",
     "shop-idle-usd": lambda: f"{_before_the_first_job():.0f}",

@@ -14,7 +14,7 @@ FOLDERS = [ROOT / folder for folder in (*PACKAGES, "tests", "examples")]
 TEXTS = [
     *(path for folder in FOLDERS for path in folder.rglob("*.py")),
     *ROOT.glob("*.md"),
-    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
 ]
 NAME = re.compile(rf"`(?:headgate\.)?((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
 
