@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from headgate import JobContext
+from headgate import App, JobContext
 from headgate.testing import Deferred, Discarded, Done, Failed, Harness
 from tests.docs.commands import unknown_options
 
@@ -64,13 +64,14 @@ async def test_what_a_table_tells_to_write_runs_in_a_handler(
     page: str, code: str, modules: dict[str, ModuleType]
 ) -> None:
     module = modules[page]
+    app: App = module.app
     function = function_of(code, module)
 
-    @module.app.job(f"piece-{CODE.index((page, code))}")
+    @app.job(f"piece-{CODE.index((page, code))}")
     async def run(ctx: JobContext) -> None:
         await function(ctx)
 
-    outcome = await Harness(module.app).arun(run)
+    outcome = await Harness(app).arun(run)
     expected = next((kind for word, kind in SIGNALS.items() if code.startswith(word)), Done)
     assert type(outcome) is expected, outcome
 

@@ -63,7 +63,7 @@ def test_the_first_job_and_its_submission_take_twelve_lines() -> None:
     assert len(lines) <= 12
 
 
-@pytest.mark.parametrize(("page", "name"), zip(PAGES, NAMES, strict=True), ids=NAMES)
+@pytest.mark.parametrize(("page", "name"), [*zip(PAGES, NAMES, strict=True)], ids=NAMES)
 def test_every_python_block_of_a_page_runs_in_order(
     page: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
