@@ -89,7 +89,10 @@ lock: $(INSTALLED) ## Choose the pinned versions anew
 docs: $(INSTALLED) ## Write the pages' figures and tables anew from the code
 	$(BIN)/python -m tests.docs.generate
 
-site: $(INSTALLED) ## The pages as a site, into build/docs/site; any broken link or warning fails
+node_modules/@mermaid-js:
+	npm ci --no-audit --no-fund
+
+site: $(INSTALLED) node_modules/@mermaid-js ## The pages as a site, into build/docs/site (Node)
 	$(BIN)/python -m tests.docs.website
 
 schema: $(INSTALLED) ## Write the message format's JSON Schema

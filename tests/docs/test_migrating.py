@@ -36,14 +36,22 @@ COMMANDS = [each for each in PIECES if each[1].startswith("headgate ")]
 CODE = [each for each in PIECES if each not in COMMANDS]
 
 
+IMPORTS = """
+from datetime import UTC, datetime, timedelta
+from headgate import *
+from headgate.testing import Harness
+"""
+"""What a table takes for granted."""
+
+
 @pytest.fixture(scope="module")
 def modules() -> Iterator[dict[str, ModuleType]]:
-    """Each page's blocks, run in order."""
+    """Each page's blocks, run in order, with what its tables use."""
     made = {}
     for page in PAGES:
         module = made[page.stem] = ModuleType(f"migrating_from_{page.stem.replace('-', '_')}")
         sys.modules[module.__name__] = module  # annotations are looked up there
-        for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        for block in (IMPORTS, *re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
             exec(compile(block, module.__name__, "exec"), vars(module))  # noqa: S102 - it is ours
     yield made
     for module in made.values():

@@ -232,8 +232,8 @@ def test_two_runs_of_the_command_write_the_same_template_and_assets(tmp_path: Pa
     assert first == second
 
 
-@pytest.mark.parametrize("program", ["aws-cdk", "pyright"])
-def test_what_runs_on_node_is_pinned_to_one_version(program: str) -> None:
+@pytest.mark.parametrize("program", ["@mermaid-js/tiny", "aws-cdk", "pyright"])
+def test_what_comes_from_npm_is_pinned_to_one_version(program: str) -> None:
     manifest = json.loads((ROOT / "package.json").read_text())
     lock = json.loads((ROOT / "package-lock.json").read_text())
     wanted = manifest["devDependencies"][program]

@@ -13,11 +13,16 @@ from tests.docs.website.staging import stage
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 FOLDER = ROOT / "build" / "docs"
+_DIAGRAMS = ROOT / "node_modules" / "@mermaid-js" / "tiny" / "dist" / "mermaid.tiny.js"
 
 
 def main() -> None:
     """Build the site into build/docs/site."""
+    if not _DIAGRAMS.exists():
+        sys.exit("what draws the diagrams is not installed: run `npm ci`")
     stage(FOLDER)
+    (FOLDER / "pages" / "assets").mkdir()
+    shutil.copy(_DIAGRAMS, FOLDER / "pages" / "assets")
     python = python_with(REQUIREMENTS, kept_in=ROOT / ".cache" / "docs")
     if (
         ended := subprocess.run([python, "-m", "zensical", "build", "--strict"], cwd=FOLDER)
