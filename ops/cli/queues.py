@@ -8,8 +8,9 @@ from typing import Annotated, TypedDict
 import typer
 
 from headgate.jobs.core.topology import Priority
+from headgate.ops.actor import actor
 from headgate.ops.cli.durations import duration
-from headgate.ops.cli.shared import AsJson, actor, app_of, client_of, examples, noun
+from headgate.ops.cli.shared import AsJson, app_of, client_of, examples, noun
 
 queues = noun(
     "See the messages in queues, pause or drain them.",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,14 +51,6 @@ def client_of(context: typer.Context) -> Client:
     from headgate.jobs.client.client import Client
 
     return Client(app_of(context))
-
-
-def actor() -> str:
-    """Return who runs the command, and where."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):  # a user without a name, as in a container
-        return socket.gethostname()
 
 
 def noun(about: str, epilog: str) -> typer.Typer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from importlib.util import find_spec
 from types import FrameType
 from typing import NoReturn
 
@@ -15,11 +16,15 @@ from headgate.ops.dev.options import DevOptions
 
 __all__ = ["DevOptions", "run_dev"]
 
+_CONSOLES = ("jinja2", "starlette", "uvicorn")
+"""The libraries of the console, which the app's process imports once a browser asks for it."""
+
 
 def run_dev(options: DevOptions) -> None:
     """Run an app locally until Ctrl-C or SIGTERM; nothing is left but a cached MiniStack.
 
     Raises:
+        ConfigurationError: a library of the extra ``local`` is not installed.
         HeadgateError: the local AWS could not be installed or started.
         KeyboardInterrupt: it was interrupted while that was installed.
     """
@@ -29,9 +34,20 @@ def run_dev(options: DevOptions) -> None:
         raise ConfigurationError(
             f"headgate dev needs {error.name}: pip install 'headgate[local]'"
         ) from error
+    if options.console:
+        _check_console()
     signal.signal(signal.SIGTERM, _interrupt)  # until the session handles both
     python = None if options.endpoint_url is not None else ministack.interpreter(print)
     asyncio.run(run(options, Console(), python))
+
+
+def _check_console() -> None:
+    for name in _CONSOLES:
+        if find_spec(name) is None:
+            raise ConfigurationError(
+                f"the console of headgate dev needs {name}: pip install 'headgate[local]', or "
+                "leave the console out with --no-console"
+            )
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

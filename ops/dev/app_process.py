@@ -29,15 +29,23 @@ class AppProcess:
 
     Args:
         path: the app's.
-        provisioned: the digest of what is provisioned already, or an empty text.
+        provisioned: the digests of what is provisioned already, or an empty text.
+        console: the socket that the web console listens on; None serves none.
         environment: all variables of the process.
         hear: called with each line that it writes, in the event loop.
     """
 
     def __init__(
-        self, path: str, provisioned: str, *, environment: Mapping[str, str], hear: Hear
+        self,
+        path: str,
+        provisioned: str,
+        *,
+        console: socket.socket | None,
+        environment: Mapping[str, str],
+        hear: Hear,
     ) -> None:
-        self._arguments = [path, provisioned]
+        self._passed = [] if console is None else [console.fileno()]
+        self._arguments = [path, provisioned, "".join(map(str, self._passed))]
         self._environment = environment
         self._hear = hear
         self._process: asyncio.subprocess.Process | None = None
@@ -55,7 +63,7 @@ class AppProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={**self._environment, **left_for(theirs.fileno(), 1)},
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), *self._passed),
                 start_new_session=True,
             )
         for stream in (self._process.stdout, self._process.stderr):

@@ -1,7 +1,8 @@
 """The process of `headgate dev` that runs the app, started anew after every edit.
 
-It provisions what the app declares, fires its schedules, sweeps its dead letters, and is a worker
-as `headgate worker` is one. All that it tells its parent are lines of its log, in JSON.
+It provisions what the app declares, fires its schedules, sweeps its dead letters, serves its
+console, and is a worker as `headgate worker` is one. All that it tells its parent are lines of its
+log, in JSON.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ def main(arguments: Sequence[str]) -> int:
     """Run the app at a path until SIGTERM; return the process's exit code.
 
     Args:
-        arguments: the app's path, and the digest of what is provisioned already.
+        arguments: the app's path, the digests of what is provisioned already, and the descriptor of
+            the console's socket; either may be an empty text.
     """
     end_on_signals()  # first, since the imports take most of a second
     from headgate.workers.logs import configure
 
     configure(json=True)
     logging.getLogger("headgate.worker").setLevel(logging.DEBUG)  # which tells of starts, too
-    path, provisioned = arguments
-    return _run(path, provisioned)
+    return _run(*arguments)
 
 
-def _run(path: str, provisioned: str) -> int:
+def _run(path: str, provisioned: str, console: str) -> int:
     from headgate.jobs.errors import HeadgateError
     from headgate.ops.dev import services
+    from headgate.ops.dev.console_server import console_served
     from headgate.ops.dev.faults import users_traceback
     from headgate.ops.dev.preparing import prepared
     from headgate.workers.configuration import WorkerSettings
@@ -53,7 +55,9 @@ def _run(path: str, provisioned: str) -> int:
         return notes.EXIT_BROKEN
     services.start(found.app)
     _log.info(notes.READY, extra=found.description())
-    return run(found.app, WorkerSettings(drain=DRAIN, receive_wait=_RECEIVE_WAIT))
+    settings = WorkerSettings(drain=DRAIN, receive_wait=_RECEIVE_WAIT)
+    with console_served(found.app, console) as stop_serving:
+        return run(found.app, settings, on_stop=stop_serving)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ class DevOptions:
     """The folder in which the local AWS keeps its state between two runs; None keeps none."""
     watch: tuple[Path, ...] = (Path(),)
     """The folders whose Python files are watched."""
+    console: bool = True
+    """True serves the web console."""
 
     def __post_init__(self) -> None:
         if self.endpoint_url is not None and self.state is not None:

@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headgate.jobs.aws.provision import provision
+from headgate.jobs.aws.provision_keys import provision_keys
 from headgate.jobs.aws.scheduler import EventBridgeScheduler
-from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.current_folder import look_here_first
-from headgate.jobs.definitions.policies import load_handlers
+from headgate.jobs.definitions.policies import load_handlers, signing_secret_of
+from headgate.jobs.definitions.sealing import key_names
+from headgate.jobs.schedules.declared_schedules import declared_schedules
 from headgate.jobs.schedules.registry import times_of
 from headgate.ops.dev.schedules import LocalSchedules
 
@@ -25,7 +27,8 @@ class Prepared:
 
     app: App
     provisioned: str
-    """A digest of what is provisioned, by which the next start can leave it as it is."""
+    """Digests of what is provisioned, by which the next start can leave it as it is: of queues,
+    table, bucket and keys, and of declared schedules."""
 
     def description(self) -> dict[str, Any]:
         """Return what the screen shows of it, as JSON values."""
@@ -47,7 +50,7 @@ def prepared(path: str, provisioned: str) -> Prepared:
 
     Args:
         path: the app's, such as ``shop.app:app``.
-        provisioned: the digest of what an earlier start has provisioned, or an empty text.
+        provisioned: the digests of what an earlier start has provisioned, or an empty text.
 
     Raises:
         HeadgateError: the app is wrong, can't be imported, or AWS could not be asked.
@@ -55,23 +58,32 @@ def prepared(path: str, provisioned: str) -> Prepared:
     look_here_first()
     app = load_app(path)
     load_handlers(app)
-    digest = _digest(app.topology)
-    if digest != provisioned:
+    resources = _digest(app.topology, signing_secret_of(app), key_names(app))
+    wanted = [resources, _digest(*declared_schedules(app))]
+    there = provisioned.split()
+    if wanted[:1] != there[:1]:
         provision_all(app)
-    else:
+    elif wanted != there:
         _store_schedules(app)
-    return Prepared(app=app, provisioned=digest)
+    return Prepared(app=app, provisioned=" ".join(wanted))
 
 
 def provision_all(app: App) -> None:
     """Create all that an app has on AWS, and its declared schedules; at the present endpoint.
 
+    Its signing secret and its keys are made up, unless they are there.
+
     Raises:
         ConfigurationError: a declared schedule is wrong.
         TransportError: AWS could not be asked, or refused.
     """
-    asyncio.run(provision(app.topology))
+    asyncio.run(_provision(app))
     _store_schedules(app)
+
+
+async def _provision(app: App) -> None:
+    await provision(app.topology)
+    await provision_keys(secret=signing_secret_of(app), keys=key_names(app))
 
 
 def _store_schedules(app: App) -> None:
@@ -79,5 +91,5 @@ def _store_schedules(app: App) -> None:
         LocalSchedules(app, scheduler).store()
 
 
-def _digest(topology: Topology) -> str:
-    return hashlib.sha256(repr(topology).encode()).hexdigest()
+def _digest(*described: object) -> str:
+    return hashlib.sha256(repr(described).encode()).hexdigest()

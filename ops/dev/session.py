@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from headgate.ops.dev.board import Board, Said
 from headgate.ops.dev.options import DevOptions
 from headgate.ops.dev.screen import Screen
 from headgate.ops.dev.surroundings import Surroundings
+from headgate.ops.listening import CONSOLE_PORT, listen_nearby, url_of
 from headgate.ops.local_aws import LocalAws
 
 PORT = 4566
@@ -42,27 +44,33 @@ async def run(options: DevOptions, console: Console, python: Path | None) -> Non
         HeadgateError: the local AWS did not start.
     """
     board = Board()
-    with Screen(console, board) as screen, _stopping() as stop:
+    with Screen(console, board) as screen, _stopping() as stop, _listening(options) as listener:
         async with _local_aws(options, python, stop) as endpoint_url:
             if stop.is_set():
                 return
             surroundings = Surroundings(
                 app=options.app, endpoint_url=endpoint_url, environ=os.environ
             )
-            _introduce(screen, surroundings, options)
-            await _Session(options, surroundings, board, screen).run(stop)
+            _introduce(screen, surroundings, options, listener)
+            await _Session(options, surroundings, board, screen, listener).run(stop)
 
 
 class _Session:
     """The app's process, from its start on: a new one after every edit."""
 
     def __init__(
-        self, options: DevOptions, surroundings: Surroundings, board: Board, screen: Screen
+        self,
+        options: DevOptions,
+        surroundings: Surroundings,
+        board: Board,
+        screen: Screen,
+        listener: socket.socket | None,
     ) -> None:
         self._options = options
         self._surroundings = surroundings
         self._board = board
         self._screen = screen
+        self._listener = listener
         self._process: AppProcess | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -91,6 +99,7 @@ class _Session:
         self._process = AppProcess(
             self._options.app,
             self._board.provisioned,
+            console=self._listener,
             environment=self._surroundings.environment(),
             hear=self._hear,
         )
@@ -127,7 +136,12 @@ class _Session:
             await asyncio.sleep(_REDRAW_S)
 
 
-def _introduce(screen: Screen, surroundings: Surroundings, options: DevOptions) -> None:
+def _introduce(
+    screen: Screen,
+    surroundings: Surroundings,
+    options: DevOptions,
+    listener: socket.socket | None,
+) -> None:
     """Print what another terminal needs, and keep the links in sight."""
     screen.say(Said(text="in another terminal:", style="faint"))
     for line in surroundings.lines:
@@ -139,9 +153,25 @@ def _introduce(screen: Screen, surroundings: Surroundings, options: DevOptions) 
             ("local AWS", f"{surroundings.endpoint_url}; its state is {kept}")
             if options.endpoint_url is None
             else ("AWS", surroundings.endpoint_url),
+            *((("console", _console_link(listener)),) if listener is not None else ()),
             ("watching", watched),
         )
     )
+
+
+@contextmanager
+def _listening(options: DevOptions) -> Iterator[socket.socket | None]:
+    """Yield the socket that every process of the app serves the console on, if one is wanted."""
+    if not options.console:
+        yield None
+        return
+    with listen_nearby("127.0.0.1", CONSOLE_PORT) as listener:
+        yield listener
+
+
+def _console_link(listener: socket.socket) -> str:
+    link, port = url_of(listener), listener.getsockname()[1]
+    return link if port == CONSOLE_PORT else f"{link} (the port {CONSOLE_PORT} is taken)"
 
 
 @asynccontextmanager

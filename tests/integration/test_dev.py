@@ -8,6 +8,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,6 +81,12 @@ def dev(folder: Path, environ: dict[str, str], *options: str) -> Iterator[Dev]:
             process.terminate()
 
 
+def page_at(link: str) -> str:
+    with urllib.request.urlopen(link) as answer:  # noqa: S310 - of this machine
+        text: str = answer.read().decode()
+    return text
+
+
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """A user's environment, with accounts of AWS that nothing may reach."""
@@ -107,6 +115,7 @@ def test_an_app_runs_is_reloaded_fires_its_schedules_and_leaves_nothing(
         while (line := running.until("export |local AWS")).strip().startswith("export"):
             name, _, value = line.strip().removeprefix("export ").partition("=")
             elsewhere[name] = value
+        link = running.until("console: ").split()[1]
         running.until("ready: dev-shop, 2 job types")
         running.until(r"tidy-up \S+ completed")  # a rate's first firing
 
@@ -121,10 +130,37 @@ def test_an_app_runs_is_reloaded_fires_its_schedules_and_leaves_nothing(
         running.until("waiting for the next edit")
         source.write_text(written.replace("Hello", "Good day"))
         running.until("ready: dev-shop")
+        assert "dev-shop" in page_at(link)
         subprocess.run(submit, check=True, cwd=project, env=elsewhere)
         running.until("greet: Good day, Ada!")
 
         assert running.end(signal.SIGINT) == 0
+    with pytest.raises(urllib.error.URLError):
+        page_at(link)
     assert not [*(tmp_path / "tmp").iterdir()]
     after = {each.relative_to(project) for each in project.rglob("*")}
     assert {each for each in after - before if "__pycache__" not in each.parts} == set()
+
+
+APP = """
+import os
+from headgate import App
+
+print("runs in", os.getpid())
+app = App("dev-shop")
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_any_signal_to_end_leaves_no_process(
+    how: signal.Signals, tmp_path: Path, environ: dict[str, str], ministack: str
+) -> None:
+    (tmp_path / "dev_shop").mkdir()
+    (tmp_path / "dev_shop" / "app.py").write_text(APP)
+    with dev(tmp_path, environ, "--endpoint", ministack, "--no-console") as running:
+        process = int(running.until("runs in").split()[-1])
+        running.until("ready: dev-shop")
+        assert running.end(how) == 0
+    assert "console" not in "".join(running.heard)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

@@ -39,8 +39,14 @@ _log = logging.getLogger("headgate.worker")
 
 _CONNECTIONS = 50
 
+OnStop = Callable[[], None]
+
 _LONG = 0.5
 """Fraction of the drain after which a running job counts as one that may not end within it."""
+
+
+def _nothing() -> None:
+    """Do nothing more when the worker begins to stop."""
 
 
 async def work(
@@ -48,6 +54,7 @@ async def work(
     settings: WorkerSettings,
     *,
     watching: ObservabilitySettings = UNWATCHED,
+    on_stop: OnStop = _nothing,
 ) -> Report:
     """Run a worker on SQS until SIGTERM or SIGINT; a second one makes it hurry.
 
@@ -55,6 +62,7 @@ async def work(
         app: the app whose jobs it runs.
         settings: the worker's; ``drain`` is cut to the time that ``HEADGATE_STOP_TIMEOUT`` leaves.
         watching: the settings of health checks and metrics.
+        on_stop: called in the event loop when it begins to stop.
 
     Raises:
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
@@ -83,7 +91,7 @@ async def work(
         has_long_job = partial(worker.outlasts, drain_s * _LONG)
         protection = _protection(has_long_job) if leash is None else None
         await stack.enter_async_context(protecting(protection))
-        stopped = _Stop(worker, drain_s)
+        stopped = _Stop(worker, drain_s, on_stop)
         await stack.enter_async_context(tied(leash, stop=stopped, busy=has_long_job))
         with on_signals(stopped, worker.hurry):
             names = (queue.name for queue in settings.selection.of(app.topology))
@@ -91,18 +99,25 @@ async def work(
             return await _until_it_ends(worker)
 
 
-def run(app: App, settings: WorkerSettings, watching: ObservabilitySettings = UNWATCHED) -> int:
+def run(
+    app: App,
+    settings: WorkerSettings,
+    watching: ObservabilitySettings = UNWATCHED,
+    on_stop: OnStop = _nothing,
+) -> int:
     """Run `work` in a new event loop; return the process's exit code.
 
     Raises:
         ConfigurationError, UnknownQueue, TransportError: it could not start.
     """
-    return asyncio.run(_run(app, settings, watching))
+    return asyncio.run(_run(app, settings, watching, on_stop))
 
 
-async def _run(app: App, settings: WorkerSettings, watching: ObservabilitySettings) -> int:
+async def _run(
+    app: App, settings: WorkerSettings, watching: ObservabilitySettings, on_stop: OnStop
+) -> int:
     try:
-        report = await work(app, settings, watching=watching)
+        report = await work(app, settings, watching=watching, on_stop=on_stop)
     except QueuesMissing as error:
         _log.error("stopped: %s", error)
         return EXIT_NO_QUEUES
@@ -134,12 +149,14 @@ async def _until_it_ends(worker: Worker) -> Report:
 class _Stop:
     """Stops a worker, and logs what happens next."""
 
-    def __init__(self, worker: Worker, drain_s: float) -> None:
+    def __init__(self, worker: Worker, drain_s: float, on_stop: OnStop) -> None:
         self._worker = worker
         self._drain_s = drain_s
+        self._on_stop = on_stop
 
     def __call__(self) -> None:
         self._worker.stop()
+        self._on_stop()
         _log.info(
             "stopping: jobs may run for %g s; a second signal ends them at once", self._drain_s
         )

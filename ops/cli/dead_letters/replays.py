@@ -10,6 +10,7 @@ import typer
 from pydantic_core import from_json
 
 from headgate.jobs.core.topology import Priority
+from headgate.ops.actor import actor
 from headgate.ops.cli.dead_letters.commands import dead_letters
 from headgate.ops.cli.dead_letters.options import (
     Errors,
@@ -23,7 +24,7 @@ from headgate.ops.cli.dead_letters.options import (
     wanted,
 )
 from headgate.ops.cli.durations import duration
-from headgate.ops.cli.shared import AsJson, actor, client_of, examples
+from headgate.ops.cli.shared import AsJson, client_of, examples
 
 if TYPE_CHECKING:
     from headgate.jobs.client.client import Client

@@ -13,6 +13,7 @@ DEV_EXAMPLES = examples(
     "headgate dev shop.app:app",
     "headgate dev shop.app:app --state .headgate",
     "headgate dev shop.app:app --endpoint http://localhost:4566",
+    "headgate dev shop.app:app --no-console",
 )
 PROVISION_EXAMPLES = examples(
     "headgate -A shop.app:app provision --endpoint http://localhost:4566",
@@ -47,11 +48,14 @@ def dev(
             help="Folders whose Python files are watched.  [default: the current one]",
         ),
     ] = None,
+    console: Annotated[
+        bool, typer.Option("--console/--no-console", help="Serve the web console, too.")
+    ] = True,
 ) -> None:
     """Run an app on a local AWS, and anew after every edit.
 
-    It provisions queues, table and bucket, fires schedules, sweeps dead letters and runs a worker.
-    Ctrl-C ends it, and leaves nothing behind.
+    It provisions queues, table and bucket, fires schedules, sweeps dead letters, and runs a worker
+    and the web console. Ctrl-C ends it, and leaves nothing behind.
     """
     from headgate.ops.dev import DevOptions, run_dev
 
@@ -61,6 +65,7 @@ def dev(
             endpoint_url=endpoint,
             state=state,
             watch=tuple(watch or (Path(),)),
+            console=console,
         )
     )
 

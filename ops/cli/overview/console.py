@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.jobs.core.settings import Settings
-from headgate.ops.cli.shared import actor, app_of, examples
+from headgate.ops.actor import actor
+from headgate.ops.cli.shared import app_of, examples
+from headgate.ops.listening import CONSOLE_PORT, listen, url_of
 
 if TYPE_CHECKING:
     from headgate.ops.console.access import AccessRule
@@ -21,8 +23,6 @@ EXAMPLES = examples(
     "headgate -A shop.app:app console --read-only --port 9000",
     "headgate -A shop.app:app console --host 0.0.0.0 --auth token",
 )
-
-DEFAULT_PORT = 8484
 
 
 class Auth(StrEnum):
@@ -48,7 +48,7 @@ def console(
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")
-    ] = DEFAULT_PORT,
+    ] = CONSOLE_PORT,
     auth: Annotated[
         Auth | None,
         typer.Option(help="Have people sign in. Needed on any address but this machine's own."),
@@ -65,7 +65,7 @@ def console(
     """
     from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
     from headgate.ops.console import console as pages
-    from headgate.ops.console.serving import listen, serve, url_of
+    from headgate.ops.console.serving import serve
     from headgate.ops.views.output import show
     from headgate.workers.logs import configure
 

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 from starlette.types import ASGIApp
 
-from headgate.ops.console.serving import listen, url_of
+from headgate.ops.listening import listen, url_of
 from tests.support.command_line import CommandLine
 from tests.support.console import Browser
 
@@ -94,7 +94,8 @@ def test_a_port_that_is_taken_is_named(headgate: CommandLine, served: list[ASGIA
 def test_it_serves_until_it_is_interrupted() -> None:
     code = (
         "import signal\n"
-        "from headgate.ops.console.serving import *\n"
+        "from headgate.ops.console.serving import serve\n"
+        "from headgate.ops.listening import listen, url_of\n"
         # Whatever runs the tests in the background may have had signals of the keyboard ignored.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "async def pages(scope, receive, send):\n"

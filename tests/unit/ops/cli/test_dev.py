@@ -26,6 +26,21 @@ def test_the_app_is_an_argument_or_an_option(told: list[DevOptions], headgate: C
     assert told[0] == DevOptions(app="cli_shop:app", watch=(Path(),))
 
 
+def test_the_console_can_be_left_out(told: list[DevOptions], headgate: CommandLine) -> None:
+    headgate("dev", "cli_shop:app", "--no-console")
+    assert told == [DevOptions(app="cli_shop:app", console=False)]
+
+
+def test_a_console_without_its_libraries_names_their_extra(
+    headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dev, "find_spec", lambda name: None if name == "uvicorn" else name)
+    ended = headgate("dev", "cli_shop:app")
+    assert ended.code == 2
+    assert "needs uvicorn: pip install 'headgate[local]'" in ended.err
+    assert "--no-console" in ended.err
+
+
 def test_an_app_that_can_not_be_imported_is_not_refused_at_the_start(
     told: list[DevOptions], headgate: CommandLine
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from dataclasses import replace
@@ -10,9 +11,14 @@ from datetime import datetime, timedelta
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, Client, Schedule, cron
+from headgate import App, Client, Encryption, Schedule, Signing, cron
 from headgate.errors import TransportError
+from headgate.jobs.core.events import Events
+from headgate.jobs.core.immediate import ImmediateSecretStore
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
+from headgate.jobs.definitions.policies import keyring_of
+from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.messages.signatures import Destination
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing import MemoryBackend, VirtualClock
@@ -72,8 +78,8 @@ class Stored:
 class World:
     """An app, its stored schedules, and the process that fires them."""
 
-    def __init__(self) -> None:
-        self.app = an_app()
+    def __init__(self, app: App | None = None) -> None:
+        self.app = app or an_app()
         self.clock = VirtualClock()
         self.backend = MemoryBackend(self.app)  # whose own clock stands, so that it fires nothing
         self.stored = Stored(self.backend, self.clock)
@@ -86,9 +92,15 @@ class World:
             self.backend.table.sync,
             self.clock.now,
             routes=Routes.of(self.app),
+            keyring=self.keyring(),
         )
         group = self.app.topology.schedule_group
         return LocalScheduler(group, self.stored, bridge, self.clock.now)
+
+    def keyring(self) -> Keyring | None:
+        """Return the keys of a process of the app, as it reads them itself."""
+        secrets = ImmediateSecretStore(self.backend.secrets.sync)
+        return keyring_of(self.app, secrets, clock=self.clock, events=Events())
 
     def look(self, after: timedelta = timedelta(0)) -> None:
         """Let time pass; then read and fire, as the process does twice a second."""
@@ -231,3 +243,20 @@ def test_a_firing_that_can_not_become_a_job_is_told_and_not_repeated(
         world.look()
     [record] = caplog.records
     assert "the schedule sync fired, and submitted no job" in record.message
+
+
+def test_what_fires_is_signed_and_a_delayed_job_stays_sealed() -> None:
+    app = App("shop", signing=Signing(), encryption=Encryption())
+    app.define("sync", None, schedule=Schedule.rate(timedelta(hours=1)))
+    delayed = app.define("delayed", Report)
+    world = World(app)
+    with Client(app, backend=world.backend) as client:
+        client.submit(delayed, Report(kind="canary-7f3a"), delay=timedelta(hours=1))
+    world.look(timedelta(hours=1))
+    assert sorted(world.sent()) == ["delayed", "sync"]
+    keyring = world.keyring()
+    assert keyring is not None
+    for spec in app.topology.queues:
+        for message in world.backend.sqs.messages(spec.name):
+            asyncio.run(keyring.verify(message.body, Destination(queue=spec.name)))
+            assert "canary-7f3a" not in message.body

@@ -1,0 +1,111 @@
+"""The web console of `headgate dev`: served by the app's process, on its parent's socket.
+
+The parent listens, so the address is the same after every edit, and a page that is asked for while
+one is loaded waits for the new process.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headgate.jobs.definitions.app import App
+from headgate.ops.dev import notes
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+_LOOK_S = 0.2
+"""Seconds between two looks whether the process is to end, while no browser has asked."""
+
+_PATIENCE_S = 0.5
+"""Seconds that the end of the process waits for the server's."""
+
+_log = logging.getLogger(notes.LOGGER)
+
+
+@contextmanager
+def console_served(app: App, descriptor: str) -> Iterator[Callable[[], None]]:
+    """Serve an app's console within the block, and yield what makes it accept no more requests.
+
+    Args:
+        app: the app.
+        descriptor: of the socket that listens; an empty text serves nothing.
+    """
+    if not descriptor:
+        yield lambda: None
+        return
+    listener = socket.socket(fileno=int(descriptor))
+    listener.set_inheritable(False)
+    server = ConsoleServer(app, listener)
+    server.start()
+    try:
+        yield server.stop
+    finally:
+        server.stop()
+        server.wait()
+
+
+class ConsoleServer:
+    """Serves an app's console in a thread, from the first browser that asks for a page on.
+
+    Until then it imports nothing, so whoever doesn't look waits no longer after an edit.
+
+    Args:
+        app: the app.
+        listener: the socket, which listens already; it is closed in the end.
+    """
+
+    def __init__(self, app: App, listener: socket.socket) -> None:
+        self._app = app
+        self._listener = listener
+        self._stopping = threading.Event()
+        self._server: Server | None = None
+        self._thread = threading.Thread(target=self._run, name="headgate-dev-console", daemon=True)
+
+    def start(self) -> None:
+        """Begin to wait for a browser."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Accept no more requests; those under way are answered. Idempotent."""
+        self._stopping.set()
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def wait(self) -> None:
+        """Wait a moment until those under way are answered."""
+        self._thread.join(_PATIENCE_S)
+
+    def _run(self) -> None:
+        with self._listener:
+            while not self._stopping.is_set():
+                if select.select([self._listener], [], [], _LOOK_S)[0]:
+                    self._serve()
+                    return
+
+    def _serve(self) -> None:
+        try:
+            self._server = server = _server(self._app)
+            server.should_exit = self._stopping.is_set()  # it was asked while this was imported
+            server.run(sockets=[self._listener])
+        except Exception:  # noqa: BLE001 - told, and the worker runs on
+            _log.exception("the console of headgate dev failed")
+
+
+def _server(app: App) -> Server:
+    from headgate.ops.actor import actor
+    from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
+    from headgate.ops.console import console
+    from headgate.ops.console.access import LOOPBACK_HOSTS, everybody
+    from headgate.ops.console.serving import server_of
+
+    deployment = deployment_from_cdk_json(None, app.stage) if FILE.exists() else None
+    return server_of(
+        console(app, access=everybody(actor()), hosts=LOOPBACK_HOSTS, deployment=deployment)
+    )
