@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from types import NoneType
 from typing import (
     Any,
     Concatenate,
     Generic,
     Never,
+    NoReturn,
     ParamSpec,
     TypeAlias,
     TypeVar,
@@ -19,6 +21,7 @@ from typing import (
 )
 
 from pydantic import (
+    PydanticUndefinedAnnotation,
     PydanticUserError,
     TypeAdapter,
     ValidationError,
@@ -59,6 +62,10 @@ any case; the ten minutes are for its wait in the worker and for its settlement.
 
 LONGEST_EXPIRY = timedelta(days=366)
 """The longest time for which a job may wait for its start and still expire."""
+
+
+_WRITABLE = (Any, None, NoneType, NoReturn, Never)
+"""Types of results that need no look: of the first, each result is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +229,23 @@ class JobType(Hooks, Generic[P, R]):
         """
         self.require_handler()
         self._payloads.require_readable()
+
+    def require_writable(self) -> None:
+        """Check that the handler's results can be kept, before a worker receives any job.
+
+        Raises:
+            ConfigurationError: pydantic doesn't know the type that the handler returns.
+        """
+        if self.returns in _WRITABLE:
+            return
+        try:
+            _ = self._result_adapter
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+            raise ConfigurationError(
+                f"the type {self.name!r}: its handler returns {self.returns!r}, which pydantic "
+                f"can't write as JSON, and its results are kept: return a model or JSON values, "
+                f'or declare the type with records="failures": {error}'
+            ) from error
 
     def dump(self, payload: P) -> Any:
         """Check the payload and return it as JSON values.

@@ -49,6 +49,11 @@ def replay_of(app: App, job: JobType[Any, Any]) -> Replay | None:
     return job.replay if job.has_own_replay else app.replay
 
 
+def keeps_results(app: App, job: JobType[Any, Any]) -> bool:
+    """Return True if what a type's handler returns is kept: in its records, or its claim."""
+    return job.once or records_of(app, job) in ("full", "outcomes")
+
+
 def keeps_records(app: App) -> bool:
     """Return True if records are written for at least one type."""
     return any(records_of(app, declared) != "off" for declared in app.types.values())
@@ -103,11 +108,14 @@ def load_handlers(app: App) -> None:
     Raises:
         AppImportError: a module can't be imported.
         HandlerMissing: a type still has no handler afterwards.
-        ConfigurationError: pydantic can't read the payloads of a type, or a handler, a resource or
-            an `around` wants what can't be opened for it.
+        ConfigurationError: pydantic can't read the payloads of a type, or write the results that
+            are kept of it; or a handler, a resource or an `around` wants what can't be opened for
+            it.
     """
     for module in app.handler_modules:
         imported(module, f"App({app.name!r}, handlers=[{module!r}])")
     for declared in app.types.values():
         declared.require_runnable()
+        if keeps_results(app, declared):
+            declared.require_writable()
     app.resources.check(declared.require_handler() for declared in app.types.values())

@@ -58,6 +58,7 @@ HeadgateError
 │       └── SpoolNewer
 ├── InlineFailed                    a job that ran in place during an outage failed
 ├── ResultNotKept                   a handler's return value can't be recorded
+├── ResultNotSerializable           a handler returned what JSON can't hold
 ├── ResultError                     a job's result is not available
 │   ├── JobDead
 │   ├── JobDiscarded
@@ -108,6 +109,7 @@ from headgate.jobs.errors.results import (
     ResultError,
     ResultInvalid,
     ResultNotKept,
+    ResultNotSerializable,
     ResultTimeout,
 )
 from headgate.jobs.errors.root import HeadgateError
@@ -204,6 +206,7 @@ __all__ = [
     "ResultError",
     "ResultInvalid",
     "ResultNotKept",
+    "ResultNotSerializable",
     "ResultTimeout",
     "ScheduleDeclared",
     "ScheduleError",

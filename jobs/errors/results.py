@@ -91,3 +91,10 @@ class RecordsOff(ResultError):
 
 class ResultNotKept(HeadgateError):
     """The handler's return value can't be stored in a record."""
+
+
+class ResultNotSerializable(HeadgateError):
+    """A handler returned what JSON can't hold: the attempt has failed, and isn't repeated.
+
+    Another attempt would return the same. Types whose results nobody keeps may return anything.
+    """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -44,6 +44,8 @@ class Done:
     """The handler returned."""
 
     result: Any = None
+    written: tuple[Any, int] | None = field(default=None, compare=False, repr=False)
+    """The result as JSON values, and its size as JSON in bytes; None if nobody keeps it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
-from headgate.jobs.errors import ResultNotKept
+from headgate.jobs.errors import ResultNotSerializable
 from headgate.jobs.values.yielding import read
 
 MAX_RESULT_BYTES = 300 * 1024
@@ -68,12 +68,13 @@ def dump_result(value: Any) -> tuple[Any, int]:
     """Return a result as JSON values, and its size as JSON in bytes.
 
     Raises:
-        ResultNotKept: JSON can't hold it.
+        ResultNotSerializable: JSON can't hold it.
     """
     try:
         text = to_json(value, by_alias=True)
         return read(text), len(text)  # which refuses integers of thousands of digits
     except (PydanticSerializationError, ValueError) as error:
-        raise ResultNotKept(
-            f"the result, a {type(value).__name__}, is not kept, since JSON can't hold it: {error}"
+        raise ResultNotSerializable(
+            f"the handler returned a {type(value).__name__}, which JSON can't hold: {error}. "
+            "Return a pydantic model, a dataclass or JSON values"
         ) from error

@@ -22,6 +22,7 @@ from headgate.jobs.errors import (
     PartlySubmitted,
     QueueMissing,
     RegionMissing,
+    ResultNotSerializable,
     SubmissionError,
     TransportError,
 )
@@ -103,7 +104,7 @@ def _kind_of_own(error: BaseException) -> ErrorKind | None:
             return ErrorKind.TRANSIENT
         case AccessDenied() | CredentialsMissing() | QueueMissing() | RegionMissing():
             return ErrorKind.PERMANENT
-        case SubmissionError():
+        case SubmissionError() | ResultNotSerializable():
             return ErrorKind.PERMANENT
         case PartlySubmitted() if not any(refusal.sender_fault for refusal in error.refusals):
             return ErrorKind.TRANSIENT

@@ -30,6 +30,7 @@ from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import load_handlers
+from headgate.jobs.errors import ResultNotSerializable
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
@@ -280,7 +281,7 @@ class _Attempt:
             return protocol.encode_result(result)
         except FrameError as error:
             returned = f"the handler returned a {type(result).__name__}"
-            refused = TypeError(f"{returned} that can't leave its process: {error}")
+            refused = ResultNotSerializable(f"{returned} that can't leave its process: {error}")
             return self._failure(refused, retryable=False)  # it would return the same again
 
     def _run(self) -> Any:

@@ -20,6 +20,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.context import JobContext, request_stop
 from headgate.jobs.definitions.handlers.injection import Shared
 from headgate.jobs.definitions.handlers.resources import NO_LAYERS, Layers, OpenResources
+from headgate.jobs.definitions.policies import keeps_results
 from headgate.jobs.errors import ChildDied, JobTimeout, Stopped
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.claims import Claims
@@ -38,6 +39,7 @@ from headgate.jobs.execution.outcome import (
 )
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.sealing import Seals
+from headgate.jobs.records.results import dumped
 from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.redaction import secrets_of
 from headgate.jobs.values.texts import text_of
@@ -203,7 +205,7 @@ class HandlerCall:
         try:
             with self._means.open_span(self._job, self._delivery):
                 result = await self._surrounded(task)
-            return Done(result=result)
+                return Done() if result is None else await self._done(result)
         except asyncio.CancelledError as error:
             if self._interruption is not None:
                 return Interrupted(reason=self._interruption)
@@ -224,6 +226,16 @@ class HandlerCall:
             while self._cancels:
                 self._cancels -= 1
                 task.uncancel()  # the cancellation has been handled; settling goes on
+
+    async def _done(self, result: Any) -> Done:
+        """Return the outcome of a handler that has returned something.
+
+        Raises:
+            ResultNotSerializable: it is kept, and JSON can't hold it.
+        """
+        if keeps_results(self._means.app, self._job.type):
+            return Done(result=result, written=await dumped(result))
+        return Done(result=result)
 
     async def _surrounded(self, task: asyncio.Task[Any]) -> Any:
         """Run the handler within what the app opens around it; a child process does so itself."""

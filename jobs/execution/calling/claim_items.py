@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.topology import MAX_VISIBILITY
-from headgate.jobs.errors import PayloadUnopenable, ResultNotKept, TransportError
+from headgate.jobs.errors import PayloadUnopenable, ResultNotSerializable, TransportError
 from headgate.jobs.execution.outcome import Discarded, Done
 from headgate.jobs.messages.envelope import Sealed
 from headgate.jobs.messages.sealing import About, Seals
@@ -133,8 +133,8 @@ def ended(outcome: Done | Discarded) -> dict[str, Any]:
     match outcome:
         case Discarded(reason=reason):
             return {"state": "done", "discarded": reason}
-        case Done(result=result):
-            text = _json_text(result)
+        case Done():
+            text = _json_text(outcome)
             return {"state": "done"} if text is None else {"state": "done", "result": text}
 
 
@@ -145,11 +145,11 @@ async def ended_sealed(
     if isinstance(outcome, Discarded) or outcome.result is None:
         return ended(outcome)
     try:
-        value, size = await dumped(outcome.result)
+        value, size = outcome.written or await dumped(outcome.result)
         if size > MAX_RESULT_BYTES:
             return ended(Done())
         sealed = await seals.seal(About(kind="result", type=job_type, of=job_id), value)
-    except (ResultNotKept, TransportError):
+    except (ResultNotSerializable, TransportError):
         return ended(Done())  # its job is done all the same
     return {"state": "done", "result_sealed": sealed.model_dump(exclude_none=True)}
 
@@ -169,9 +169,9 @@ async def opened(ended: Ended, seals: Seals | None, job_id: str, job_type: str) 
         return Ended(outcome=Done())
 
 
-def _json_text(result: Any) -> str | None:
+def _json_text(done: Done) -> str | None:
     try:
-        value, size = dump_result(result)
-    except ResultNotKept:
-        return None  # a handler may return anything: its job is done all the same
+        value, size = done.written or dump_result(done.result)
+    except ResultNotSerializable:
+        return None  # its job is done all the same
     return to_json(value).decode() if size <= MAX_RESULT_BYTES else None

@@ -245,16 +245,12 @@ class Recorder:
                 self._journal.put(scribe.mark(Mark.DROPPED, self._clock.now(), told))
             case Done(result=result) if result is None or not keeps(scribe.level, "outcomes"):
                 self._journal.put(scribe.mark(Mark.COMPLETED, self._clock.now(), own))
-            case Done(result=result):
-                await self._completed(scribe, own, result)
+            case Done() as done:
+                await self._completed(scribe, own, done)
 
-    async def _completed(self, scribe: Scribe, own: dict[str, Any], result: Any) -> None:
+    async def _completed(self, scribe: Scribe, own: dict[str, Any], done: Done) -> None:
         at = self._clock.now()
-        try:
-            value, size = await dumped(result)
-        except ResultNotKept as error:
-            self._journal.put(scribe.mark(Mark.COMPLETED, at, own | _not_kept(scribe, error)))
-            return
+        value, size = done.written or await dumped(done.result)
         if size <= MAX_RESULT_BYTES and self._seals is None:
             told = own | {"result": value}
             self._journal.put(scribe.mark(Mark.COMPLETED, at, told), size=size)

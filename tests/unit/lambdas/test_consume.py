@@ -293,6 +293,19 @@ def test_a_given_up_job_is_dead_lettered_before_it_is_reported_as_done() -> None
     assert function.heard(JobDeadLettered) == 1
 
 
+def test_a_result_that_json_can_not_hold_is_a_dead_letter_at_once() -> None:
+    async def send(_note: Note) -> object:
+        return object()
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job)
+        assert function.invoke() == {"batchItemFailures": []}
+    [dead] = function.messages(DEAD)
+    assert dead.attributes["ErrorType"] == "ResultNotSerializable"
+    assert function.heard(JobCompleted) == 0
+
+
 def test_a_dead_letter_that_can_not_be_sent_leaves_the_message() -> None:
     async def send(_note: Note) -> None:
         raise DoNotRetry("no such address")

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, AsyncJobHandle, Backoff, Discard, JobContext, Retry, Schedule
+from headgate import (
+    App,
+    AsyncClient,
+    AsyncJobHandle,
+    Backoff,
+    Discard,
+    JobContext,
+    JobOptions,
+    Retry,
+    Schedule,
+)
 from headgate.jobs.core.events import (
     JobCompleted,
     JobDeadLettered,
@@ -121,23 +131,39 @@ async def test_what_a_handler_returns_is_kept_as_json_with_how_long_it_took() ->
     assert completed["worker"]
 
 
-async def test_a_result_that_json_can_not_hold_costs_the_job_nothing_and_is_told(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("options", [{}, {"records": "off", "once": True}])
+async def test_a_result_that_json_can_not_hold_is_a_failure_that_is_not_repeated(
+    options: JobOptions,
 ) -> None:
-    app = App("shop")
+    app, runs = App("shop"), 0
+
+    @app.job("odd", **options)
+    async def odd(_note: Note) -> object:
+        nonlocal runs
+        runs += 1
+        return object()
+
+    rig = Rig(app)
+    await rig.submit(odd)
+    async with rig.working():
+        [dead] = await rig.happens(JobDeadLettered)
+    assert (dead.reason, dead.error_type) == ("permanent-error", "ResultNotSerializable")
+    assert "the handler returned a object, which JSON can't hold" in dead.error_message
+    assert runs == 1
+
+
+async def test_a_handler_whose_results_nobody_keeps_may_return_anything() -> None:
+    app = App("shop", records="failures")
 
     @app.job("odd")
     async def odd(_note: Note) -> object:
         return object()
 
     rig = Rig(app)
-    [job_id] = await rig.submit(odd)
+    await rig.submit(odd)
     async with rig.working():
         await rig.happens(JobCompleted)
-    completed = await told(rig, job_id)
-    assert "JSON can't hold it" in completed["result_fault"]
-    assert "result" not in completed
-    assert "JSON can't hold it" in caplog.text
+    assert rig.remaining() == 0
 
 
 async def _returning(length: int) -> tuple[Rig, AsyncJobHandle[str]]:

@@ -445,3 +445,12 @@ async def test_what_a_job_has_left_behind_submits_in_a_call_of_its_own() -> None
     over.set()
     await left[0]
     assert rig.did == ["ada@example.com #1"]
+
+
+async def test_a_result_that_json_can_not_hold_fails_its_submission(rig: Rig) -> None:
+    @rig.app.job("odd")
+    async def odd(_email: Email) -> object:
+        return object()
+
+    with pytest.raises(InlineFailed, match="ResultNotSerializable: the handler returned a object"):
+        await rig.client().submit(odd, EMAIL)

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Backoff, Lane, Priority, Queue, Retry, load_app
+from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.errors import (
     AppImportError,
@@ -258,6 +259,33 @@ def test_a_worker_refuses_an_unreadable_payload_type_at_its_start() -> None:
         ConfigurationError,
         match=r"'opaque': pydantic can't read payloads of .*Opaque.*JobContext, before",
     ):
+        load_handlers(app)
+
+
+class Connection:
+    """A thing that JSON can't hold."""
+
+
+def _returns_a_connection() -> Connection:
+    return Connection()
+
+
+@pytest.mark.parametrize("records", ["full", "outcomes"])
+def test_a_worker_refuses_results_that_can_not_be_kept_at_its_start(records: RecordsLevel) -> None:
+    app = App("shop", records=records)
+    app.job("connect")(_returns_a_connection)
+    with pytest.raises(
+        ConfigurationError, match=r"'connect': its handler returns .*Connection.* can't write"
+    ):
+        load_handlers(app)
+
+
+def test_results_that_nobody_keeps_may_be_anything_unless_a_claim_holds_them() -> None:
+    app = App("shop", records="failures")
+    app.job("connect")(_returns_a_connection)
+    load_handlers(app)
+    app.job("connect-once", once=True)(_returns_a_connection)
+    with pytest.raises(ConfigurationError, match="'connect-once': its handler returns"):
         load_handlers(app)
 
 

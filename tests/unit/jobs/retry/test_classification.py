@@ -274,6 +274,7 @@ def test_every_class_in_the_table_bears_that_name_in_its_library(name: str) -> N
         (errors.RegionMissing(), PERMANENT),
         (errors.TransportError(), UNKNOWN),
         (errors.PayloadInvalid(), PERMANENT),
+        (errors.ResultNotSerializable(), PERMANENT),
         (errors.ConfigurationError(), UNKNOWN),
     ],
     ids=repr,

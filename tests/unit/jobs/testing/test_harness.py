@@ -26,9 +26,10 @@ from headgate.jobs.errors import (
     HandlerMissing,
     JobCancelled,
     JobDead,
+    ResultNotSerializable,
     ResultTimeout,
 )
-from headgate.jobs.testing import Done, DrainUnfinished, Harness
+from headgate.jobs.testing import Done, DrainUnfinished, Failed, Harness
 
 
 class Email(BaseModel):
@@ -468,3 +469,18 @@ def test_it_runs_in_the_test_s_process_if_the_harness_is_told_so() -> None:
     jobs.drain()
     assert len(jobs.completed(app.types["crunch"])) == 1
     assert jobs.run(app.types["crunch"]) == Done(result=None)
+
+
+def test_a_result_that_json_can_not_hold_fails_its_job_in_a_test_too(app: App) -> None:
+    @app.job("odd")
+    def odd() -> object:
+        return object()
+
+    jobs = Harness(app)
+    outcome = jobs.run(odd)
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, ResultNotSerializable)
+    jobs.client.submit(odd)
+    jobs.drain()
+    [letter] = jobs.dead_letters(odd)
+    assert letter.attributes["ErrorType"] == "ResultNotSerializable"
