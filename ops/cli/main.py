@@ -21,7 +21,7 @@ from headgate.ops.cli import cost, erase, submit, worker
 from headgate.ops.cli.dead_letters.copies import dead_letters
 from headgate.ops.cli.deploying import check, diff
 from headgate.ops.cli.jobs import jobs
-from headgate.ops.cli.local import demo, dev, new
+from headgate.ops.cli.local import demo, dev, new, shell
 from headgate.ops.cli.overview import console, health
 from headgate.ops.cli.overview.dashboard import dashboard
 from headgate.ops.cli.overview.workers import workers
@@ -82,6 +82,7 @@ def headgate(
 cli.command(epilog=new.EXAMPLES)(new.new)
 cli.command(epilog=dev.DEV_EXAMPLES)(dev.dev)
 cli.command(epilog=worker.EXAMPLES)(worker.worker)
+cli.command(epilog=shell.EXAMPLES)(shell.shell)
 cli.command(epilog=submit.EXAMPLES)(submit.submit)
 cli.add_typer(jobs, name="jobs")
 cli.add_typer(queues, name="queues")

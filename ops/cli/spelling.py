@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 APP_FLAGS = ("-A", "--app")
 
 _APP_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_TAKING_APPS = ("worker", "dev")
+_TAKING_APPS = ("worker", "dev", "shell")
 """Commands that take the app as their argument, too."""
 
 _RENAMED = {("status",): ("jobs", "show"), ("schedules", "ls"): ("schedules", "list")}
