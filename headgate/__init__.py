@@ -2,8 +2,9 @@
 
 Declare an `App`, its queues and job types; submit with `Client` or `AsyncClient`; run with
 ``headgate worker module:app``. `headgate.errors` has the tree of errors, `headgate.events` the
-events of jobs, `headgate.testing` the test kit, `headgate.infra` the CDK constructs and
-`headgate.lambdas` the functions. Nothing else is public.
+events of jobs, `headgate.testing` the test kit, `headgate.infra` the CDK constructs,
+`headgate.lambdas` the functions and `headgate.contrib` the integrations of web frameworks. Nothing
+else is public.
 
 Names are imported on first use, and AWS SDKs only once they are needed.
 """

@@ -121,6 +121,16 @@ def test_a_package_of_jobs_imports_only_those_above_it(path: Path) -> None:
     assert imported <= above | {floor}
 
 
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "headgate" / "contrib").rglob("*.py")),
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_an_integration_stands_on_jobs_and_nothing_else_of_headgate(path: Path) -> None:
+    parts = {name.split(".")[1] for name in imports_of(path) if name.startswith("headgate.")}
+    assert not parts & PACKAGES.keys() - {"jobs"}
+
+
 def test_every_package_of_jobs_has_its_floor() -> None:
     assert sorted({floor_of(path) for path in sources("jobs")} - {"__init__"}) == sorted(FLOORS)
 

@@ -126,6 +126,21 @@ def test_the_names_for_sentry_are_public_though_they_need_an_extra() -> None:
     assert headgate.sentry.__all__ == ["Reporter", "report_failures"]
 
 
+CONTRIB = {
+    "django": [
+        *("client", "configured_app", "manage_connections", "submit_on_commit", "using_client"),
+    ],
+    "django.tasks": ["JOB_TYPE", "HeadgateBackend", "TaskCall", "task_router"],
+    "fastapi": ["Headgate", "JobStatus", "MaySee"],
+    "flask": ["Headgate"],
+}
+
+
+@pytest.mark.parametrize("name", CONTRIB)
+def test_the_names_of_an_integration_are_public_though_they_need_a_framework(name: str) -> None:
+    assert import_module(f"headgate.contrib.{name}").__all__ == CONTRIB[name]
+
+
 def test_the_console_is_public_though_it_needs_an_extra() -> None:
     assert headgate.console.__module__.startswith("headgate.ops.console")
     assert headgate.Viewer(name="ada").may_act

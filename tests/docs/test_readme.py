@@ -67,6 +67,7 @@ def test_the_first_job_and_its_submission_take_twelve_lines() -> None:
 def test_every_python_block_of_a_page_runs_in_order(
     page: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "examples.django.settings")  # for its page
     module = ModuleType(name)
     monkeypatch.setitem(sys.modules, name, module)  # annotations are looked up there
     for block in _python_blocks(page.read_text()):

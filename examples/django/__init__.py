@@ -1,0 +1,1 @@
+"""A Django project that submits jobs once a transaction commits, and runs Django's tasks."""

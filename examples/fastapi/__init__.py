@@ -1,0 +1,1 @@
+"""A FastAPI app that submits jobs and tells their states."""

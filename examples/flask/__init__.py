@@ -1,0 +1,1 @@
+"""A Flask app that submits jobs; their handlers run in its application context."""
