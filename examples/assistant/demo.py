@@ -29,7 +29,7 @@ _SECRET = b"shared with the customer"
 _FACTS = ("I like green tea", "I like green tea very much", "My train leaves at nine")
 
 
-async def _story(trial: Trial) -> None:
+async def story(trial: Trial) -> None:
     await _like_memories_become_one(trial)
     await _a_document_is_embedded_in_batches(trial)
     await _a_webhook_is_signed_and_retried(trial)
@@ -88,7 +88,7 @@ async def _a_quota_is_watched(trial: Trial) -> None:
 
 def main() -> int:
     """Run the demo; returns the exit code."""
-    return run_trial(app, _story)
+    return run_trial(app, story)
 
 
 if __name__ == "__main__":

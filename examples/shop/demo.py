@@ -25,7 +25,7 @@ from headgate.ops.demo.trial import Trial, run_trial
 _PATIENCE_S = 30
 
 
-async def _story(trial: Trial, books: Store) -> None:
+async def story(trial: Trial, books: Store) -> None:
     await _an_order_is_paid_and_shipped(trial, books)
     await _a_declined_card_is_a_dead_letter(trial)
     await _a_report_is_mailed(trial, books)
@@ -68,7 +68,7 @@ async def _a_report_is_mailed(trial: Trial, books: Store) -> None:
 def main() -> int:
     """Run the demo; returns the exit code."""
     with tempfile.TemporaryDirectory() as directory, using(Path(directory)) as books:
-        return run_trial(app, lambda trial: _story(trial, books))
+        return run_trial(app, lambda trial: story(trial, books))
 
 
 if __name__ == "__main__":

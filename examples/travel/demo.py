@@ -15,7 +15,7 @@ from headgate.ops.demo.trial import Trial, run_trial
 _PATIENCE_S = 30
 
 
-async def _story(trial: Trial) -> None:
+async def story(trial: Trial) -> None:
     await _a_nightly_resync_brings_partners_up_to_date(trial)
     await _a_partner_s_outage_is_replayed(trial)
     await _payments_are_made_once(trial)
@@ -67,7 +67,7 @@ async def _payments_are_made_once(trial: Trial) -> None:
 
 def main() -> int:
     """Run the demo; returns the exit code."""
-    return run_trial(app, _story)
+    return run_trial(app, story)
 
 
 if __name__ == "__main__":
