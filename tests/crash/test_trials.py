@@ -1,4 +1,4 @@
-"""Short rounds of the trials. `make trials` runs longer ones; docs/reliability.md has figures."""
+"""Short rounds of the trials. `make trials` runs longer ones; docs/evidence.md has figures."""
 
 from __future__ import annotations
 

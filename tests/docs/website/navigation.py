@@ -60,7 +60,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Migrating": ("migrating/*",),
     "Compared with": ("compared/*",),
     "Versions": ("versions", "changelog"),
-    "Contributing": ("contributing", "emulators", "benchmarks", "security"),
+    "Contributing": ("contributing", "evidence", "emulators", "benchmarks", "security"),
 }
 """Pages by section, without their ending; ``folder/*`` is whatever else the folder has."""
 
