@@ -103,6 +103,7 @@ def test_staged_pages_link_to_staged_files(tmp_path: Path) -> None:
     for page in staged:
         for target in links(page.read_text()):
             assert (page.parent / target.partition("#")[0]).exists(), f"{target} of {page}"
+    assert "[Declaring jobs](declaring.md)" in (tmp_path / "pages" / "deploy.md").read_text()
     assert "nav = []" not in (tmp_path / "zensical.toml").read_text()
 
 

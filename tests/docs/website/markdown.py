@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 _FENCE = re.compile(r"\s*(```|~~~)")
 _HEADING = re.compile(r"#{1,6} (.+)")
 _LINK = re.compile(r"`[^`]*`|(?P<opening>\]\()(?P<target>[^)\s]+)(?P<closing>\))")
+_FILE_NAME = re.compile(r"\[[\w./-]+\.md\]\((?P<target>[^)\s]+\.md(#[^)\s]*)?)\)")
 _ITEM = re.compile(r"([-*]|\d+\.) ")
 _MARKUP = re.compile(r"[`*]|!?\[([^\]]*)\]\([^)]*\)|<!--.*?-->")
 
@@ -16,6 +17,11 @@ _MARKUP = re.compile(r"[`*]|!?\[([^\]]*)\]\([^)]*\)|<!--.*?-->")
 def title(text: str) -> str:
     """Return the text of a page's first heading."""
     return next(_headings(text))
+
+
+def short_title(text: str) -> str:
+    """Return a page's title up to its colon."""
+    return title(text).partition(":")[0]
 
 
 def summary(text: str) -> str:
@@ -54,6 +60,11 @@ def relinked(text: str, new: Callable[[str], str]) -> str:
     for number, line in _numbered_prose(text):
         lines[number] = _LINK.sub(replaced, line)
     return "\n".join(lines)
+
+
+def titled(text: str, name: Callable[[str], str]) -> str:
+    """Return a page whose links, where they said a file's name, say what ``name`` makes of it."""
+    return _FILE_NAME.sub(lambda found: f"[{name(found['target'])}]({found['target']})", text)
 
 
 def indented(text: str) -> str:

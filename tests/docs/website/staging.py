@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from tests.docs.website.markdown import indented, links, relinked, summary, title
+from tests.docs.website.markdown import (
+    indented,
+    links,
+    relinked,
+    short_title,
+    summary,
+    title,
+    titled,
+)
 from tests.docs.website.navigation import navigation
 from tests.docs.website.places import pages, place
 
@@ -23,8 +31,9 @@ def stage(folder: Path) -> None:
     found = pages()
     texts = {name: path.read_text() for path, name in found.items()}
     for path, name in found.items():
-        moved = partial(_moved, path=path, found=found)
-        _write(folder / "pages" / name, relinked(indented(texts[name]), moved))
+        named = titled(indented(texts[name]), partial(_named, path=path, found=found))
+        moved = relinked(named, partial(_moved, path=path, found=found))
+        _write(folder / "pages" / name, moved)
         for linked in _files(path, texts[name]) - found.keys():
             _copy(linked, folder / "pages" / place(linked, found))
     order = navigation(found.values())
@@ -40,6 +49,12 @@ def llms(order: Mapping[str, Iterable[str]], texts: Mapping[str, str]) -> str:
         lines += ["", f"## {section}", ""]
         lines += [f"- [{title(texts[name])}]({name}): {summary(texts[name])}" for name in names]
     return "\n".join(lines) + "\n"
+
+
+def _named(target: str, path: Path, found: dict[Path, str]) -> str:
+    """Return the title of the page that a link leads to."""
+    there = (path.parent / target.partition("#")[0]).resolve()
+    return short_title(there.read_text()) if there in found else there.name
 
 
 def _moved(target: str, path: Path, found: dict[Path, str]) -> str:
@@ -65,8 +80,8 @@ def _toml(order: Mapping[str, Iterable[str]], texts: Mapping[str, str]) -> str:
     for section, names in order.items():
         lines.append(f"  {{ {json.dumps(section)} = [")
         for name in names:
-            short = title(texts[name]).partition(":")[0]
-            lines.append(f"    {{ {json.dumps(short)} = {json.dumps(name)} }},")
+            short = json.dumps(short_title(texts[name]))
+            lines.append(f"    {{ {short} = {json.dumps(name)} }},")
         lines.append("  ] },")
     return "\n".join([*lines, "]"])
 
