@@ -30,7 +30,7 @@ OURS = frozenset(
         *("pydantic", "pydantic_core", "pygments", "pythonjsonlogger", "rich", "s3transfer"),
         "sentry_sdk",
         *("shellingham", "six", "starlette", "typeguard", "typer", "typing_extensions"),
-        *("typing_inspection", "urllib3", "uvicorn", "watchfiles", "wrapt", "yarl"),
+        *("typing_inspection", "urllib3", "uvicorn", "uvloop", "watchfiles", "wrapt", "yarl"),
         # the modules of Python's own library that Headgate imports
         *("__future__", "abc", "asyncio", "atexit", "base64", "binascii", "builtins", "calendar"),
         *("code", "collections"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ from headgate.jobs.core.events import (
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.testing import MemorySqs
 from headgate.workers.configuration import WorkerSettings
+from headgate.workers.shutdown import on_signals
 from headgate.workers.worker import Worker
 from tests.support import isolated_app
 from tests.support.backends import async_over
@@ -118,6 +120,26 @@ def _lives(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_children_and_signals_work_in_uvloop_s_event_loop(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop has no release for Windows")
+
+    async def story() -> None:
+        bench = Bench()
+        await bench.submit(isolated_app.echo, Work(path=tmp_path / "said"))
+        async with bench.working() as worker:
+            with on_signals(worker.stop, worker.hurry):
+                await bench.happens(JobCompleted)
+                await bench.submit(isolated_app.segfault)
+                await bench.happens(JobCrashed)
+                signal.raise_signal(signal.SIGTERM)
+                async with asyncio.timeout(GENEROUS_S):
+                    while worker.is_receiving:  # noqa: ASYNC110 - until the loop has the signal
+                        await asyncio.sleep(0.01)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(story())
 
 
 async def test_jobs_run_in_children_that_are_used_again(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from headgate.jobs.errors import QueuesMissing
 from headgate.jobs.execution.calling.call import span_opener
 from headgate.workers.configuration import UNWATCHED, ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
+from headgate.workers.process.event_loop import loop_factory
 from headgate.workers.process.exit_codes import (
     EXIT_CLEAN,
     EXIT_FAULT,
@@ -96,6 +97,7 @@ async def work(
         with on_signals(stopped, worker.hurry):
             names = (queue.name for queue in settings.selection.of(app.topology))
             _log.info("working on %s: %s", app.name, ", ".join(names))
+            _log.debug("event loop: %s", type(asyncio.get_running_loop()).__module__)
             return await _until_it_ends(worker)
 
 
@@ -105,12 +107,13 @@ def run(
     watching: ObservabilitySettings = UNWATCHED,
     on_stop: OnStop = _nothing,
 ) -> int:
-    """Run `work` in a new event loop; return the process's exit code.
+    """Run `work` in a new event loop, uvloop's if installed; return the process's exit code.
 
     Raises:
         ConfigurationError, UnknownQueue, TransportError: it could not start.
     """
-    return asyncio.run(_run(app, settings, watching, on_stop))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_run(app, settings, watching, on_stop))
 
 
 async def _run(
