@@ -11,6 +11,7 @@ from headgate.jobs.client.fallback import (
     Fallback,
     FallbackName,
     check_choice,
+    events_of,
 )
 from headgate.jobs.client.handle import JobHandle, Lookup
 from headgate.jobs.client.overview.desks import Desks
@@ -21,7 +22,6 @@ from headgate.jobs.client.submitting.sending import Sending
 from headgate.jobs.client.submitting.submission_records import Register
 from headgate.jobs.core.backend import Backend, check_alone
 from headgate.jobs.core.concurrency import Threads
-from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
@@ -92,7 +92,7 @@ class Client(Desks):
         self._app = app
         kept_in = check_choice(spool, fallback)
         self._paused = Settings.from_env().paused
-        self._events = events or (Events(log_event) if kept_in or fallback else Events())
+        self._events = events_of(events, falls_back=bool(kept_in or fallback))
         self._concurrency = Threads()
         check_alone(backend, session, config)
         self._own_backend: AwsBackend | None = None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from headgate.jobs.client.spool.policy import Spool, StrPath
+from headgate.jobs.core.events import Events
 from headgate.jobs.errors import HeadgateError, SettingsInvalid, TransportError
 from headgate.jobs.submission.prepare import Submission
 
@@ -85,3 +86,12 @@ def check_choice(spool: StrPath | Spool | None, fallback: str | None) -> Spool |
             "reached, or runs at once"
         )
     return spool if spool is None or isinstance(spool, Spool) else Spool(spool)
+
+
+def events_of(given: Events | None, *, falls_back: bool) -> Events:
+    """Return a client's events: the given ones or, with a fallback, new ones that are logged."""
+    if given is not None or not falls_back:
+        return given or Events()
+    from headgate.jobs.core.event_log import log_event  # has all kinds of events
+
+    return Events(log_event)

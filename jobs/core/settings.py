@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -111,6 +110,8 @@ _KNOWN = (
 
 def _refuse_misspelt(found: Mapping[str, str]) -> None:
     for name in found.keys() - set(_KNOWN):
+        import difflib  # only for errors
+
         if near := difflib.get_close_matches(name, _KNOWN, n=1, cutoff=0.75):
             raise SettingsInvalid(
                 f"the variable {_PREFIX}{name} is unknown to Headgate: did you mean "

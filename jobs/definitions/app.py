@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from headgate.jobs.core.keys.encryption import Encryption
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
@@ -21,7 +21,6 @@ from headgate.jobs.core.topology import (
     physical_name,
 )
 from headgate.jobs.definitions.declares import Declares
-from headgate.jobs.definitions.event_rules.event_rule import EventRule, event_rule
 from headgate.jobs.definitions.handlers.hooks import Hooks
 from headgate.jobs.definitions.handlers.provides import Provides
 from headgate.jobs.definitions.job_type import JobType, check_timeout
@@ -39,6 +38,9 @@ from headgate.jobs.retry.policy import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, Crash
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.kinds import check_kind
 from headgate.jobs.values.redaction import Redaction
+
+if TYPE_CHECKING:  # most apps have no event rule
+    from headgate.jobs.definitions.event_rules.event_rule import EventRule
 
 DEFAULT_PARKING = Retry(max_attempts=5, backoff=Backoff.steps(10, 60, 300, 600))
 """The retries of a message that this worker can't read, which may be meant for a newer one. It is
@@ -252,6 +254,8 @@ class App(Declares, Provides, Hooks):
             ConfigurationError: a name, the pattern or a path is not valid, or the app has a rule of
                 that name.
         """
+        from headgate.jobs.definitions.event_rules.event_rule import event_rule
+
         rule = event_rule(name, pattern, job, fields=fields, group=group, bus=bus)
         if self._types.get(job.name) is not job:
             raise ConfigurationError(

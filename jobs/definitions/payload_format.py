@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import (
     AfterValidator,
     BaseModel,
+    ConfigDict,
     PydanticUndefinedAnnotation,
     PydanticUserError,
     TypeAdapter,
@@ -26,6 +27,8 @@ P = TypeVar("P")
 
 class _Nothing(BaseModel):
     """The wire format of the payload of a job that has none: an object whose fields are ignored."""
+
+    model_config = ConfigDict(defer_build=True)
 
 
 _NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]

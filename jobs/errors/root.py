@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the end of an error about an unknown name: the nearest known name, or all names."""
+    import difflib  # only for errors
+
     names = sorted(known)
     if near := difflib.get_close_matches(name, names, n=1):
         return f"did you mean {near[0]!r}?"

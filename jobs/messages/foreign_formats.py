@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote_plus
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
 
-from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.messages.json_paths import at_path, check_paths, mapped
+
+if TYPE_CHECKING:  # declaring a format needs no message
+    from headgate.jobs.core.ports.transport import ReceivedMessage
 
 Format = Literal["json", "s3", "sns", "eventbridge"]
 

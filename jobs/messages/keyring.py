@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from headgate.jobs.core.backend import AsyncSecretStore
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.events import Events, SigningKeysFailed
+from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import (
     ConfigurationError,
@@ -155,11 +155,16 @@ class Keyring:
         except TransportError as error:
             self._error = error
             self._wanted |= asked
-            at = self._clock.now()
-            self._events.emit(SigningKeysFailed(at=at, secret=self._secret, error=str(error)))
+            self._report(error)
             return
         self._keys, self._read_at, self._error = found, now, None
         self._note_absent(asked)
+
+    def _report(self, error: TransportError) -> None:
+        from headgate.jobs.core.events import SigningKeysFailed  # only once something fails
+
+        at = self._clock.now()
+        self._events.emit(SigningKeysFailed(at=at, secret=self._secret, error=str(error)))
 
     def _is_due(self, now: float) -> bool:
         if self._given or now - self._tried_at < GAP_S:

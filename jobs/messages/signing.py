@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headgate.jobs.errors import ConfigurationError
-from headgate.jobs.messages.signatures import SigningKey
 from headgate.jobs.values.kinds import check_kind
+
+if TYPE_CHECKING:  # most apps sign nothing
+    from headgate.jobs.messages.signatures import SigningKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,8 @@ class Signing:
     @property
     def given_keys(self) -> tuple[SigningKey, ...]:
         """The keys that were given themselves, the newest first."""
+        from headgate.jobs.messages.signatures import SigningKey
+
         return tuple(SigningKey(_as_bytes(key)) for key in self.keys)
 
 

@@ -11,7 +11,6 @@ import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any
 
@@ -318,6 +317,8 @@ def _wait_s(value: object, now: datetime) -> float | None:
 
 
 def _http_date(text: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime  # its import takes milliseconds
+
     try:
         date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):

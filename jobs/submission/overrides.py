@@ -14,7 +14,7 @@ from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, Queue
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import LONGEST_EXPIRY, LONGEST_TIMEOUT, JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
-from headgate.jobs.definitions.options.uniqueness import Unique, unique_by
+from headgate.jobs.definitions.options.uniqueness import Unique
 from headgate.jobs.errors import (
     CostInvalid,
     DelayInvalid,
@@ -24,6 +24,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.messages.envelope import Options, UniqueBy
 from headgate.jobs.messages.outgoing import is_group_id
+from headgate.jobs.submission.unique_keys import unique_by
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.json_values import is_utf8
 from headgate.jobs.values.texts import text_of, type_of

@@ -31,7 +31,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headgate.jobs.core.events import Event, JobSpooled, JobSpoolRefused, JobSubmitted, SpoolFailed
+from headgate.jobs.core.events import Event, JobSpooled, JobSpoolRefused, JobSubmitted
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY
 from headgate.jobs.errors import SettingsInvalid, TransportError
@@ -148,6 +148,8 @@ class Answer:
         for job, why in self.refused:
             yield JobSpoolRefused(at=at, error=why, **_names(job.envelope))
         if self.error is not None:
+            from headgate.jobs.core.events import SpoolFailed  # only once something fails
+
             yield SpoolFailed(at=at, queue=claim.queue, error=str(self.error), waiting=waiting)
 
 

@@ -25,12 +25,12 @@ from datetime import datetime, timedelta
 
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.events import ClaimFailed, Event, ItemsSkipped
+from headgate.jobs.core.events import Event
 from headgate.jobs.core.ports.table import AsyncTable, Item
-from headgate.jobs.definitions.options.uniqueness import place
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.submission.unique_keys import place
 from headgate.jobs.values.stored import epoch_s, text
 
 PENDING_S = 15.0
@@ -305,12 +305,16 @@ class _Key:
         return age_s > PENDING_S + SKEW_S
 
     def _tell_strange(self) -> None:
+        from headgate.jobs.core.events import ItemsSkipped  # only once something is wrong
+
         told = ItemsSkipped(
             at=self.submitter.now(), kind="unique key", items=1, job_id=self.chosen.id
         )
         self.submitter.tell(told)
 
     def _report(self, action: str, error: TransportError) -> None:
+        from headgate.jobs.core.events import ClaimFailed  # only once something fails
+
         self.submitter.tell(
             ClaimFailed(
                 at=self.submitter.now(),

@@ -58,70 +58,85 @@
 
 Payloads and credentials are never put into an event. The text of an exception is included as it
 is: if a handler quotes its payload in one, the payload is logged.
+
+
+The classes are imported on first use, by module: making them all takes a submitter longer than its
+submission.
 """
 
-from headgate.jobs.core.events.jobs import (
-    JobAlreadyDone,
-    JobCancelled,
-    JobCompleted,
-    JobCrashed,
-    JobDeadLettered,
-    JobDeduplicated,
-    JobDeferred,
-    JobDiscarded,
-    JobDropped,
-    JobEvent,
-    JobFailed,
-    JobInline,
-    JobInterrupted,
-    JobProgress,
-    JobQuarantined,
-    JobRetryScheduled,
-    JobSpooled,
-    JobSpoolRefused,
-    JobStalled,
-    JobStarted,
-    JobSubmitted,
-)
-from headgate.jobs.core.events.limits import (
-    BreakerClosed,
-    BreakerEvent,
-    BreakerOpened,
-    BreakerProbing,
-    BudgetSpent,
-    LeaseFailed,
-    LimitCleared,
-    LimitEvent,
-    LimitReached,
-)
-from headgate.jobs.core.events.pauses import PauseEvent, QueuePaused, QueueResumed
-from headgate.jobs.core.events.process import (
-    CancellationsFailed,
-    HookFailed,
-    ItemsSkipped,
-    LoopBlocked,
-    RecordsFailed,
-    RecordsShed,
-    RecordsWritten,
-    SigningKeysFailed,
-)
-from headgate.jobs.core.events.queues import (
-    ClaimFailed,
-    FiringRefused,
-    HeartbeatExtended,
-    HeartbeatFailed,
-    MessageUnrunnable,
-    PollFailed,
-    PollReceived,
-    QueueEvent,
-    ReceiptLost,
-    SettlementFailed,
-    SettlementFlushed,
-    SpoolFailed,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from headgate.jobs.core.events.root import Event, Events
 from headgate.jobs.core.events.root import Subscriber as Subscriber
 from headgate.jobs.core.events.root import any_of as any_of
+
+if TYPE_CHECKING:
+    from headgate.jobs.core.events.jobs import (
+        JobAlreadyDone,
+        JobCancelled,
+        JobCompleted,
+        JobCrashed,
+        JobDeadLettered,
+        JobDeferred,
+        JobDiscarded,
+        JobDropped,
+        JobFailed,
+        JobInterrupted,
+        JobProgress,
+        JobQuarantined,
+        JobRetryScheduled,
+        JobStalled,
+        JobStarted,
+    )
+    from headgate.jobs.core.events.limits import (
+        BreakerClosed,
+        BreakerEvent,
+        BreakerOpened,
+        BreakerProbing,
+        BudgetSpent,
+        LeaseFailed,
+        LimitCleared,
+        LimitEvent,
+        LimitReached,
+    )
+    from headgate.jobs.core.events.pauses import (
+        PauseEvent,
+        QueuePaused,
+        QueueResumed,
+    )
+    from headgate.jobs.core.events.process import (
+        CancellationsFailed,
+        HookFailed,
+        ItemsSkipped,
+        LoopBlocked,
+        RecordsFailed,
+        RecordsShed,
+        RecordsWritten,
+        SigningKeysFailed,
+    )
+    from headgate.jobs.core.events.queues import (
+        ClaimFailed,
+        FiringRefused,
+        HeartbeatExtended,
+        HeartbeatFailed,
+        MessageUnrunnable,
+        PollFailed,
+        PollReceived,
+        QueueEvent,
+        ReceiptLost,
+        SettlementFailed,
+        SettlementFlushed,
+        SpoolFailed,
+    )
+    from headgate.jobs.core.events.submissions import (
+        JobDeduplicated,
+        JobEvent,
+        JobInline,
+        JobSpooled,
+        JobSpoolRefused,
+        JobSubmitted,
+    )
 
 __all__ = [
     "BreakerClosed",
@@ -180,3 +195,85 @@ __all__ = [
     "SigningKeysFailed",
     "SpoolFailed",
 ]
+
+_HOMES = {
+    "jobs": (
+        "JobAlreadyDone",
+        "JobCancelled",
+        "JobCompleted",
+        "JobCrashed",
+        "JobDeadLettered",
+        "JobDeferred",
+        "JobDiscarded",
+        "JobDropped",
+        "JobFailed",
+        "JobInterrupted",
+        "JobProgress",
+        "JobQuarantined",
+        "JobRetryScheduled",
+        "JobStalled",
+        "JobStarted",
+    ),
+    "limits": (
+        "BreakerClosed",
+        "BreakerEvent",
+        "BreakerOpened",
+        "BreakerProbing",
+        "BudgetSpent",
+        "LeaseFailed",
+        "LimitCleared",
+        "LimitEvent",
+        "LimitReached",
+    ),
+    "pauses": (
+        "PauseEvent",
+        "QueuePaused",
+        "QueueResumed",
+    ),
+    "process": (
+        "CancellationsFailed",
+        "HookFailed",
+        "ItemsSkipped",
+        "LoopBlocked",
+        "RecordsFailed",
+        "RecordsShed",
+        "RecordsWritten",
+        "SigningKeysFailed",
+    ),
+    "queues": (
+        "ClaimFailed",
+        "FiringRefused",
+        "HeartbeatExtended",
+        "HeartbeatFailed",
+        "MessageUnrunnable",
+        "PollFailed",
+        "PollReceived",
+        "QueueEvent",
+        "ReceiptLost",
+        "SettlementFailed",
+        "SettlementFlushed",
+        "SpoolFailed",
+    ),
+    "submissions": (
+        "JobDeduplicated",
+        "JobEvent",
+        "JobInline",
+        "JobSpooled",
+        "JobSpoolRefused",
+        "JobSubmitted",
+    ),
+}
+"""The names of each module."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if (home := _HOME_OF.get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(f"{__name__}.{home}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,19 +1,13 @@
-"""Uniqueness of jobs: `Unique`, and the key that equal submissions share."""
+"""Uniqueness of jobs, as a type or a submission declares it: `Unique`."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from headgate.jobs.core.ports.table import Item
-from headgate.jobs.core.tenant import Tenant
-from headgate.jobs.core.topology import UNIQUE
-from headgate.jobs.errors import OptionInvalid, SettingsInvalid
-from headgate.jobs.messages.envelope import UniqueBy, UniqueMode
+from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.values.durations import Duration, duration
 
 UniqueKey = str | Callable[[Any], str]
@@ -22,9 +16,6 @@ Kept = Literal["first", "last"]
 
 LONGEST_UNIQUE = timedelta(days=365)
 """The longest duration of uniqueness."""
-
-_MODES: dict[Kept, UniqueMode] = {"first": "first", "last": "replace"}
-"""The values of ``keep`` as messages have them."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -77,47 +68,3 @@ def _checked_within(within: Duration) -> timedelta:
             f"Unique(within=...) must be at most {LONGEST_UNIQUE.days} days, got {length}"
         )
     return length
-
-
-def unique_by(
-    unique: Unique, job_type: str, payload: Any, dumped: Any, tenant: Tenant | None
-) -> UniqueBy:
-    """Return the uniqueness of a job as its message has it.
-
-    Args:
-        unique: the option.
-        job_type: the type's name.
-        payload: the payload as submitted.
-        dumped: the payload as JSON values.
-        tenant: the job's tenant.
-
-    Raises:
-        OptionInvalid: the function for keys didn't return a non-empty text.
-    """
-    mode = _MODES[unique.keep]
-    parts = [job_type, tenant.org if tenant else None, *_sameness(unique.key, payload, dumped)]
-    return UniqueBy(
-        key=hashlib.sha256(_canonical([mode, *parts])).hexdigest()[:40],
-        for_s=unique.within.total_seconds(),
-        mode=mode,
-    )
-
-
-def _sameness(key: UniqueKey | None, payload: Any, dumped: Any) -> list[Any]:
-    if key is None:
-        return ["payload", dumped]
-    found: Any = key(payload) if callable(key) else key
-    if not isinstance(found, str) or not found:
-        raise OptionInvalid(
-            f"the function Unique(key=...) must return a non-empty string, got {found!r}"
-        )
-    return ["key", found]
-
-
-def place(by: UniqueBy) -> Item:
-    """Return the table item, without data, that holds the claim on a key."""
-    return Item(pk=f"{UNIQUE}{by.key}", sk="claim")
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

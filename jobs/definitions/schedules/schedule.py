@@ -9,12 +9,9 @@ import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headgate.jobs.definitions.schedules.cron_fields import FIRST_YEAR, LAST_YEAR
-from headgate.jobs.definitions.schedules.occurrences import FIRST_MOMENT, check_expression
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.values.durations import Duration, duration
 
-_TOO_LATE = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
@@ -142,6 +139,9 @@ def _check_expression(expression: object) -> None:
             f"a schedule's expression must be a string, got {expression!r}: make the schedule by "
             "cron(...), Schedule.rate(...) or Schedule.at(...)"
         )
+    # Where it is used: most apps that are imported declare no schedule.
+    from headgate.jobs.definitions.schedules.occurrences import check_expression
+
     try:
         check_expression(expression)
     except ValueError as error:
@@ -188,7 +188,10 @@ def _check_moment(expression: str, name: str, moment: object) -> datetime:
             f"{expression}: {name} must be a datetime with a time zone, got {moment!r}: write "
             "datetime(..., tzinfo=UTC)"
         )
-    if not FIRST_MOMENT <= moment < _TOO_LATE:
+    from headgate.jobs.definitions.schedules.cron_fields import FIRST_YEAR, LAST_YEAR
+    from headgate.jobs.definitions.schedules.occurrences import FIRST_MOMENT
+
+    if not FIRST_MOMENT <= moment < datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC):
         raise SettingsInvalid(
             f"{expression}: {name} must lie in the years {FIRST_YEAR} to {LAST_YEAR}, got {moment}"
         )

@@ -39,7 +39,6 @@ from headgate.jobs.core.events import (
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.options.uniqueness import place, unique_by
 from headgate.jobs.errors import (
     ConfigurationError,
     OptionInvalid,
@@ -50,6 +49,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.messages.envelope import UniqueBy, parse
 from headgate.jobs.submission.prepare import prepare_many
+from headgate.jobs.submission.unique_keys import place, unique_by
 from headgate.jobs.testing import (
     Harness,
     LoopClock,
