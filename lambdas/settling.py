@@ -25,7 +25,9 @@ from headgate.jobs.execution.settling.settler import Settler
 
 _log = logging.getLogger("headgate.consume")
 
-_PACING = Pacing(linger_s=0.01, tries=2, patient=False)
+_PACING = Pacing(tries=2, patient=False)
+
+_LINGER_S = 0.01
 
 _PARALLEL = 16
 """Maximum number of concurrent requests while a surplus is given back."""
@@ -79,7 +81,7 @@ def settler_of(
         means.app.topology,
         clock=means.clock,
         events=means.events,
-        eager=eager,
+        linger_s=lambda: 0.0 if eager() else _LINGER_S,
         rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
         pacing=_PACING,
         scheduler=scheduler,

@@ -52,6 +52,7 @@ from headgate.workers.receiving.lineup import Lineup
 from headgate.workers.receiving.poller import Poller
 from headgate.workers.receiving.queue_watch import QueueWatch
 from headgate.workers.running.backlog import Backlog
+from headgate.workers.running.lingering import Lingering
 from headgate.workers.running.runner import Running, ThreadPool
 from headgate.workers.running.settler import SETTLEMENT_PACING, HoldSettler
 from headgate.workers.services import Services
@@ -182,6 +183,7 @@ class Parts:
 
     def _settle(self, services: Services, ports: AsyncPorts) -> None:
         """Make the parts that carry out verdicts."""
+        self._lingering = Lingering(self.demand)
         self.settler = HoldSettler(
             self.holdings,
             rng=services.rng,
@@ -191,7 +193,8 @@ class Parts:
                 self._app.topology,
                 clock=services.clock,
                 events=services.events,
-                eager=lambda: self.demand.busy == 0,
+                linger_s=self._lingering.linger_s,
+                deletes_linger_s=self._lingering.deletes_linger_s,
                 rng=services.rng,
                 pacing=SETTLEMENT_PACING,
                 scheduler=ports.scheduler if self._app.long_delays else None,
@@ -282,6 +285,8 @@ class Parts:
             poller.stop()
         self._report.is_draining = True
         self.books.hurry()
+        self._lingering.hurry()
+        self.settler.hurry()
         self.running.close()
 
     async def flush(self) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice
+from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice, events_of
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.overview.desks import AsyncDesks
 from headgate.jobs.client.schedules import AsyncSchedules
@@ -24,7 +23,6 @@ from headgate.jobs.client.submitting.submission_records import AsyncRegister
 from headgate.jobs.client.submitting.turns import Turns
 from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.concurrency import Tasks
-from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.core.settings import Settings
@@ -39,6 +37,7 @@ from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.submission.mixed import listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
+from headgate.jobs.values.durations import Duration
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
@@ -64,11 +63,14 @@ class AsyncClient(AsyncDesks):
         config: as for `headgate.Client`; an ``aiobotocore.config.AioConfig`` is one, too.
         spool: as for `headgate.Client`.
         fallback: as for `headgate.Client`, but in the calling task.
+        gather: time that a job waits for others of its queue, so that up to ten share a request;
+            `submit` returns that much later. With 0 none waits while no request is under way.
         events: as for `headgate.Client`.
         backend: as for `headgate.Client`.
 
     Raises:
         ConfigurationError: an argument is of the wrong type, or contradicts another.
+        SettingsInvalid: ``gather`` is no duration.
 
     Example:
         >>> async with AsyncClient(app) as client:  # doctest: +SKIP
@@ -83,12 +85,13 @@ class AsyncClient(AsyncDesks):
         config: Config | None = None,
         spool: StrPath | Spool | None = None,
         fallback: FallbackName | None = None,
+        gather: Duration = 0,
         events: Events | None = None,
         backend: AsyncBackend | None = None,
     ) -> None:
         self._app, self._concurrency = app, Tasks()
         kept_in = check_choice(spool, fallback)
-        self._events = events or (Events(log_event) if kept_in or fallback else Events())
+        self._events = events_of(events, falls_back=bool(kept_in or fallback))
         self._paused = Settings.from_env().paused
         check_alone(backend, session, config)
         self._own_backend: AsyncAwsBackend | None = None
@@ -112,7 +115,7 @@ class AsyncClient(AsyncDesks):
             keyring=self.keyring,
         )
         self._requests = SharedRequests(
-            self._storing.send, pacing=replace(ports.pacing, insist=insist), rng=ports.rng
+            self._storing.send, pacing=ports.pacing, insist=insist, rng=ports.rng, gather=gather
         )
         self._delayed = DelayedJobs(
             ports.scheduler, lambda: app.topology, ports.clock, self.keyring

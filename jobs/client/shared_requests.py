@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.batcher import LINGER_S, Batcher, Pacing
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.values.durations import Duration, duration
 
 
 class SharedRequests:
@@ -21,7 +23,13 @@ class SharedRequests:
     Args:
         send: sends one request's messages to a queue; returns the entries that failed.
         pacing: the batching.
+        insist: True to repeat a request that failed as a whole.
         rng: spreads pauses.
+        gather: time that a job waits for others to go with; 0 lets it wait only while a request is
+            in flight.
+
+    Raises:
+        SettingsInvalid: ``gather`` is no duration.
     """
 
     def __init__(
@@ -29,10 +37,14 @@ class SharedRequests:
         send: Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]],
         *,
         pacing: Pacing,
+        insist: bool,
         rng: random.Random,
+        gather: Duration,
     ) -> None:
         self._send = send
-        self._pacing = pacing
+        self._gather_s = duration("AsyncClient: gather", gather).total_seconds()
+        on_landing = pacing.on_landing and not self._gather_s
+        self._pacing = replace(pacing, insist=insist, on_landing=on_landing)
         self._rng = rng
         self._batchers: dict[str, Batcher[OutgoingMessage]] = {}
 
@@ -51,13 +63,16 @@ class SharedRequests:
             self._batchers[queue] = batcher = Batcher(
                 partial(self._send, queue),
                 pacing=self._pacing,
-                eager=lambda: not self._batchers[queue].busy,
+                linger_s=partial(self._linger_s, queue),
                 size_of=attrgetter("size"),
                 lane_of=lane_of,
                 name=f"headgate-submit-{queue}",
                 rng=self._rng,
             )
         return batcher
+
+    def _linger_s(self, queue: str) -> float:
+        return self._gather_s or (LINGER_S if self._batchers[queue].busy else 0.0)
 
 
 def _error_of(future: asyncio.Future[None]) -> TransportError | None:

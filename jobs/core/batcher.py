@@ -16,6 +16,9 @@ from headgate.jobs.errors import TransportError
 
 T = TypeVar("T")
 
+LINGER_S = 0.005
+"""A usual time for an entry to wait for others while a request is in flight."""
+
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[T]):
@@ -29,8 +32,6 @@ class _Entry(Generic[T]):
 class Pacing:
     """The timing of a `Batcher`'s requests, and the number of its tries."""
 
-    linger_s: float = 0.005
-    """Seconds that an entry waits for its batch to fill. A full batch never waits."""
     on_landing: bool = False
     """True to send what waits as soon as no request is in flight: for callers that wait for it."""
     parallel: int = 16
@@ -50,7 +51,9 @@ class Batcher(Generic[T]):
     Args:
         call: carries out a batch and returns the entries that failed.
         pacing: when to send.
-        eager: called for each entry; if true, it is sent at the end of this turn of the event loop.
+        linger_s: called for an entry that has no other to go with; returns the seconds for which it
+            waits for others, 0 for the end of this turn of the event loop. A full batch goes at
+            once.
         size_of: the size of an item in bytes; None if the sizes don't matter, as for deletes.
         name: the name of the tasks.
         rng: spreads the pauses between tries.
@@ -65,7 +68,7 @@ class Batcher(Generic[T]):
         call: Callable[[Sequence[T]], Awaitable[list[EntryFailure]]],
         *,
         pacing: Pacing,
-        eager: Callable[[], bool],
+        linger_s: Callable[[], float],
         name: str,
         rng: random.Random,
         size_of: Callable[[T], int] | None = None,
@@ -75,7 +78,7 @@ class Batcher(Generic[T]):
         self._call = call
         self._most = most
         self._pacing = pacing
-        self._eager = eager
+        self._linger_s = linger_s
         self._size_of = size_of
         self._name = name
         self._rng = rng
@@ -108,22 +111,23 @@ class Batcher(Generic[T]):
     async def drain(self) -> None:
         """Send the waiting entries, and return once all are carried out or given up."""
         while len(self._waiting) or self._flights:
-            self._flush()
+            self.flush()
             if self._flights:
                 await asyncio.wait(self._flights)
 
     def _enqueue(self, entry: _Entry[T]) -> None:
         self._waiting.add(entry)
         if self._waiting.ready >= self._most:
-            self._flush()
+            self.flush()
         elif self._timer is None and self._waiting.ready:
             loop = asyncio.get_running_loop()
-            if self._eager():
-                self._timer = loop.call_soon(self._flush)
+            if linger_s := self._linger_s():
+                self._timer = loop.call_later(linger_s, self.flush)
             else:
-                self._timer = loop.call_later(self._pacing.linger_s, self._flush)
+                self._timer = loop.call_soon(self.flush)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send what waits now, as far as requests may be in flight."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -141,7 +145,7 @@ class Batcher(Generic[T]):
         self._flights.discard(flight)
         is_free = self._pacing.on_landing and not self._flights
         if self._waiting.ready and (self._timer is None or is_free):
-            self._flush()
+            self.flush()
 
     async def _send(self, batch: list[_Entry[T]]) -> None:
         pending = batch
@@ -149,7 +153,7 @@ class Batcher(Generic[T]):
             while pending:
                 again, answered = await self._attempt(pending)
                 if pending := again:
-                    self._flush()  # the entries behind those that were taken
+                    self.flush()  # the entries behind those that were taken
                     soon = answered or not self._pacing.patient
                     await asyncio.sleep(pause_s(pending[0].tries, self._rng, answered=soon))
         finally:

@@ -66,7 +66,7 @@ class Queue(Declares):
         for priority, lane in (lanes or {}).items():
             self._check_priority(priority)
             check_kind(f"the queue {name!r}: lanes[{priority!r}]", lane, Lane)
-            self.lanes[priority] = lane
+            self.lanes[priority] = self._check_lane(lane)
         self._own: dict[str, JobType[Any, Any]] = {}
         self._registries = [self._own]
 
@@ -130,6 +130,14 @@ class Queue(Declares):
                 f"'normal' to fall back on: write priority=, one of {', '.join(self.lanes)}"
             )
         return Priority.NORMAL
+
+    def _check_lane(self, lane: Lane) -> Lane:
+        if self.fifo and lane.gather:
+            raise ConfigurationError(
+                f"the queue {self.name!r} is FIFO, so each job waits for the delete of the one "
+                "before it: leave out the lane's gather="
+            )
+        return lane
 
     def _check_priority(self, priority: Priority | PriorityName) -> Priority:
         if priority not in self.lanes:

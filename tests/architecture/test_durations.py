@@ -24,6 +24,7 @@ import headgate.infra
 import headgate.testing
 from headgate import (
     App,
+    AsyncClient,
     Backoff,
     Breaker,
     CrashLimit,
@@ -45,6 +46,7 @@ from headgate import (
 )
 from headgate.errors import HeadgateError, ResultTimeout
 from headgate.infra import ConsumerGroup, Thresholds, WorkerGroup
+from headgate.jobs.testing import MemoryBackend
 from headgate.jobs.values.durations import Duration, DurationField
 from headgate.lambdas import consume
 from headgate.testing import Harness, MemorySqs, VirtualClock
@@ -128,6 +130,11 @@ def lane(**numbers: Any) -> Lane:
     return Lane(**({"visibility": 60, "start_within": 60, "share": 0.1} | numbers))
 
 
+def gathering(gather: Duration) -> object:
+    app = App("shop")
+    return AsyncClient(app, backend=MemoryBackend(app), gather=gather)._requests._gather_s
+
+
 LETTER = DeadLetter(
     message_id="1",
     job_id=None,
@@ -170,6 +177,8 @@ EDGES: dict[str, Edge] = {
     "Replay.after": Edge(give=lambda it: Replay(after=it), at_least=300, at_most=12 * 24 * _HOUR),
     "Lane.visibility": Edge(give=lambda it: lane(visibility=it), at_most=12 * _HOUR),
     "Lane.start_within": Edge(give=lambda it: lane(start_within=it)),
+    "Lane.gather": Edge(give=lambda it: lane(gather=it), at_most=6),
+    "AsyncClient.gather": Edge(give=gathering),
     "Backoff.exponential.base": Edge(give=lambda it: Backoff.exponential(base=it, cap=_YEAR)),
     "Backoff.exponential.cap": Edge(give=lambda it: Backoff.exponential(cap=it)),
     "Backoff.adaptive.base": Edge(give=lambda it: Backoff.adaptive(base=it, cap=_YEAR)),
@@ -271,13 +280,22 @@ def parameters_of_function(name: str, function: Any) -> Iterator[tuple[str, Any]
     try:
         hints = get_type_hints(function)
     except NameError:  # a name that is imported for type checkers alone
-        hints = inspect.get_annotations(function)
+        told = inspect.get_annotations(function)
+        hints = {name: read(function, annotation) for name, annotation in told.items()}
     for parameter, hint in hints.items():
         if get_origin(hint) is Unpack and is_typeddict(options := get_args(hint)[0]):
             for option, kind in get_type_hints(options).items():
                 yield f"{options.__name__}.{option}", kind
         elif parameter != "return":
             yield f"{name}.{parameter}", hint
+
+
+def read(function: Any, annotation: str) -> Any:
+    """Return what an annotation stands for; itself if it has a name for type checkers alone."""
+    try:
+        return eval(annotation, function.__globals__)  # noqa: S307 - our own code
+    except NameError:
+        return annotation
 
 
 def kinds(hint: Any) -> set[Any]:

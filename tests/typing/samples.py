@@ -371,6 +371,7 @@ def durations_of_policies() -> None:
     assert_type(CrashLimit(within=300).within, timedelta)
     assert_type(Keep(3600, failed=minute).completed, timedelta)
     assert_type(Lane(visibility=30, start_within=minute, share=0.1).visibility, timedelta)
+    assert_type(Lane(visibility=30, start_within=9, share=0, gather=1).gather, timedelta | None)
     assert_type(RetryLater(5).after, timedelta)
     assert_type(Spool("jobs.spool", lease=120).lease, timedelta)
     Backoff.exponential(base=timedelta(seconds=5), cap=60)

@@ -206,6 +206,11 @@ class Demand:
         return self.free(queue.priority) > sum(self._imminent[: queue.priority.rank])
 
     @property
+    def is_calm(self) -> bool:
+        """True while no message waits here, and two more batches may be held."""
+        return not len(self._waiting) and self._bound >= 2 * MAX_BATCH
+
+    @property
     def is_open(self) -> bool:
         """True while more messages may be held at all."""
         return self._bound >= 1
@@ -275,7 +280,7 @@ class Demand:
 
     def _soon(self, priority: Priority, within_s: float) -> float:
         """Return the number of slots that a priority could take within that time."""
-        return self.free(priority) + self._ending(within_s)
+        return self.free(priority) + self.ending(within_s)
 
     def _by_priority(self, priority: Priority, soon: float) -> float:
         """Return the number of those slots left to new messages of a priority.
@@ -326,6 +331,6 @@ class Demand:
         self._shares.is_dry(queue.name)
         self._on_change()
 
-    def _ending(self, within_s: float) -> float:
+    def ending(self, within_s: float) -> float:
         """Return the number of jobs that will end within that time."""
         return self._turnover.within(within_s, self._clock.monotonic())

@@ -3,7 +3,8 @@
 While idle each queue has one long poll outstanding, so that any priority is picked up immediately.
 When batches are full and slots are free, a queue gets more receivers; they end again when batches
 are not full, hold only messages that can't start, or fail twice in a row. All of this follows from
-one number, `Demand.room`.
+one number, `Demand.room`. Where messages come one by one, pauses let some gather
+(`workers.receiving.gathering`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from headgate.jobs.values.texts import type_of
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.receiving.demand import Demand
 from headgate.workers.receiving.expectation import Expectation
+from headgate.workers.receiving.gathering import Gathering
 from headgate.workers.receiving.lineup import Lineup
 
 MAX_RECEIVERS = 16
@@ -104,6 +106,7 @@ class Poller:
         """Number of consecutive rounds of receives that failed; see `_count`."""
         self._failed_at = -math.inf
         self._has_received = False
+        self._gathering = Gathering(queue.gather_s)
         self._last = 0
         """Number of messages of the last receive."""
         self._full = False
@@ -164,6 +167,8 @@ class Poller:
                 claim.expectation.end()
                 return
             await self._try_receive(self._wait_of_receive_s(), claim)
+            if pause_s := self._gathering.pause_s():
+                await self._pause(pause_s)
 
     def _wait_of_receive_s(self) -> float:
         """Return the wait of a receive; short until one has succeeded, so readiness shows soon."""
@@ -228,8 +233,10 @@ class Poller:
         self._failures, self._failed_at = 0, -math.inf
         self._demand.answered = True
         self._has_received = True
-        self._report(len(messages), started)
-        self._learn(len(messages), len(messages) >= claim.limit)
+        took_s, full = self._clock.monotonic() - started, len(messages) >= claim.limit
+        self._report(len(messages), took_s)
+        self._learn(len(messages), full)
+        self._gathering.brought(len(messages), took_s=took_s, full=full)
         self._demand.brought(len(messages), self.queue, first=claim.is_first)
         if self._full and claim.from_backlog:
             self._demand.took(started, self._clock.monotonic())
@@ -242,8 +249,7 @@ class Poller:
         self._fulls = min(self._fulls + 1, _DOUBLINGS) if full else 0
         self._lineup.may_grow(self, may_grow=full)
 
-    def _report(self, messages: int, started: float) -> None:
-        took_s = self._clock.monotonic() - started
+    def _report(self, messages: int, took_s: float) -> None:
         self._events.emit(
             PollReceived(
                 at=self._clock.now(), queue=self.queue.name, messages=messages, took_s=took_s
@@ -267,6 +273,7 @@ class Poller:
         return (
             self._full
             and not self._stopping.is_set()
+            and not self._gathering.is_usual
             and not self._demand.is_in_vain(self.queue)
             and self._demand.is_plentiful(self.queue)
             and len(self._extras) < min(MAX_RECEIVERS, 2**self._fulls) - 1
@@ -312,6 +319,10 @@ class Poller:
                 missing=isinstance(error, QueueMissing),
             )
         )
-        with suppress(TimeoutError):  # only a stop may cut the pause short
-            async with asyncio.timeout(pause_s):
+        await self._pause(pause_s)
+
+    async def _pause(self, seconds: float) -> None:
+        """Let time pass; only a stop cuts it short."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
                 await self._stopping.wait()

@@ -17,9 +17,9 @@ from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.retry.backoff import Backoff
 from headgate.workers.held import Hold, Holdings
 
-SETTLEMENT_PACING = Pacing(linger_s=0.01, patient=False)
-"""No caller waits for a settlement, so it may linger to share a request. The settler itself
-repeats rounds of tries, and at the worker's end two rounds have to fit into the flush's bound."""
+SETTLEMENT_PACING = Pacing(patient=False)
+"""The settler itself repeats rounds of tries, and at the worker's end two rounds have to fit into
+the flush's bound."""
 
 _ROUNDS = Backoff.exponential(base=1, factor=2, cap=30, jitter="equal")
 """Pauses between rounds of tries that all failed."""
@@ -69,6 +69,10 @@ class HoldSettler:
             return await self._settler.settle(hold, verdict) is not End.FAILED
         finally:
             self._holdings.drop(hold)
+
+    def hurry(self) -> None:
+        """Send the deletes that linger now."""
+        self._settler.hurry()
 
     def close(self) -> None:
         """Stop insisting: requests that fail from now on are given up after one more round."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.events import Events, RecordsFailed
+from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.definitions.app import App
@@ -92,7 +92,8 @@ class AsyncRegister:
     def __init__(
         self, app: App, table: AsyncTable, *, clock: Clock, events: Events, rng: random.Random
     ) -> None:
-        from headgate.jobs.core.batcher import Batcher, Pacing  # not needed by synchronous clients
+        # Not needed by synchronous clients.
+        from headgate.jobs.core.batcher import LINGER_S, Batcher, Pacing
 
         self._app = app
         self._clock = clock
@@ -100,7 +101,7 @@ class AsyncRegister:
         self._writes: Batcher[Item] = Batcher(
             partial(put_batch, table, on_refused=self._refused),
             pacing=Pacing(),
-            eager=lambda: not self._writes.busy,
+            linger_s=lambda: LINGER_S if self._writes.busy else 0.0,
             name="headgate-register",
             rng=rng,
             most=MAX_PUT,
@@ -125,4 +126,6 @@ class AsyncRegister:
 
 def report(events: Events, clock: Clock, error: str) -> None:
     """Emit that submissions could not be recorded."""
+    from headgate.jobs.core.events import RecordsFailed  # only once something fails
+
     events.emit(RecordsFailed(at=clock.now(), action="write", error=error))

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.batcher import LINGER_S, Batcher, Pacing
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, RecordsFailed
 from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
@@ -18,7 +18,7 @@ from headgate.jobs.records.journal import Journal
 from headgate.jobs.records.writes import WriteRefusal, put_batch
 from headgate.jobs.values.texts import text_of
 
-_PACING = Pacing(linger_s=0.005, tries=3)
+_PACING = Pacing(tries=3)
 
 PATIENCE_S = 1.0
 """Seconds for which a job waits for the table, each time that it has to."""
@@ -51,7 +51,7 @@ class RecordWriter:
         self._writes = Batcher(
             self._put,
             pacing=_PACING,
-            eager=lambda: not self._writes.busy,
+            linger_s=lambda: LINGER_S if self._writes.busy else 0.0,
             name="headgate-record",
             rng=rng,
             most=MAX_PUT,

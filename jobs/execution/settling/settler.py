@@ -27,7 +27,7 @@ from headgate.jobs.core.ports.transport import (
     OutgoingMessage,
     VisibilityChange,
 )
-from headgate.jobs.core.topology import Topology
+from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Delivery
@@ -124,7 +124,9 @@ class Settler(Generic[K]):
         topology: names the dead-letter and quarantine queues.
         clock: tells the time.
         events: receives an event for each outcome, and for each request that failed.
-        eager: returns True when nothing else runs, so that lingering would be in vain.
+        linger_s: returns the seconds that a request to a queue waits for others to share it, as in
+            `jobs.core.batcher.Batcher`.
+        deletes_linger_s: the same for a delete from the queue; None is as for the others.
         rng: adds jitter to the pauses between tries.
         pacing: the pacing of requests.
         scheduler: takes over waits longer than SQS allows; without one the message is sent anew.
@@ -140,9 +142,10 @@ class Settler(Generic[K]):
         *,
         clock: Clock,
         events: Events,
-        eager: Callable[[], bool],
+        linger_s: Callable[[], float],
         rng: random.Random,
         pacing: Pacing,
+        deletes_linger_s: Callable[[QueueSpec], float] | None = None,
         scheduler: AsyncScheduler | None = None,
         store: AsyncObjectStore | None = None,
         keyring: Keyring | None = None,
@@ -152,7 +155,8 @@ class Settler(Generic[K]):
         self._quarantine = topology.quarantine_name
         self._clock = clock
         self._events = events
-        self._eager = eager
+        self._linger_s = linger_s
+        self._deletes_linger_s = deletes_linger_s or (lambda _queue: linger_s())
         self._rng = rng
         self._pacing = pacing
         self._hand_over = HandOver(
@@ -180,6 +184,11 @@ class Settler(Generic[K]):
                 assert_never(verdict.action)
         self._tell(verdict)
         return End.STAYS
+
+    def hurry(self) -> None:
+        """Send the deletes that linger now."""
+        for deletes in self._deletes.values():
+            deletes.flush()
 
     async def drain(self) -> None:
         """Send all requests that still linger."""
@@ -232,7 +241,8 @@ class Settler(Generic[K]):
         hopeless: Callable[[TransportError], bool] = _is_hopeless,
     ) -> TransportError | None:
         """Send a message; return the error for which it was not sent, or None."""
-        sends = self._batcher(self._sends, queue, self._transport.send, attrgetter("size"))
+        call, size_of = self._transport.send, attrgetter("size")
+        sends = self._batcher(self._sends, queue, call, self._linger_s, size_of)
         return await self._insist("send", partial(sends.put, message), kept, verdict, hopeless)
 
     async def _deleted(self, kept: K, verdict: Verdict) -> bool:
@@ -240,8 +250,9 @@ class Settler(Generic[K]):
         if not self._keeper.deletes:
             return True
         self._keeper.deleting(kept)
-        queue = kept.delivery.queue.name
-        deletes = self._batcher(self._deletes, queue, self._transport.delete)
+        queue = kept.delivery.queue
+        linger_s = partial(self._deletes_linger_s, queue)
+        deletes = self._batcher(self._deletes, queue.name, self._transport.delete, linger_s)
         put = partial(deletes.put, kept.delivery.message.receipt)
         return await self._insist("delete", put, kept, verdict) is None
 
@@ -254,7 +265,7 @@ class Settler(Generic[K]):
         delay_s = min(delay_s, delivery.hides_s(self._clock.monotonic()))
         change = VisibilityChange(receipt=delivery.message.receipt, timeout_s=delay_s)
         call = self._transport.change_visibility
-        changes = self._batcher(self._changes, delivery.queue.name, call)
+        changes = self._batcher(self._changes, delivery.queue.name, call, self._linger_s)
         try:
             await changes.put(change)
         except TransportError as error:
@@ -294,13 +305,14 @@ class Settler(Generic[K]):
         batchers: dict[str, Batcher[T]],
         queue: str,
         call: Callable[[str, Sequence[T]], Awaitable[list[EntryFailure]]],
+        linger_s: Callable[[], float],
         size_of: Callable[[T], int] | None = None,
     ) -> Batcher[T]:
         if (batcher := batchers.get(queue)) is None:
             batcher = batchers[queue] = Batcher(
                 partial(self._flush, call, queue),
                 pacing=self._pacing,
-                eager=self._eager,
+                linger_s=linger_s,
                 name=f"headgate-settle-{call.__name__}-{queue}",
                 rng=self._rng,
                 size_of=size_of,

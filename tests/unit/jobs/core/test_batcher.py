@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.jobs.core.batcher import Batcher, Pacing
+from headgate.jobs.core.batcher import LINGER_S, Batcher, Pacing
 from headgate.jobs.core.batching import TRIES, EntryRejected, in_batches, pause_s
 from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
@@ -63,8 +63,8 @@ def _batcher(
 ) -> Batcher[int]:
     return Batcher(
         call,
-        pacing=Pacing(linger_s=0.005, parallel=parallel, tries=tries),
-        eager=lambda: eager,
+        pacing=Pacing(parallel=parallel, tries=tries),
+        linger_s=lambda: 0.0 if eager else LINGER_S,
         name="test-batch",
         rng=random.Random(0),  # noqa: S311 - spreads pauses
         size_of=size_of,
@@ -104,8 +104,8 @@ async def test_what_a_caller_waits_for_is_sent_when_the_request_before_it_has_en
     service = _Service()
     batcher: Batcher[int] = Batcher(
         service,
-        pacing=Pacing(linger_s=5, on_landing=True),
-        eager=lambda: not batcher.busy,
+        pacing=Pacing(on_landing=True),
+        linger_s=lambda: 5.0 if batcher.busy else 0.0,
         name="test",
         rng=random.Random(0),  # noqa: S311 - spreads pauses
     )
