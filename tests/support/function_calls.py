@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import email
+import http
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -13,9 +15,10 @@ from types import CodeType, FrameType
 import headgate
 
 _OURS = str(Path(headgate.__file__).parent)
-_COUNTED = (_OURS, str(Path(asyncio.__file__).parent), "<string>")
-"""Beginnings of the paths of functions that are counted: Headgate's own, those of the event loop,
-and the constructors that dataclasses generate."""
+_LIBRARIES = (asyncio, email, http)
+_COUNTED = (_OURS, *(str(Path(each.__file__ or "").parent) for each in _LIBRARIES), "<string>")
+"""Beginnings of the paths of functions that are counted: Headgate's own, those of the event loop
+and of HTTP, and the constructors that dataclasses generate."""
 
 _IN_MEMORY = f"{_OURS}/jobs/testing/"
 """AWS in memory and its clocks, which production doesn't call."""

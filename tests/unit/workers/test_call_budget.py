@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,9 @@ from headgate.jobs.core.events import Event, JobCompleted
 from headgate.jobs.core.limits import LimitOptions
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.testing import MemoryBackend
+from tests.support.environment import with_test_credentials
 from tests.support.function_calls import counted_calls
+from tests.support.prompt_aws import prompt_aws_in_thread
 from tests.unit.workers.rig import Note, Rig, without_threads
 
 pytestmark = without_threads
@@ -32,6 +35,7 @@ BUDGETS = {
     "drain of 40 queues": 266,
     "drain under a limit that never binds": 268,
     "submit": 112,
+    "submit to a server": 258,
     "AsyncClient.submit": 207,
 }
 """Calls per job; neither 40 queues nor such a limit may cost 1.3 times as much as one queue."""
@@ -85,6 +89,20 @@ async def _submit() -> Counter[str]:
     return calls
 
 
+async def _submit_to_a_server() -> Counter[str]:
+    app = _app()
+    [job] = app.types.values()
+    with prompt_aws_in_thread() as url, pytest.MonkeyPatch.context() as environ:
+        with_test_credentials(environ, Path(url))
+        environ.setenv("AWS_ENDPOINT_URL", url)
+        with Client(app) as client:
+            client.submit(job, Note())  # opens the connection
+            with counted_calls() as calls:
+                for _ in range(JOBS):
+                    client.submit(job, Note())
+    return calls
+
+
 async def _submit_async() -> Counter[str]:
     app = _app()
     [job] = app.types.values()
@@ -102,6 +120,7 @@ WORK: dict[str, Callable[[], Awaitable[Counter[str]]]] = {
         _app(limits={"concurrency": Concurrency(60)})
     ),
     "submit": _submit,
+    "submit to a server": _submit_to_a_server,
     "AsyncClient.submit": _submit_async,
 }
 
