@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, core_schema, from_json
 
+from headgate.jobs.values.collector import held_off
+
 LARGE = 262_144
 """Minimum length of a JSON text that is read this way; a shorter one takes milliseconds."""
 
@@ -61,7 +63,8 @@ def read(text: str | bytes, *, allow_inf_nan: bool = True) -> Any:
         _of_object.validate_json(b'{"":%b}' % (text.encode() if isinstance(text, str) else text))
     except ValueError:
         return from_json(text, allow_inf_nan=allow_inf_nan)  # names the cause without the text
-    return json.loads(text, object_hook=same, parse_constant=None if allow_inf_nan else _refuse)
+    with held_off():
+        return json.loads(text, object_hook=same, parse_constant=None if allow_inf_nan else _refuse)
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -78,16 +81,26 @@ class Yielding:
 
     def __init__(self, adapter: TypeAdapter[Any]) -> None:
         self._adapter = adapter
+        self._is_any = adapter.core_schema["type"] == "any"
         self._validator = _validator(_yielding(adapter.core_schema))
 
     def validate_json(self, text: bytes) -> Any:
         """Validate as `pydantic.TypeAdapter.validate_json` does."""
+        if self._is_any:
+            return self._read(text)
         try:
-            return self._validator.validate_json(text)
+            with held_off():
+                return self._validator.validate_json(text)
         except ValidationError as error:
             if not _names_ours(error):
                 raise
         return self._adapter.validate_json(text)
+
+    def _read(self, text: bytes) -> Any:
+        try:
+            return read(text)
+        except ValueError:
+            return self._adapter.validate_json(text)  # for its error
 
 
 def _names_ours(error: ValidationError) -> bool:
