@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick simulate simulate-faults trials clean
+.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload simulate simulate-faults trials clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ bench: $(INSTALLED) ## Headgate beside its peers (Linux, Java and Maven; about h
 
 bench-quick: $(INSTALLED) ## One small round of the same: does it all work?
 	$(BIN)/python -m benchmarks --quick
+
+measure-reload: $(INSTALLED) ## headgate dev: from an edit to the first run of its code, and from Ctrl-C to the end
+	@$(BIN)/python -m benchmarks.reload
 
 simulate: $(INSTALLED) ## An hour of load, an outage and an overload, in virtual time (a few minutes)
 	$(BIN)/python -m benchmarks.simulation

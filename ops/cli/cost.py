@@ -13,7 +13,7 @@ from headgate.ops.cli.shared import AsJson, app_of, examples
 
 EXAMPLES = examples(
     "headgate -A shop.app:app cost --jobs 10M",
-    "headgate -A shop.app:app cost --jobs 250k --share send-email=0.8 --duration 200ms",
+    "headgate cost --jobs 250k --share send-email=0.8 --duration 200ms",
 )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_PAGES = 10
 """Pages that one list reads on, if few of the entries in them are what is wanted."""
 
-ID = "0196a2b4-0000-7000-8000-000000000001"
+ID = "$JOB"
 
 APP = "headgate -A shop.app:app jobs"
 
@@ -215,7 +215,7 @@ def cancel(
 
 
 @jobs.command(
-    epilog=examples(f"{APP} rerun {ID}", f'{APP} rerun {ID} --payload \'{{"to": "a@b.example"}}\'')
+    epilog=examples(f"{APP} rerun {ID}", f'{APP} rerun {ID} --payload \'{{"to": "ada"}}\'')
 )
 def rerun(
     context: typer.Context,

@@ -57,7 +57,7 @@ def _show_version(wanted: bool) -> None:
 @cli.callback(
     epilog=examples(
         "headgate worker shop.app:app",
-        'headgate -A shop.app:app submit send-email \'{"to": "ada@example.com"}\' --wait',
+        'headgate -A shop.app:app submit send-email \'{"to": "ada"}\' --wait',
         "headgate -A shop.app:app jobs show 0196a2b4-0000-7000-8000-000000000001",
         "HEADGATE_APP=shop.app:app headgate schedules list --json",
     )

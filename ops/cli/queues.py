@@ -16,7 +16,7 @@ queues = noun(
     "See the messages in queues, pause or drain them.",
     examples(
         "headgate -A shop.app:app queues list --watch",
-        "headgate -A shop.app:app queues pause payments --for 2h --reason 'the bank is down'",
+        "headgate queues pause payments --for 2h --reason 'the bank is down'",
     ),
 )
 
@@ -87,7 +87,7 @@ def list_queues(
 
 @queues.command(
     epilog=examples(
-        "headgate -A shop.app:app queues pause payments --for 2h --reason 'the bank is down'",
+        "headgate queues pause payments --for 2h --reason 'the bank is down'",
         "headgate -A shop.app:app queues pause payments --priority low",
         "headgate -A shop.app:app queues pause --type send-email",
         "headgate -A shop.app:app queues pause --tenant org-1",

@@ -84,7 +84,7 @@ def resume(context: typer.Context, name: Name) -> None:
 
 @schedules.command(
     epilog=examples(
-        "headgate -A shop.app:app schedules reschedule daily-report 'cron(0 9 * * ? *)'",
+        "headgate schedules reschedule daily-report 'cron(0 9 * * ? *)'",
         "headgate -A shop.app:app schedules reschedule sync-stock 'rate(5 minutes)'",
     )
 )

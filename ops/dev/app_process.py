@@ -24,42 +24,44 @@ Hear = Callable[[str], None]
 class AppProcess:
     """One process of the app: `ops.dev.child`, in a session of its own.
 
+    Once started it imports all that is not the app's, which takes most of the time, and waits for
+    `run`; so the one for the next edit is started before there is one.
+
     Ctrl-C in the terminal reaches only the parent, which then stops it; if the parent dies, however
     that be, the process stops by itself.
 
     Args:
         path: the app's.
-        provisioned: the digests of what is provisioned already, or an empty text.
         console: the socket that the web console listens on; None serves none.
         environment: all variables of the process.
-        hear: called with each line that it writes, in the event loop.
+        hear: called with each line that it writes from `run` on, in the event loop.
     """
 
     def __init__(
         self,
         path: str,
-        provisioned: str,
         *,
         console: socket.socket | None,
         environment: Mapping[str, str],
         hear: Hear,
     ) -> None:
         self._passed = [] if console is None else [console.fileno()]
-        self._arguments = [path, provisioned, "".join(map(str, self._passed))]
+        self._arguments = [path, "".join(map(str, self._passed))]
         self._environment = environment
         self._hear = hear
+        self._is_run = False
         self._process: asyncio.subprocess.Process | None = None
         self._leash: socket.socket | None = None
         self._hearing: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Start it."""
+        """Start it; it loads the app with `run`."""
         self._leash, theirs = socket.socketpair()
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
                 # -P: the app's folder must not hide the modules that are imported before the app
                 *(sys.executable, "-P", "-u", "-m", "headgate.ops.dev.child", *self._arguments),
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={**self._environment, **left_for(theirs.fileno(), 1)},
@@ -68,7 +70,19 @@ class AppProcess:
             )
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None  # noqa: S101 - both are pipes
-            self._hearing.append(asyncio.create_task(_lines(stream, self._hear)))
+            self._hearing.append(asyncio.create_task(_lines(stream, self._heard)))
+
+    def run(self, provisioned: str) -> None:
+        """Have it load the app, and run it.
+
+        Args:
+            provisioned: the digests of what is provisioned already, or an empty text.
+        """
+        assert self._process is not None  # noqa: S101 - it was started
+        assert self._process.stdin is not None  # noqa: S101 - a pipe
+        self._is_run = True
+        self._process.stdin.write(f"{provisioned}\n".encode())
+        self._process.stdin.close()
 
     async def wait(self) -> int:
         """Wait until it has ended, and all that it wrote was heard; return its exit code."""
@@ -96,6 +110,10 @@ class AppProcess:
         await asyncio.wait(self._hearing)
         if self._leash is not None:
             self._leash.close()
+
+    def _heard(self, line: str) -> None:
+        if self._is_run:  # else it was not needed, and says that it ends
+            self._hear(line)
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None  # noqa: S101 - asked by the caller

@@ -1,8 +1,9 @@
 """The process of `headgate dev` that runs the app, started anew after every edit.
 
-It provisions what the app declares, fires its schedules, sweeps its dead letters, serves its
-console, and is a worker as `headgate worker` is one. All that it tells its parent are lines of its
-log, in JSON.
+It imports all that is not the app's, and waits for an edit (a line with the digests of what is
+provisioned already, on standard input). Then it loads the app, provisions what that declares, fires
+its schedules, sweeps its dead letters, serves its console, and is a worker as `headgate worker` is
+one. All that it tells its parent are lines of its log, in JSON.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import logging
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
+from importlib import import_module
 
 from headgate.ops.dev import notes
+from headgate.workers.process.exit_codes import EXIT_CLEAN
 from headgate.workers.process.starting import end_on_signals
 
 DRAIN = timedelta(seconds=1.2)
@@ -21,6 +24,16 @@ to return, so that they leave no message hidden."""
 
 _RECEIVE_WAIT = timedelta(seconds=1)
 
+_HEAVY = (
+    "aiobotocore.session",
+    "boto3.session",
+    "headgate.ops.dev.preparing",
+    "headgate.ops.dev.services",
+    "headgate.workers.logs",
+    "headgate.workers.process.entry",
+)
+"""Modules that take most of the time between an edit and the first run of its code."""
+
 _log = logging.getLogger(notes.LOGGER)
 
 
@@ -28,15 +41,24 @@ def main(arguments: Sequence[str]) -> int:
     """Run the app at a path until SIGTERM; return the process's exit code.
 
     Args:
-        arguments: the app's path, the digests of what is provisioned already, and the descriptor of
-            the console's socket; either may be an empty text.
+        arguments: the app's path, and the descriptor of the console's socket, or an empty text.
     """
     end_on_signals()  # first, since the imports take most of a second
+    import_all()
+    if not (order := sys.stdin.readline()):
+        return EXIT_CLEAN  # there was no edit any more
     from headgate.workers.logs import configure
 
     configure(json=True)
     logging.getLogger("headgate.worker").setLevel(logging.DEBUG)  # which tells of starts, too
-    return _run(*arguments)
+    path, console = arguments
+    return _run(path, order.strip(), console)
+
+
+def import_all() -> None:
+    """Import what every app needs, none of which is a user's."""
+    for name in _HEAVY:
+        import_module(name)
 
 
 def _run(path: str, provisioned: str, console: str) -> int:
@@ -50,14 +72,14 @@ def _run(path: str, provisioned: str, console: str) -> int:
 
     try:
         found = prepared(path, provisioned)
+        services.start(found.app)
+        _log.info(notes.READY, extra=found.description())
+        settings = WorkerSettings(drain=DRAIN, receive_wait=_RECEIVE_WAIT)
+        with console_served(found.app, console) as stop_serving:
+            return run(found.app, settings, on_stop=stop_serving)
     except HeadgateError as error:
         _log.error(notes.BROKEN, extra={"reason": str(error), "trace": users_traceback(error)})
         return notes.EXIT_BROKEN
-    services.start(found.app)
-    _log.info(notes.READY, extra=found.description())
-    settings = WorkerSettings(drain=DRAIN, receive_wait=_RECEIVE_WAIT)
-    with console_served(found.app, console) as stop_serving:
-        return run(found.app, settings, on_stop=stop_serving)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ async def run(options: DevOptions, console: Console, python: Path | None) -> Non
 
 
 class _Session:
-    """The app's process, from its start on: a new one after every edit."""
+    """The app's process, from its start on: a new one after every edit, which is warm by then."""
 
     def __init__(
         self,
@@ -72,10 +72,17 @@ class _Session:
         self._screen = screen
         self._listener = listener
         self._process: AppProcess | None = None
+        self._spare: AppProcess | None = None
+        """The process for the next edit, which has no app yet."""
+        self._settled = asyncio.Event()
+        """Set once the present process runs its app, or has ended."""
 
     async def run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
-            redrawing = tasks.create_task(self._redraw(), name="headgate-dev-redraw")
+            beside = (
+                tasks.create_task(self._redraw(), name="headgate-dev-redraw"),
+                tasks.create_task(self._keep_spare(), name="headgate-dev-spare"),
+            )
             await self._start(tasks)
             async for changes in awatch(
                 *self._options.watch,
@@ -87,28 +94,45 @@ class _Session:
                 names = ", ".join(sorted({Path(path).name for _, path in changes}))
                 self._screen.say(Said(text=f"changed: {names}", style="faint"))
                 await self._start(tasks)
-            redrawing.cancel()
+            for task in beside:
+                task.cancel()
             self._show("stopping")
-            self._let_go(tasks)
+            self._let_go(tasks, self._process, self._spare)
 
     async def _start(self, tasks: asyncio.TaskGroup) -> None:
-        """Start the app's process; an earlier one ends meanwhile."""
-        self._let_go(tasks)
+        """Start the app in a process; an earlier one ends meanwhile."""
+        self._let_go(tasks, self._process)
         self._board.begin()
         self._screen.draw()
-        self._process = AppProcess(
+        spare, self._spare = self._spare, None
+        self._process = spare or await self._warmed_up()
+        self._process.run(self._board.provisioned)
+        tasks.create_task(self._watch_over(self._process), name="headgate-dev-app")
+
+    async def _warmed_up(self) -> AppProcess:
+        process = AppProcess(
             self._options.app,
-            self._board.provisioned,
             console=self._listener,
             environment=self._surroundings.environment(),
             hear=self._hear,
         )
-        await self._process.start()
-        tasks.create_task(self._watch_over(self._process), name="headgate-dev-app")
+        await process.start()
+        return process
 
-    def _let_go(self, tasks: asyncio.TaskGroup) -> None:
-        if self._process is not None:
-            tasks.create_task(self._process.stop(), name="headgate-dev-stop")
+    async def _keep_spare(self) -> NoReturn:
+        """Start a process for the next edit whenever the one before has been taken.
+
+        Not earlier than the present one has settled, which would wait for the processor otherwise.
+        """
+        while True:
+            await self._settled.wait()
+            self._settled.clear()
+            if self._spare is None:
+                self._spare = await self._warmed_up()
+
+    def _let_go(self, tasks: asyncio.TaskGroup, *processes: AppProcess | None) -> None:
+        for process in filter(None, processes):
+            tasks.create_task(process.stop(), name="headgate-dev-stop")
         self._process = None
 
     async def _watch_over(self, process: AppProcess) -> None:
@@ -116,6 +140,7 @@ class _Session:
         code = await process.wait()
         if process is not self._process:
             return
+        self._settled.set()
         if code != notes.EXIT_BROKEN:
             text = f"the app's process ended with exit code {code}"
             self._screen.say(Said(text=text, style="bad"))
@@ -125,6 +150,8 @@ class _Session:
     def _hear(self, line: str) -> None:
         if (said := self._board.hear(line)) is not None:
             self._screen.say(said)
+        if self._board.state == "running":
+            self._settled.set()
 
     def _show(self, state: str) -> None:
         self._board.state = state

@@ -148,6 +148,9 @@ from headgate import App
 
 print("runs in", os.getpid())
 app = App("dev-shop")
+
+@app.job("greet")
+def greet() -> None: ...
 """
 
 

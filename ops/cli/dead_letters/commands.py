@@ -23,7 +23,7 @@ from headgate.ops.cli.dead_letters.options import (
 from headgate.ops.cli.shared import AsJson, client_of, examples, noun
 
 APP = "headgate -A shop.app:app dead-letters"
-ID = "0196a2b4-0000-7000-8000-000000000001"
+ID = "$JOB"
 
 dead_letters = noun(
     "Look through dead letters, and send them back.",
@@ -64,9 +64,7 @@ def list_letters(
     raise typer.Exit(show_page(page, limit, datetime.now(UTC), as_json=json))
 
 
-@dead_letters.command(
-    epilog=examples(f"{APP} count", f"{APP} count --by error --by hour --type send-email")
-)
+@dead_letters.command(epilog=examples(f"{APP} count", f"{APP} count --by error --by hour"))
 def count(
     context: typer.Context,
     by: Annotated[

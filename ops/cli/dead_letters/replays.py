@@ -45,9 +45,9 @@ OneOrAll = Annotated[
 
 @dead_letters.command(
     epilog=examples(
-        "headgate -A shop.app:app dead-letters replay --type send-email --since 2h --dry-run",
-        "headgate -A shop.app:app dead-letters replay --error timeout --canary 20 --spread 1h",
-        "headgate -A shop.app:app dead-letters replay --type charge --set region='\"eu\"' --yes",
+        "headgate dead-letters replay --type send-email --since 2h --dry-run",
+        "headgate dead-letters replay --error timeout --canary 20 --spread 1h",
+        "headgate dead-letters replay --type charge --set region='\"eu\"' --yes",
     )
 )
 def replay(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headgate.ops.removals import CountedRemoval
 
 EXAMPLES = examples(
-    "npx aws-cdk synth -c headgate:stage=prod && HEADGATE_STAGE=prod headgate diff",
+    "npx aws-cdk synth -c headgate:stage=qa && HEADGATE_STAGE=qa headgate diff",
     "headgate -A shop.app:app diff --accept shop-prod-mail-high",
 )
 

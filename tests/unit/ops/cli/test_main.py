@@ -80,6 +80,7 @@ def test_every_help_is_plain_text_that_ends_with_examples(
         assert line.startswith("    ")
         assert " ".join(("headgate", *words)) in line.replace("-A shop.app:app ", "")
     assert "..." not in said.partition("Commands:")[2]  # no sentence is cut short
+    assert max(map(len, said.splitlines())) <= 80
     assert "\x1b" not in said
 
 
