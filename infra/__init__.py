@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from headgate.infra.ijob_system import IJobSystem as IJobSystem
     from headgate.infra.job_system import JobSystem as JobSystem
     from headgate.infra.stack import HeadgateStack as HeadgateStack
+    from headgate.jobs.deployment.alarms.mutes import MuteWindow as MuteWindow
+    from headgate.jobs.deployment.alarms.thresholds import QueueThresholds as QueueThresholds
+    from headgate.jobs.deployment.alarms.thresholds import Thresholds as Thresholds
     from headgate.jobs.deployment.deployment import Deployment as Deployment
     from headgate.jobs.deployment.groups import ConsumerGroup as ConsumerGroup
     from headgate.jobs.deployment.groups import QueueSelection as QueueSelection
     from headgate.jobs.deployment.groups import WorkerGroup as WorkerGroup
+    from headgate.jobs.deployment.pollers import ProvisionedPollers as ProvisionedPollers
     from headgate.jobs.deployment.surroundings import ExistingVpc as ExistingVpc
-    from headgate.jobs.deployment.thresholds import Thresholds as Thresholds
 
 __all__ = [
     "ConsumerGroup",
@@ -29,7 +32,10 @@ __all__ = [
     "HeadgateStack",
     "IJobSystem",
     "JobSystem",
+    "MuteWindow",
+    "ProvisionedPollers",
     "QueueSelection",
+    "QueueThresholds",
     "Thresholds",
     "WorkerGroup",
 ]
@@ -41,8 +47,11 @@ _HOMES = {
     "HeadgateStack": "infra.stack",
     "IJobSystem": "infra.ijob_system",
     "JobSystem": "infra.job_system",
+    "MuteWindow": "jobs.deployment.alarms.mutes",
+    "ProvisionedPollers": "jobs.deployment.pollers",
     "QueueSelection": "jobs.deployment.groups",
-    "Thresholds": "jobs.deployment.thresholds",
+    "QueueThresholds": "jobs.deployment.alarms.thresholds",
+    "Thresholds": "jobs.deployment.alarms.thresholds",
     "WorkerGroup": "jobs.deployment.groups",
 }
 

@@ -211,7 +211,7 @@ class IJobSystem(Construct):
             metric_name: its name, such as ``"JobsRetried"``; docs/watching.md lists them.
             job: the job type that it is about.
             options: CDK's options. Where there is no ``job``, ``dimensions_map`` has the dimensions
-                besides ``service``. The statistic is the sum of counts and the average of seconds.
+                besides ``service``. The statistic is a count's sum, and the average of seconds.
 
         Raises:
             ConfigurationError: there is no such metric, or neither ``job`` nor ``dimensions_map``.

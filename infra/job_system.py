@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
@@ -14,7 +14,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from headgate.infra.checks import app_check
@@ -30,16 +29,23 @@ from headgate.infra.data.table import Records
 from headgate.infra.fargate.image import worker_image
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.worker_service import Workers
-from headgate.infra.functions.bridge import BridgeFunction
+from headgate.infra.functions.bridge import BridgeFunction, fed_by_bridge
 from headgate.infra.functions.bundling import functions_code
 from headgate.infra.functions.consumer import ConsumerFunction
+from headgate.infra.functions.demand import add_demand
 from headgate.infra.functions.event_rules import EventRules
 from headgate.infra.functions.schedules import DeclaredSchedules
 from headgate.infra.functions.sweep import Resending, Sweep
 from headgate.infra.ijob_system import IJobSystem
 from headgate.infra.imported_system import ImportedJobSystem
+from headgate.infra.monitoring.alarm_rules import roll_back_on
 from headgate.infra.monitoring.monitoring import Monitoring
-from headgate.jobs.aws.descriptions import tags_of
+from headgate.infra.system_settings import (
+    add_tags,
+    environment_of,
+    refuse_empty,
+    removal_policy,
+)
 from headgate.jobs.aws.queue_descriptions import failed_firings, failed_sweeps
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
@@ -51,8 +57,7 @@ from headgate.jobs.deployment.groups import (
     worker_service_name,
 )
 from headgate.jobs.deployment.sweep_plan import sweep_plan
-from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.deployment.triggers import has_bridge, has_schedules
 from headgate.jobs.schedules.routes import Routes
 
 
@@ -95,7 +100,7 @@ class JobSystem(IJobSystem):
         vpc: ec2.IVpc | None = None,
         app_path: str | None = None,
     ) -> None:
-        _refuse_empty(app)
+        refuse_empty(app)
         deployment = deployment or Deployment()
         warnings = app_check.passed(app, deployment, now or datetime.now(UTC))
         super().__init__(scope, construct_id)
@@ -103,7 +108,7 @@ class JobSystem(IJobSystem):
         self.app = app
         self.deployment = deployment
         encryption_key = encryption_key or named_key(self, deployment.encryption_key)
-        kept = _removal_policy(app, deployment)
+        kept = removal_policy(app, deployment)
         data: _Data = {"topology": app.topology, "removal_policy": kept, "key": encryption_key}
         self._queues = Queues(self, "Queues", **data)
         self._records = Records(self, "Records", **data, protected=deployment.protected)
@@ -113,7 +118,11 @@ class JobSystem(IJobSystem):
         self.signing_key = make_signing_key(self, app, kept, encryption_key)
         """The secret with the key that signs messages; None: the app's are not signed."""
         self._alerts = Alerts(
-            self, "Alerts", topology=app.topology, addresses=self.deployment.alerts_to
+            self,
+            "Alerts",
+            topology=app.topology,
+            addresses=deployment.alerts_to,
+            tickets_to=deployment.tickets_to or deployment.alerts_to,
         )
         code = functions_code(Routes.of(app))
         bridge = self._add_bridge(code) if has_bridge(app) else None
@@ -122,18 +131,17 @@ class JobSystem(IJobSystem):
         schedules = self._add_schedules(bridge) if bridge is not None else None
         self.sweep = self._add_sweep(code)
         """The function that reports dead letters, for example for alarms."""
+        add_demand(self, app.topology, deployment, self._queues.by_name, code)
         self._resources = self._refer(schedules)
         self._workers = (
-            self._add_workers(image, vpc, app_path or find_app(app))
-            if self.deployment.workers
-            else None
+            self._add_workers(image, vpc, app_path or find_app(app)) if deployment.workers else None
         )
         self.consumers: Mapping[str, ConsumerFunction] = {
             group.name: self._add_consumer(group) for group in self.deployment.consumers
         }
         """The functions that run jobs, by their groups' names."""
         self._watching = self._watch()
-        _tag(self, app)
+        add_tags(self)
 
     @staticmethod
     def from_app(
@@ -151,8 +159,7 @@ class JobSystem(IJobSystem):
         services and the topic of alerts are only in the stack that creates them.
 
         Args:
-            scope: the scope.
-            construct_id: its id in the scope.
+            scope, construct_id: as those of any construct.
             app: the app, of the same stage, with everything declared by now.
             account: the system's account; None: the stack's. Only metrics reach into another
                 account than the stack's: a role is granted access by its own account.
@@ -166,7 +173,7 @@ class JobSystem(IJobSystem):
             >>> jobs = JobSystem.from_app(self, "Jobs", app=app)  # doctest: +SKIP
             >>> jobs.grant_submit(web_service.task_role)  # doctest: +SKIP
         """
-        _refuse_empty(app)
+        refuse_empty(app)
         return ImportedJobSystem(
             scope,
             construct_id,
@@ -178,8 +185,13 @@ class JobSystem(IJobSystem):
 
     @property
     def alerts(self) -> sns.ITopic:
-        """The topic for alerts to people, for alarms and subscriptions of one's own."""
+        """The topic for pages, for alarms and subscriptions of one's own."""
         return self._alerts.topic
+
+    @property
+    def tickets(self) -> sns.ITopic:
+        """The topic for tickets, likewise."""
+        return self._alerts.tickets
 
     @property
     def services(self) -> Mapping[str, ecs.FargateService]:
@@ -195,6 +207,11 @@ class JobSystem(IJobSystem):
     def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
         """The alarms, for further actions; by name without app and stage, as ``jobs-high-late``."""
         return self._watching.alarms.by_name
+
+    @property
+    def pages(self) -> Mapping[str, cloudwatch.CompositeAlarm]:
+        """The composite alarms that page, for further actions; by name, as ``workers-page``."""
+        return self._watching.paging.by_name
 
     @property
     def dashboard(self) -> cloudwatch.Dashboard:
@@ -222,8 +239,9 @@ class JobSystem(IJobSystem):
             service = workers.add(
                 group,
                 service_name=worker_service_name(topology, group),
-                queues=group.selection.of(topology),
-                environment=_environment(self)
+                topology=topology,
+                roll_back_on=roll_back_on(self.app, deployment, group.selection),
+                environment=environment_of(self)
                 | {
                     "HEADGATE_APP": app_path,
                     "HEADGATE_STOP_TIMEOUT": f"{group.stop_timeout.total_seconds():g}",
@@ -242,7 +260,7 @@ class JobSystem(IJobSystem):
             group=group,
             topology=self.app.topology,
             queues=self._queues,
-            environment={**self.deployment.environment, **_environment(self)},
+            environment={**self.deployment.environment, **environment_of(self)},
             log_days=self.deployment.log_retention_days,
         )
         self.grant_work(consumer.function, selection=group.selection)
@@ -261,7 +279,7 @@ class JobSystem(IJobSystem):
             "Watching",
             app=self.app,
             deployment=self.deployment,
-            topic=self.alerts,
+            alerts=self._alerts,
             bridge=self.bridge,
             schedules=self._resources.schedules is not None,
             services=self.services,
@@ -280,7 +298,7 @@ class JobSystem(IJobSystem):
             "Bridge",
             name=self.app.topology.bridge_name,
             code=code,
-            feeds=_fed_by_bridge(self.app, self._queues),
+            feeds=fed_by_bridge(self.app, self._queues.by_name),
             failed=failed,
             table=self._records.table,
             app=self.app.topology.schedule_group,
@@ -301,7 +319,7 @@ class JobSystem(IJobSystem):
             bridge=bridge.function,
             failed=bridge.failed,
             standby=self.deployment.standby,
-            removal_policy=_removal_policy(self.app, self.deployment),
+            removal_policy=removal_policy(self.app, self.deployment),
         )
 
     def _add_sweep(self, code: lambda_.Code) -> Sweep:
@@ -350,45 +368,3 @@ class _Data(TypedDict):
     topology: Topology
     removal_policy: RemovalPolicy
     key: kms.IKey | None
-
-
-def _removal_policy(app: App, deployment: Deployment) -> RemovalPolicy:
-    """Return the policy of what holds data: where it is kept, only a failed creation undoes it."""
-    if deployment.keeps_data(app.stage):
-        return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-    return RemovalPolicy.DESTROY
-
-
-def _refuse_empty(app: App) -> None:
-    if not app.types:
-        raise ConfigurationError(
-            f"the app {app.name!r} has no job types, so there is nothing to provision: import "
-            "the modules that declare them before the stack is made"
-        )
-
-
-def _environment(system: JobSystem) -> dict[str, str]:
-    """Return the environment variables that the app reads wherever its jobs run."""
-    found = {
-        "HEADGATE_STAGE": system.app.stage,
-        # Both would otherwise take a request to STS, which the workers' own network doesn't reach.
-        "HEADGATE_BUCKET": system.bucket.bucket_name,
-        "HEADGATE_ACCOUNT": Stack.of(system).account,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _fed_by_bridge(app: App, queues: Queues) -> list[sqs.IQueue]:
-    """Return the queues of scheduled and event-driven types; all queues with long delays."""
-    if app.long_delays:
-        return list(queues.by_name.values())
-    on_event = (rule.type for rule in app.event_rules.values())
-    submitted = (*scheduled_types(app), *on_event)
-    names = {app.topology.queue(job.queue, job.priority).name for job in submitted}
-    return [queues.by_name[name] for name in sorted(names)]
-
-
-def _tag(system: JobSystem, app: App) -> None:
-    """Tag the resources, for cost allocation."""
-    for tag, value in tags_of(app.topology).items():
-        Tags.of(system).add(tag, value)

@@ -23,6 +23,7 @@ def _outputs(system: JobSystem) -> dict[str, tuple[str, str]]:
     """Return descriptions and values, by key."""
     found = {
         "AlertsTopic": ("Tells people: subscribe who should know", system.alerts.topic_arn),
+        "TicketsTopic": ("Each alarm, and what can wait", system.tickets.topic_arn),
         "Bucket": ("Payloads and results too large for messages", system.bucket.bucket_name),
         "DashboardUrl": ("How the queues and workers are", _dashboard_url(system)),
         "QuarantineUrl": ("Jobs that killed their workers", system.quarantine.queue_url),

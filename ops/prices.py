@@ -158,6 +158,15 @@ INVOCATIONS = Price(
     free=_MILLION,
     source=_LAMBDA,
 )
+DURATION_X86 = Price(
+    service="Lambda",
+    what="duration (x86)",
+    unit="GB-second",
+    usd=16.6667,
+    each=_MILLION,
+    free=400_000,
+    source=_LAMBDA,
+)
 DURATION = Price(
     service="Lambda",
     what="duration (ARM)",
@@ -203,6 +212,13 @@ ALARMS = Price(
     unit="metric-month",
     usd=0.10,
     free=10,
+    source=_CLOUDWATCH,
+)
+COMPOSITES = Price(
+    service="CloudWatch",
+    what="composite alarms",
+    unit="alarm-month",
+    usd=0.50,
     source=_CLOUDWATCH,
 )
 DASHBOARDS = Price(

@@ -1,4 +1,4 @@
-"""The alert topic: notifications of dead letters, alarms and exceeded budgets."""
+"""The topics of alerts: notifications of dead letters, alarms and exceeded budgets."""
 
 from __future__ import annotations
 
@@ -19,19 +19,27 @@ _BUDGETS = "budgets.amazonaws.com"
 
 
 class Alerts(Construct):
-    """One topic with a subscription for each address; each subscriber has to confirm it once.
+    """Two topics, for pages and for tickets, with a subscription for each address.
 
-    It accepts messages over TLS only. It is encrypted with a key of its own, since the key that AWS
-    manages for SNS lets neither CloudWatch's alarms nor Budgets publish, and its policy is fixed.
+    Each subscriber has to confirm it once. The topics accept messages over TLS only. They are
+    encrypted with a key of their own, since the key that AWS manages for SNS lets neither
+    CloudWatch's alarms nor Budgets publish, and its policy is fixed.
     https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
 
     Args:
         topology: the app and stage that its mails name.
-        addresses: e-mail addresses.
+        addresses: e-mail addresses for pages.
+        tickets_to: e-mail addresses for tickets.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, topology: Topology, addresses: Sequence[str]
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        topology: Topology,
+        addresses: Sequence[str],
+        tickets_to: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
         app = "-".join(filter(None, (topology.app, topology.stage)))
@@ -42,15 +50,10 @@ class Alerts(Construct):
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.DESTROY,  # no data is stored under it
         )
-        self.topic = sns.Topic(
-            self,
-            "Topic",
-            display_name=f"Headgate {app}",
-            master_key=self.key,
-            enforce_ssl=True,
-        )
-        for address in addresses:
-            self.topic.add_subscription(subscriptions.EmailSubscription(address))
+        self.topic = self._add("Topic", f"Headgate {app}", addresses)
+        """The topic for pages."""
+        self.tickets = self._add("Tickets", f"Headgate {app} tickets", tickets_to)
+        """The topic for what can wait for working hours, with each alarm's own description."""
         stack = Stack.of(self)
         alarms = stack.format_arn(
             service="cloudwatch",
@@ -62,6 +65,18 @@ class Alerts(Construct):
         self._let_publish(_CLOUDWATCH, alarms)
         self._let_publish(_BUDGETS, budgets)
 
+    def _add(self, construct_id: str, display_name: str, addresses: Sequence[str]) -> sns.Topic:
+        topic = sns.Topic(
+            self,
+            construct_id,
+            display_name=display_name,
+            master_key=self.key,
+            enforce_ssl=True,
+        )
+        for address in addresses:
+            topic.add_subscription(subscriptions.EmailSubscription(address))
+        return topic
+
     def _let_publish(self, service: str, source: str) -> None:
         """Let a service of AWS's publish on behalf of this account's resources.
 
@@ -71,9 +86,8 @@ class Alerts(Construct):
             "StringEquals": {"aws:SourceAccount": Stack.of(self).account},
             "ArnLike": {"aws:SourceArn": source},
         }
-        self.topic.add_to_resource_policy(
-            _allow(service, ["sns:Publish"], self.topic.topic_arn, own)
-        )
+        for topic in (self.topic, self.tickets):
+            topic.add_to_resource_policy(_allow(service, ["sns:Publish"], topic.topic_arn, own))
         self.key.add_to_resource_policy(
             _allow(service, ["kms:Decrypt", "kms:GenerateDataKey*"], "*", own)
         )

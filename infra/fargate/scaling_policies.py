@@ -9,32 +9,29 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from headgate.infra.fargate.scaling_formulas import PERIOD_S, Formula, loads, overdue, wakes
-from headgate.infra.monitoring.metrics import running_tasks
-from headgate.jobs.core.topology import QueueSpec
+from headgate.infra.fargate.scaling_formulas import (
+    FIRST_S,
+    GROWTH_PERCENT,
+    LINGER_S,
+    LOAD,
+    PATIENCE,
+    START_S,
+    Formula,
+    TaskCounts,
+    load,
+    overdue,
+    wake,
+)
+from headgate.infra.monitoring.metrics import running_tasks, tasks_busy, tasks_wanted
+from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.groups import WorkerGroup
-
-_START_S = 120
-"""Time until a task has started and shows in the metrics; growth pauses for that long."""
-
-_FIRST_S = 300
-"""The same for the first task, plus the minutes that its alarm looks back."""
-
-_LINGER_S = 300
-"""Pause between two steps down: a lull may be over within minutes."""
-
-_PATIENCE = 3
-"""Consecutive minutes before a group grows on an alarm.
-
-One would not do for the first task: ECS's metrics of the latest minute may not have arrived yet
-when SQS's have, and a group at work then looks as if no task ran.
-"""
+from headgate.jobs.deployment.scaling.backlog import PERIOD_S
 
 _MEND = "rate(10 minutes)"
 
 _LEAST_TO_MEND = 2
 
-_GROWTH_PERCENT = 20
+_RESULT = "load"
 
 _Policy = autoscaling.CfnScalingPolicy
 
@@ -48,7 +45,7 @@ class Scaling(Construct):
 
     Args:
         group: the worker group.
-        queues: the queues that it serves.
+        topology: the app's queues.
         service: its service.
     """
 
@@ -58,7 +55,7 @@ class Scaling(Construct):
         construct_id: str,
         *,
         group: WorkerGroup,
-        queues: Sequence[QueueSpec],
+        topology: Topology,
         service: ecs.FargateService,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -73,17 +70,21 @@ class Scaling(Construct):
             max_capacity=group.max_tasks,
             scheduled_actions=self._mending(group),
         )
-        running = running_tasks(service.cluster.cluster_name, service.service_name)
-        for number, formula in enumerate(loads(group, queues, running), start=1):
-            self._track(f"Load{number}", formula)
+        queues = group.selection.of(topology)
+        counts = TaskCounts(
+            running=running_tasks(service.cluster.cluster_name, service.service_name),
+            wanted=tasks_wanted(topology, group.name),
+            busy=tasks_busy(topology, group.name),
+        )
+        self._track("Load1", load(group, queues, counts))
         growth = self._step(
-            "Growth", "PercentChangeInCapacity", _GROWTH_PERCENT, min_adjustment_magnitude=1
+            "Growth", "PercentChangeInCapacity", GROWTH_PERCENT, min_adjustment_magnitude=1
         )
         self._on("Overdue", overdue(queues), growth)
         if group.min_tasks == 0:
             # One more, not exactly one: if the alarm were ever wrong, that would stop all others.
-            first = self._step("First", "ChangeInCapacity", 1, cooldown_s=_FIRST_S)
-            self._on("Waiting", wakes(queues, running), first)
+            first = self._step("First", "ChangeInCapacity", 1, cooldown_s=FIRST_S)
+            self._on("Waiting", [wake(queues, counts)], first)
 
     def _mending(
         self, group: WorkerGroup
@@ -126,9 +127,12 @@ class Scaling(Construct):
             )
             for variable, metric in formula.metrics.items()
         ]
-        result = _Policy.TargetTrackingMetricDataQueryProperty(
-            id="load", expression=formula.expression, return_data=True
-        )
+        expressions = [
+            _Policy.TargetTrackingMetricDataQueryProperty(
+                id=variable, expression=expression, return_data=variable == _RESULT
+            )
+            for variable, expression in {**formula.parts, _RESULT: formula.expression}.items()
+        ]
         _Policy(
             self,
             construct_id,
@@ -137,11 +141,13 @@ class Scaling(Construct):
             scaling_target_id=self._target.ref,
             target_tracking_scaling_policy_configuration=(
                 _Policy.TargetTrackingScalingPolicyConfigurationProperty(
-                    target_value=formula.target,
-                    scale_out_cooldown=_START_S,
-                    scale_in_cooldown=_LINGER_S,
+                    target_value=LOAD,
+                    scale_out_cooldown=START_S,
+                    scale_in_cooldown=LINGER_S,
                     customized_metric_specification=(
-                        _Policy.CustomizedMetricSpecificationProperty(metrics=[*queries, result])
+                        _Policy.CustomizedMetricSpecificationProperty(
+                            metrics=[*queries, *expressions]
+                        )
                     ),
                 )
             ),
@@ -154,7 +160,7 @@ class Scaling(Construct):
         adjustment: int,
         *,
         min_adjustment_magnitude: int | None = None,
-        cooldown_s: int = _START_S,
+        cooldown_s: int = START_S,
     ) -> autoscaling.CfnScalingPolicy:
         return _Policy(
             self,
@@ -188,8 +194,8 @@ class Scaling(Construct):
                 f"{construct_id}{number}",
                 alarm_description=f"{self._service.node.path}: {construct_id.lower()}; it scales",
                 comparison_operator="GreaterThanOrEqualToThreshold",
-                threshold=formula.target,
-                evaluation_periods=_PATIENCE,
+                threshold=LOAD,
+                evaluation_periods=PATIENCE,
                 treat_missing_data="notBreaching",
                 metrics=self._queries(formula),
                 alarm_actions=[policy.ref],

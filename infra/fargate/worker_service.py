@@ -17,7 +17,7 @@ from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.scaling_policies import Scaling
-from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import HEALTH_HOSTS, WorkerGroup
 from headgate.jobs.deployment.surroundings import SSM, Architecture
@@ -120,10 +120,13 @@ class Workers(Construct):
         group: WorkerGroup,
         *,
         service_name: str,
-        queues: Sequence[QueueSpec],
+        topology: Topology,
+        roll_back_on: Sequence[str],
         environment: Mapping[str, str],
     ) -> ecs.FargateService:
-        """Add the service of one group, which scales with these queues.
+        """Add the service of one group, which scales with its queues in the topology.
+
+        A deployment during which an alarm named in ``roll_back_on`` goes off is rolled back.
 
         Its task role may protect its own tasks, and nothing else yet.
         """
@@ -132,7 +135,8 @@ class Workers(Construct):
             group.name,
             group=group,
             service_name=service_name,
-            queues=queues,
+            topology=topology,
+            roll_back_on=roll_back_on,
             environment={**self._deployment.environment_of(group), **environment},
             secrets=self._deployment.secrets_of(group),
             architecture=self._deployment.architecture,
@@ -156,7 +160,8 @@ class WorkerService(Construct):
         *,
         group: WorkerGroup,
         service_name: str,
-        queues: Sequence[QueueSpec],
+        topology: Topology,
+        roll_back_on: Sequence[str],
         environment: Mapping[str, str],
         secrets: Mapping[str, str],
         architecture: Architecture,
@@ -185,13 +190,14 @@ class WorkerService(Construct):
             min_healthy_percent=100,
             max_healthy_percent=200,
             circuit_breaker=ecs.DeploymentCircuitBreaker(enable=True, rollback=True),
+            deployment_alarms=_alarms(roll_back_on),
             enable_ecs_managed_tags=True,
             propagate_tags=ecs.PropagatedTagSource.SERVICE,  # tags attribute the costs
             enable_execute_command=False,
         )
         # The first task needs them to start: the route to its image, and the permission to pull it.
         self.service.node.add_dependency(network, task.obtain_execution_role())
-        Scaling(self, "Scaling", group=group, queues=queues, service=self.service)
+        Scaling(self, "Scaling", group=group, topology=topology, service=self.service)
 
     def _task(
         self, group: WorkerGroup, cluster: ecs.ICluster, architecture: Architecture
@@ -324,6 +330,17 @@ def health_check(group: WorkerGroup) -> str:
     return _CHECK.format(
         first=HEALTH_PORT, processes=group.processes, patience_s=_CHECK_PATIENCE_S - 1
     )
+
+
+def _alarms(names: Sequence[str]) -> ecs.DeploymentAlarmConfig | None:
+    """Return the alarms that roll back a deployment, by name: they are created after the service.
+
+    https://docs.aws.amazon.com/AmazonECS/latest/developerguide/deployment-alarm-failure.html
+    """
+    if not names:
+        return None
+    roll_back = ecs.AlarmBehavior.ROLLBACK_ON_ALARM
+    return ecs.DeploymentAlarmConfig(alarm_names=list(names), behavior=roll_back)
 
 
 def _capacity(group: WorkerGroup) -> list[ecs.CapacityProviderStrategy]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration
 from aws_cdk import aws_dynamodb as dynamodb
@@ -21,7 +21,9 @@ from headgate.infra.data.permissions import SUBMIT, rows_statement, statement
 from headgate.infra.data.signing_key import read_statements, secret_variable
 from headgate.infra.data.table_rows import BRIDGED
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
+from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
+from headgate.jobs.deployment.triggers import scheduled_types
 
 _HANDLER = "headgate.lambdas.bridge.handler"
 _TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
@@ -115,3 +117,13 @@ class BridgeFunction(Construct):
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             inline_policies={"bridge": iam.PolicyDocument(statements=statements)},
         )
+
+
+def fed_by_bridge(app: App, queues: Mapping[str, sqs.IQueue]) -> list[sqs.IQueue]:
+    """Return the queues of scheduled and event-driven types; all queues with long delays."""
+    if app.long_delays:
+        return list(queues.values())
+    on_event = (rule.type for rule in app.event_rules.values())
+    submitted = (*scheduled_types(app), *on_event)
+    names = {app.topology.queue(job.queue, job.priority).name for job in submitted}
+    return [queues[name] for name in sorted(names)]

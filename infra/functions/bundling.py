@@ -32,7 +32,7 @@ from headgate.infra.functions.pip_install import (
     for_lambda,
     install,
 )
-from headgate.infra.functions.requirements import Requirements
+from headgate.infra.functions.requirements import MACHINES, Requirements
 from headgate.infra.functions.user_code import UserCode
 from headgate.jobs.deployment.groups import ConsumerGroup
 from headgate.jobs.errors import ConfigurationError
@@ -70,7 +70,7 @@ class Bundle:
         Raises:
             ConfigurationError: neither pip nor uv is available to install the dependencies.
         """
-        platform = for_lambda()
+        platform = for_lambda(self.requirements.machine)
         return lambda_.Code.from_asset(
             str(_OURS / "lambdas"),
             asset_hash=self.fingerprint(platform),
@@ -82,6 +82,8 @@ class Bundle:
     def fingerprint(self, platform: Platform) -> str:
         """Return a hash of everything that the bundle is made from."""
         digest = hashlib.sha256(b"compiled" if platform.compiler else b"")
+        if self.requirements.machine != MACHINES["arm64"]:
+            digest.update(self.requirements.machine.encode())
         made_by = ((name, Path(__file__).with_name(name)) for name in _MADE_BY)
         for name, path in (*self.files.items(), *self.requirements.files(), *made_by):
             content = path.read_bytes()
@@ -148,6 +150,7 @@ def consumer_bundle(group: ConsumerGroup, output: Path | None = None) -> Bundle:
             pinned=_CONSUMERS_PINS,
             users=Path(group.requirements) if group.requirements else None,
             owner=owner,
+            machine=MACHINES[group.architecture],
         ),
     )
 

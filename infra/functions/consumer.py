@@ -20,14 +20,21 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from headgate.infra.data.log_groups import add_log_group
-from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
 from headgate.infra.data.permissions import statement
 from headgate.infra.data.queues import Queues
 from headgate.infra.functions.bundling import consumer_bundle
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.groups import ConsumerGroup, function_name
+from headgate.jobs.deployment.pollers import ProvisionedPollers
 from headgate.jobs.deployment.serving import consumed
+from headgate.jobs.deployment.surroundings import Architecture
+
+_PROCESSORS: Mapping[Architecture, lambda_.Architecture] = {
+    "arm64": lambda_.Architecture.ARM_64,
+    "x86_64": lambda_.Architecture.X86_64,
+}
 
 _DESCRIBED = 256  # https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunction.html
 
@@ -90,12 +97,13 @@ class ConsumerFunction(Construct):
             function_name=name,
             description=f"Runs the jobs of {queues}"[:_DESCRIBED],
             runtime=RUNTIME,
-            architecture=lambda_.Architecture.ARM_64,
+            architecture=_PROCESSORS[group.architecture],
+            tracing=lambda_.Tracing.ACTIVE if group.tracing else lambda_.Tracing.DISABLED,
             handler=group.handler,
             code=consumer_bundle(group, _output_of(self)).code(),
             memory_size=group.memory_mib,
             timeout=_duration(group.timeout),
-            role=self._role(log_group),
+            role=self._role(log_group, tracing=group.tracing),
             log_group=log_group,
             environment={
                 "POWERTOOLS_SERVICE_NAME": name,
@@ -110,14 +118,17 @@ class ConsumerFunction(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW if group.submits else None,
         )
 
-    def _role(self, log_group: logs.ILogGroup) -> iam.Role:
+    def _role(self, log_group: logs.ILogGroup, *, tracing: bool) -> iam.Role:
         write = statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
-        return iam.Role(
+        role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             inline_policies={"log": iam.PolicyDocument(statements=[write])},
         )
+        if tracing:  # CDK grants it
+            acknowledge_wildcard(role, "*", "xray:PutTraceSegments takes no resource by name")
+        return role
 
     def _map(self, group: ConsumerGroup, spec: QueueSpec, queue: sqs.IQueue) -> None:
         # Not CDK's SqsEventSource, which grants permissions too: the role has them by `grant_work`.
@@ -130,9 +141,18 @@ class ConsumerFunction(Construct):
             max_batching_window=_duration(group.max_batching_window)
             if group.max_batching_window
             else None,
-            max_concurrency=group.max_concurrency,
+            max_concurrency=None if group.pollers else group.most_invocations,
+            provisioned_poller_config=_pollers(group.pollers),
             report_batch_item_failures=True,
         )
+
+
+def _pollers(pollers: ProvisionedPollers | None) -> lambda_.ProvisionedPollerConfig | None:
+    if pollers is None:
+        return None
+    return lambda_.ProvisionedPollerConfig(
+        minimum_pollers=pollers.minimum, maximum_pollers=pollers.maximum
+    )
 
 
 def _output_of(construct: Construct) -> Path | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aws_cdk import aws_lambda as lambda_
 
-from headgate.infra.functions.requirements import Requirements
+from headgate.infra.functions.requirements import MACHINES, Requirements
 from headgate.jobs.errors import ConfigurationError
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
@@ -49,13 +49,13 @@ class Platform:
     place to keep bytecode, so without it every cold start compiles anew."""
 
 
-def for_lambda() -> Platform:
-    """Return Lambda's platform, independent of this machine: `RUNTIME`'s Python on Linux and ARM.
+def for_lambda(machine: str = MACHINES["arm64"]) -> Platform:
+    """Return Lambda's platform, independent of this machine: `RUNTIME`'s Python on Linux.
 
     Raises:
         ConfigurationError: there is neither pip nor uv.
     """
-    return Platform(installer=_for_lambda(), compiler=_python_of_runtime())
+    return Platform(installer=_for_lambda(machine), compiler=_python_of_runtime())
 
 
 def for_this_machine() -> Platform:
@@ -76,7 +76,7 @@ def install(installer: Installer, requirements: Requirements, target: Path, *, o
     if done.returncode:
         raise ConfigurationError(
             f"{owner}: its dependencies could not be installed (as wheels for Python {_PYTHON} on "
-            f"Linux and ARM):\n{done.stderr.strip()}"
+            f"Linux, {requirements.machine}):\n{done.stderr.strip()}"
         )
 
 
@@ -93,14 +93,14 @@ def add_bytecode(compiler: str, target: Path) -> None:
     subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - ours
 
 
-def _for_lambda() -> Installer:
+def _for_lambda(machine: str) -> Installer:
     if importlib.util.find_spec("pip") is not None:
-        platforms = (("--platform", f"manylinux_2_{minor}_aarch64") for minor in _GLIBC)
+        platforms = (("--platform", f"manylinux_2_{minor}_{machine}") for minor in _GLIBC)
         flags = ["--implementation", "cp", "--python-version", _PYTHON]
         flags += [flag for platform in platforms for flag in platform]
         return lambda target, wanted: [*_pip(target, wanted), *flags]
     if uv := shutil.which("uv"):
-        platform = f"aarch64-manylinux_2_{_GLIBC[0]}"
+        platform = f"{machine}-manylinux_2_{_GLIBC[0]}"
         flags = ["--python-platform", platform, "--python-version", _PYTHON]
         command = [uv, "pip", "install", "--quiet"]
         return lambda target, wanted: [*command, *_into(target), *wanted, *flags]

@@ -20,6 +20,7 @@ from urllib.request import url2pathname
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from headgate.jobs.deployment.surroundings import Architecture
 from headgate.jobs.errors import ConfigurationError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -32,6 +33,9 @@ _HASH = re.compile(r"\s*--hash=\S+")
 _CONTINUED = re.compile(r"\\\r?\n")
 _INCLUDE = ("-r", "--requirement")
 _CONSTRAIN = ("-c", "--constraint")
+
+MACHINES: Mapping[Architecture, str] = {"arm64": "aarch64", "x86_64": "x86_64"}
+"""Lambda's architectures, as wheels and markers name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,8 @@ class Requirements:
     """The user's requirements file; it may include others."""
     owner: str = ""
     """The function, as errors name it."""
+    machine: str = MACHINES["arm64"]
+    """The machine that markers are evaluated for."""
 
     def __post_init__(self) -> None:
         list(self.files())
@@ -72,7 +78,11 @@ class Requirements:
         """
         if self.users is None:
             return ["--requirement", str(self.pinned), "--require-hashes", "--no-deps"]
-        lines = [line for path, text in self._read() for line in _passed_on(path, text, python)]
+        lines = [
+            line
+            for path, text in self._read()
+            for line in _passed_on(path, text, python, self.machine)
+        ]
         named = {_canonical(line) for line in lines if not line.startswith("-")}
         hashed = any(_HASH.search(line) for line in lines)
         ours = [
@@ -118,7 +128,7 @@ class Requirements:
             ) from error
 
 
-def _passed_on(path: Path, text: str, python: str) -> Iterator[str]:
+def _passed_on(path: Path, text: str, python: str, machine: str) -> Iterator[str]:
     """Yield the lines of a file for pip, independent of the directory that they are read from."""
     for line in _logical(text):
         if (found := _REFERENCE.fullmatch(line)) is not None:
@@ -127,7 +137,7 @@ def _passed_on(path: Path, text: str, python: str) -> Iterator[str]:
                 yield f"{option} {_absolute(path.parent, target)}"
         elif line.startswith("-"):
             yield line
-        elif (unmarked := _unmarked(line, python)) is not None:
+        elif (unmarked := _unmarked(line, python, machine)) is not None:
             yield unmarked
 
 
@@ -137,7 +147,7 @@ def _absolute(base: Path, target: str) -> str:
     return str(local.resolve()) if local.exists() else target
 
 
-def _unmarked(line: str, python: str) -> str | None:
+def _unmarked(line: str, python: str, machine: str) -> str | None:
     """Return a requirement without its marker; None if the marker excludes Lambda."""
     options = found[0] if (found := _OPTIONS.search(line)) else ""
     try:
@@ -146,13 +156,13 @@ def _unmarked(line: str, python: str) -> str | None:
         return line  # a path, or an error that pip explains
     if wanted.marker is None:
         return line
-    applies = wanted.marker.evaluate(dict(_environment(python)))
+    applies = wanted.marker.evaluate(dict(_environment(python, machine)))
     wanted.marker = None
     return f"{wanted}{options}" if applies else None
 
 
-def _environment(python: str) -> Mapping[str, str]:
-    """Return the environment that markers are evaluated with: Lambda on ARM.
+def _environment(python: str, machine: str) -> Mapping[str, str]:
+    """Return the environment that markers are evaluated with: Lambda on that machine.
 
     https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers
     """
@@ -160,7 +170,7 @@ def _environment(python: str) -> Mapping[str, str]:
         "implementation_name": "cpython",
         "implementation_version": f"{python}.0",
         "os_name": "posix",
-        "platform_machine": "aarch64",
+        "platform_machine": machine,
         "platform_python_implementation": "CPython",
         "platform_release": "",
         "platform_system": "Linux",

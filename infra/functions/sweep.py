@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from aws_cdk import aws_s3 as s3
-from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -27,6 +24,7 @@ from headgate.infra.data.permissions import rows_statement, statement
 from headgate.infra.data.queues import Queues
 from headgate.infra.data.signing_key import read_statements, secret_variable
 from headgate.infra.data.table_rows import RESENDING, SWEEPING
+from headgate.infra.functions.periodic import invoke_every, own_role
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS, Topology
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
@@ -84,10 +82,9 @@ class Resending:
 class Sweep(Construct):
     """The function that sweeps the dead letters, and the schedule that invokes it.
 
-    The schedule is in a group of its own, so that permissions to change or list the jobs'
-    schedules don't reach it. A lease in the table lets one sweep work at a time. No concurrency is
-    reserved: AWS requires an account to keep a minimum unreserved, which in a new account is all
-    there is, and the deployment would fail.
+    A lease in the table lets one sweep work at a time. No concurrency is reserved: AWS requires an
+    account to keep a minimum unreserved, which in a new account is all there is, and the deployment
+    would fail.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
 
     Args:
@@ -98,7 +95,7 @@ class Sweep(Construct):
         failed: a standard queue for the invocations of sweeps that failed.
         table: the table in which it remembers messages.
         bucket: the bucket for copies of messages that SQS is about to delete.
-        alerts: the topic for its alerts.
+        alerts: the topics for its alerts.
         log_days: days for which its log is kept.
         resending: what it sends back by policies; None: nothing.
     """
@@ -125,7 +122,7 @@ class Sweep(Construct):
             statement(PEEK, *(queue.queue_arn for queue in parking)),
             rows_statement(REMEMBER, table, SWEEPING),
             *_copying(bucket),
-            statement(["sns:Publish"], alerts.topic.topic_arn),
+            statement(["sns:Publish"], alerts.topic.topic_arn, alerts.tickets.topic_arn),
             statement(["kms:Decrypt", "kms:GenerateDataKey"], alerts.key.key_arn),
             statement(["sqs:SendMessage"], failed.queue_arn),
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
@@ -134,7 +131,7 @@ class Sweep(Construct):
             *key_use(bucket.encryption_key, "s3"),
             *_resending(resending, table),
         ]
-        role = _role(self, "Role", "lambda.amazonaws.com", own)
+        role = own_role(self, "Role", "lambda.amazonaws.com", "sweep", own)
         for prefix in (DEAD_LETTERS, PAYLOADS):
             pattern = bucket.arn_for_objects(f"{prefix}*")
             acknowledge_wildcard(role, pattern, "Objects are named after future jobs")
@@ -155,6 +152,7 @@ class Sweep(Construct):
                 "HEADGATE_TABLE": table.table_name,
                 "HEADGATE_BUCKET": bucket.bucket_name,
                 "HEADGATE_TOPIC": alerts.topic.topic_arn,
+                "HEADGATE_TICKETS": alerts.tickets.topic_arn,
                 **secret_variable(resending.signing_key if resending else None),
             },
             retry_attempts=_RETRIES,
@@ -162,35 +160,15 @@ class Sweep(Construct):
             on_failure=destinations.SqsDestination(failed),
         )
         acknowledge(self.function, "L1", OLDER_RUNTIME)
-        self._schedule(plan, failed)
-
-    def _schedule(self, plan: SweepPlan, failed: sqs.IQueue) -> None:
-        group = scheduler.ScheduleGroup(self, "Group", removal_policy=RemovalPolicy.DESTROY)
-        from_group = {
-            "aws:SourceAccount": Stack.of(self).account,
-            "aws:SourceArn": group.schedule_group_arn,
-        }
-        firing = [
-            statement(["lambda:InvokeFunction"], self.function.function_arn),
-            statement(["sqs:SendMessage"], failed.queue_arn),
-            *key_use(failed.encryption_master_key, "sqs"),
-        ]
-        role = _role(self, "Fires", "scheduler.amazonaws.com", firing, from_group)
-        scheduler.Schedule(
+        invoke_every(
             self,
-            "Schedule",
-            schedule_group=group,
+            self.function,
+            every=EVERY,
             description=f"Sweeps the dead letters of {plan.app}",
-            schedule=scheduler.ScheduleExpression.rate(_every()),
-            target=targets.LambdaInvoke(
-                self.function,
-                # CDK's own grant would cover every version of the function.
-                role=role.without_policy_updates(),
-                input=scheduler.ScheduleTargetInput.from_text(json.dumps(plan_input(plan))),
-                dead_letter_queue=failed,
-                retry_attempts=_RETRIES,
-                max_event_age=_every(),
-            ),
+            plan=plan_input(plan),
+            policy="sweep",
+            retries=_RETRIES,
+            failed=failed,
         )
 
 
@@ -219,24 +197,6 @@ def _copying(bucket: s3.IBucket) -> list[iam.PolicyStatement]:
         # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
         statement(["s3:ListBucket"], bucket.bucket_arn),
     ]
-
-
-def _role(
-    scope: Construct,
-    construct_id: str,
-    service: str,
-    statements: Sequence[iam.PolicyStatement],
-    conditions: dict[str, str] | None = None,
-) -> iam.Role:
-    # Inline, so that the role never exists without its permissions.
-    return iam.Role(
-        scope,
-        construct_id,
-        assumed_by=iam.ServicePrincipal(
-            service, conditions={"StringEquals": conditions} if conditions else None
-        ),
-        inline_policies={"sweep": iam.PolicyDocument(statements=list(statements))},
-    )
 
 
 def _every() -> Duration:

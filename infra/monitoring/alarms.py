@@ -15,12 +15,13 @@ from headgate.infra.monitoring.rule import Rule
 
 
 class Alarms(Construct):
-    """One alarm for each rule; all notify the topic when they go off, and when they recover.
+    """One alarm for each rule; all notify the topic of tickets when they go off.
 
     Args:
         rules: the alarms.
         service: the prefix of all their names.
         topic: the topic to notify.
+        recoveries: whether it is also told when they are over.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Alarms(Construct):
         rules: Sequence[Rule],
         service: str,
         topic: sns.ITopic,
+        recoveries: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self._service = service
@@ -40,7 +42,8 @@ class Alarms(Construct):
         """The alarms, by their rules' names."""
         for alarm in self.by_name.values():
             alarm.add_alarm_action(actions.SnsAction(topic))
-            alarm.add_ok_action(actions.SnsAction(topic))
+            if recoveries:
+                alarm.add_ok_action(actions.SnsAction(topic))
 
     def _alarm(self, rule: Rule) -> cloudwatch.Alarm:
         compared = cloudwatch.ComparisonOperator

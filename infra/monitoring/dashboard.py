@@ -44,7 +44,7 @@ class Dashboard(Construct):
         construct_id: str,
         *,
         topology: Topology,
-        alarms: Sequence[cloudwatch.Alarm],
+        alarms: Sequence[cloudwatch.IAlarm],
         set_aside: Mapping[str, str],
         services: Mapping[str, ecs.FargateService],
         functions: Mapping[str, str],
@@ -64,7 +64,7 @@ class Dashboard(Construct):
                 _row(draw.start(priority) for priority in draw.priorities),
                 _row(draw.waiting(priority) for priority in draw.priorities),
                 _row([draw.failing(), draw.dead(set_aside), draw.failed_types()]),
-                _row([draw.outcomes(), draw.done(), draw.durations()]),
+                _row([draw.outcomes(), draw.done(), draw.durations(), draw.tenants()]),
                 _row(draw.workers(services, functions)),
                 _row(draw.costs(schedules=schedules)),
             ],
@@ -80,7 +80,7 @@ def _title(service: str) -> cloudwatch.TextWidget:
     )
 
 
-def _status(alarms: Sequence[cloudwatch.Alarm]) -> Iterator[list[cloudwatch.IWidget]]:
+def _status(alarms: Sequence[cloudwatch.IAlarm]) -> Iterator[list[cloudwatch.IWidget]]:
     """Yield the alarms, in rows of as many as fit a widget."""
     for first in range(0, len(alarms), _MOST_ALARMS):
         part = alarms[first : first + _MOST_ALARMS]

@@ -84,6 +84,22 @@ class Graphs:
             "right_y_axis": _axis("s"),
         }
 
+    def tenants(self) -> Graph:
+        """Return the noisy tenants, and the age of the oldest job of all others."""
+        specs = [spec for spec in self._topology.queues if not spec.fifo]
+        return {
+            "title": "Noisy tenants; oldest job of the others",
+            "left": [
+                as_metric(metrics.noisy_tenants(spec.name), label=label(spec)) for spec in specs
+            ],
+            "left_y_axis": _axis("tenants"),
+            "right": [
+                as_metric(metrics.oldest_age_of_quiet(spec.name), label=f"{label(spec)} oldest")
+                for spec in specs
+            ],
+            "right_y_axis": _axis("s"),
+        }
+
     def failing(self) -> Graph:
         """Return the rate of failed runs, by queue."""
         return {

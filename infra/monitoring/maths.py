@@ -11,10 +11,6 @@ from collections.abc import Callable, Iterable
 
 from headgate.infra.monitoring.metrics import Series
 
-MOST_METRICS = 10
-"""Maximum for one alarm's expression, and so for one scaling policy's, which is made of alarms.
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html"""
-
 
 def numbered(
     variable: str, queues: Iterable[str], metric: Callable[[str], Series]

@@ -27,6 +27,15 @@ ATTEMPTS, TARGET_ERRORS, DROPPED = (
 )
 """https://docs.aws.amazon.com/scheduler/latest/UserGuide/monitoring-cloudwatch.html"""
 
+_STATISTICS = {
+    metric_names.DURATION: "Average",
+    metric_names.WAIT: "Average",
+    metric_names.TASKS_WANTED: "Maximum",
+    metric_names.TASKS_BUSY: "Maximum",
+    metric_names.LETTERS_KEPT: "Maximum",
+}
+"""Statistics of published metrics that are no counts."""
+
 
 # SQS publishes these every minute and free of charge, for queues used within the last six hours.
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
@@ -48,6 +57,20 @@ def oldest_age(queue: str) -> Series:
     SQS leaves out messages received three times or more.
     """
     return _of_queue(queue, "ApproximateAgeOfOldestMessage", "Maximum")
+
+
+# SQS publishes the next two for standard queues; a job's tenant is its message's group.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
+
+
+def noisy_tenants(queue: str) -> Series:
+    """Return the number of tenants whose jobs fill the queue to the disadvantage of others."""
+    return _of_queue(queue, "ApproximateNumberOfNoisyGroups", "Maximum")
+
+
+def oldest_age_of_quiet(queue: str) -> Series:
+    """Return the age in seconds of the oldest message of all other tenants."""
+    return _of_queue(queue, "ApproximateAgeOfOldestMessageInQuietGroups", "Maximum")
 
 
 def sent(queue: str) -> Series:
@@ -89,15 +112,29 @@ def of_app(topology: Topology, name: str, dimensions: Mapping[str, str]) -> Seri
     """Return a metric that workers and functions publish, with the dimensions besides ``service``.
 
     `jobs.deployment.metric_names` has the names and dimensions. The statistic is the sum of
-    counts, and the average of seconds.
+    counts, the average of seconds, and the maximum of tasks and of dead letters.
     """
-    of_seconds = name in (metric_names.DURATION, metric_names.WAIT)
     return Series(
         namespace=metric_names.NAMESPACE,
         name=name,
-        statistic="Average" if of_seconds else "Sum",
+        statistic=_STATISTICS.get(name, "Sum"),
         dimensions={SERVICE: _service(topology), **dimensions},
     )
+
+
+def tasks_wanted(topology: Topology, group: str) -> Series:
+    """Return the number of tasks that would start all waiting jobs of a worker group in time."""
+    return of_app(topology, metric_names.TASKS_WANTED, {metric_names.GROUP: group})
+
+
+def tasks_busy(topology: Topology, group: str) -> Series:
+    """Return the number of tasks that the jobs in flight of a worker group fill."""
+    return of_app(topology, metric_names.TASKS_BUSY, {metric_names.GROUP: group})
+
+
+def dead_letters(topology: Topology) -> Series:
+    """Return the number of messages set aside in all queues, as the sweep counts them."""
+    return of_app(topology, metric_names.LETTERS_KEPT, {})
 
 
 def of_schedules(topology: Topology, metric: str) -> Series:

@@ -7,19 +7,21 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from headgate.infra.data.alert_topic import Alerts
 from headgate.infra.monitoring.alarm_rules import rules_for
 from headgate.infra.monitoring.alarms import Alarms
 from headgate.infra.monitoring.budget import MonthlyBudget
 from headgate.infra.monitoring.dashboard import Dashboard
+from headgate.infra.monitoring.paging import Paging
 from headgate.infra.monitoring.queries import Queries
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import function_name
 from headgate.jobs.deployment.metric_names import service_name
+from headgate.jobs.deployment.scaling.backlog import counted_groups
 
 
 class Monitoring(Construct):
@@ -28,7 +30,7 @@ class Monitoring(Construct):
     Args:
         app: the app with the queues and types.
         deployment: the deployment, with workers, functions, thresholds and the budget.
-        topic: the topic to notify.
+        alerts: the topics to notify.
         bridge: the function that schedules and events invoke; None: there is none.
         schedules: whether the app has a group of schedules.
         services: the workers' services, by group name.
@@ -43,7 +45,7 @@ class Monitoring(Construct):
         *,
         app: App,
         deployment: Deployment,
-        topic: sns.ITopic,
+        alerts: Alerts,
         bridge: lambda_.Function | None,
         schedules: bool,
         services: Mapping[str, ecs.FargateService],
@@ -59,14 +61,31 @@ class Monitoring(Construct):
             schedules=schedules,
             sweep=sweep.function_name,
         )
-        self.alarms = Alarms(self, "Alarms", rules=rules, service=service, topic=topic)
+        self.alarms = Alarms(
+            self,
+            "Alarms",
+            rules=rules,
+            service=service,
+            topic=alerts.tickets,
+            recoveries=deployment.notify_recovery,
+        )
+        self.paging = Paging(
+            self,
+            "Paging",
+            rules=rules,
+            alarms=self.alarms,
+            service=service,
+            topic=alerts.topic,
+            recoveries=deployment.notify_recovery,
+            mutes=deployment.mutes,
+        )
         # Otherwise, on a first deployment, they would go off before there could be a worker.
         self.alarms.node.add_dependency(*services.values())
         self.dashboard = Dashboard(
             self,
             "Dashboard",
             topology=app.topology,
-            alarms=list(self.alarms.by_name.values()),
+            alarms=[*self.paging.by_name.values(), *self.alarms.by_name.values()],
             set_aside=_set_aside(app.topology, fires=bridge is not None),
             services=services,
             functions=_functions(app, deployment, bridge=bridge is not None)
@@ -87,7 +106,7 @@ class Monitoring(Construct):
                 topology=app.topology,
                 usd=deployment.budget_usd,
                 of=deployment.budget_of,
-                topic=topic,
+                topic=alerts.tickets,
             )
 
 
@@ -105,4 +124,9 @@ def _functions(app: App, deployment: Deployment, *, bridge: bool) -> dict[str, s
     consumers = {
         group.name: function_name(app.topology, group.name) for group in deployment.consumers
     }
-    return consumers | ({"bridge": app.topology.bridge_name} if bridge else {})
+    counted = counted_groups(app.topology, deployment.workers)
+    return (
+        consumers
+        | ({"bridge": app.topology.bridge_name} if bridge else {})
+        | ({"demand": function_name(app.topology, "demand")} if counted else {})
+    )

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headgate.infra.monitoring.metrics import Series
+from headgate.jobs.deployment.alarms.thresholds import AlarmKind, Severity
+
+MOST_NAMED = 100
+"""Maximum of alarms in one composite alarm, and of those that one rule mutes.
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutCompositeAlarm.html
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutAlarmMuteRule.html"""
+
+APP = "app"
+"""The group of alarms that concern no worker group or consumer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +29,12 @@ class Rule:
 
     name: str
     """The alarm's name, without app and stage."""
+    kind: AlarmKind
+    """The kind of alarm, which decides on its severity."""
+    severity: Severity = "ticket"
+    group: str = APP
+    """The worker group or consumer whose outage it tells of, or another part of the app: the pages
+    of one group are one page."""
     means: str
     """The event and the affected resource."""
     causes: str
@@ -43,3 +58,22 @@ class Rule:
     def description(self) -> str:
         """The text that the person on call reads."""
         return f"{self.means} Likely: {self.causes} First: {self.first}"
+
+
+def pages(rules: Sequence[Rule]) -> dict[str, tuple[str, list[Rule]]]:
+    """Return the alarms that page, by the name of their page, with the group that it is about.
+
+    A group with more than `MOST_NAMED` has several pages.
+    """
+    groups: dict[str, list[Rule]] = {}
+    for rule in rules:
+        if rule.severity == "page":
+            groups.setdefault(rule.group, []).append(rule)
+    return {
+        f"{group}-page" if first == 0 else f"{group}-page-{first // MOST_NAMED + 1}": (
+            group,
+            members[first : first + MOST_NAMED],
+        )
+        for group, members in groups.items()
+        for first in range(0, len(members), MOST_NAMED)
+    }

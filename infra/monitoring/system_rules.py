@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Literal
 
 from headgate.infra.monitoring import metrics
-from headgate.infra.monitoring.maths import MOST_METRICS, filled, numbered, rate, total
-from headgate.infra.monitoring.rule import Rule
+from headgate.infra.monitoring.maths import filled, numbered, rate, total
+from headgate.infra.monitoring.rule import APP, Rule
 from headgate.jobs.core.topology import QueueSpec, Topology
+from headgate.jobs.deployment.alarms.thresholds import MOST_METRICS, AlarmKind
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup
 
 FAILURES = 3
 """Minimum of failures in 15 minutes for an alarm; fewer, of one function or of schedules, are left
 to retries."""
+
+WORKERS = "workers"
+"""The name of workers that run elsewhere."""
 
 _POLLED = 2
 """Number of queues whose receives show polling; two, since a limit may close one."""
@@ -29,7 +34,7 @@ def idle_hands(topology: Topology, deployment: Deployment) -> Iterator[Rule]:
         specs = _most_urgent_first(group.selection.of(topology))
         yield _silent(group, specs) if group.min_tasks else _unanswered(group.name, specs)
     if not deployment.workers and not deployment.consumers:
-        yield _unanswered("workers", _most_urgent_first(topology.queues))
+        yield _unanswered(WORKERS, _most_urgent_first(topology.queues))
 
 
 def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
@@ -61,11 +66,26 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
         )
 
 
+def dead_letters(topology: Topology, most: int) -> Rule:
+    """Return the alarm of dead letters in all queues together."""
+    return Rule(
+        name="dead-letters",
+        kind="dead-letters",
+        means=f"More than {most} messages are set aside in all queues of the app together.",
+        causes="several types fail for one cause, or nobody looks after what fails now and then.",
+        first="type 'headgate dead-letters count', and fix the most frequent cause first.",
+        metrics={"kept": metrics.dead_letters(topology)},
+        threshold=most,
+        period_s=_LONG_S,
+    )
+
+
 def schedules(topology: Topology, percent: float) -> Rule:
     """Return the alarm of EventBridge Scheduler failing to invoke the bridge."""
     failed = f"{filled('errors')} + {filled('dropped')}"
     return Rule(
         name="schedules",
+        kind="schedules",
         means=f"More than {percent:g} % of the app's schedules' invocations failed in 15 minutes. "
         "They are retried for a day.",
         causes="the bridge function is throttled or gone, or the schedules' role may not invoke "
@@ -86,6 +106,7 @@ def bridge(function: str, percent: float) -> Rule:
     """Return the alarm of a failing bridge. Scheduler, which only hands over, doesn't notice."""
     return Rule(
         name="bridge",
+        kind="bridge",
         means=f"More than {percent:g} % of the jobs of schedules and events could not be submitted "
         "in 15 minutes. Lambda tries three times, for six hours.",
         causes="SQS or DynamoDB refuses or can't be reached, or an event lacks the fields that "
@@ -105,7 +126,9 @@ def consumer(name: str, function: str) -> Rule:
     """Return the alarm of a consumer that fails as a whole; to Lambda a failed job is no error."""
     return _errors(
         f"{name}-errors",
+        "errors",
         function,
+        group=name,
         means=f"The consumer {name} failed {FAILURES} times or more in 15 minutes, and with it all "
         "jobs of these invocations. They stay in their queue, and are delivered again.",
     )
@@ -115,15 +138,30 @@ def sweep(function: str) -> Rule:
     """Return the alarm of a failing sweep."""
     return _errors(
         "sweep",
+        "sweep",
         function,
         means=f"The sweep of the dead letters failed {FAILURES} times or more in 15 minutes. Until "
         "it succeeds, only these alarms report dead letters.",
     )
 
 
-def _errors(name: str, function: str, *, means: str) -> Rule:
+def demand(function: str) -> Rule:
+    """Return the alarm of failing counts of the tasks that groups want."""
+    return _errors(
+        "demand",
+        "demand",
+        function,
+        means="Counting the tasks that worker groups with many queues want failed "
+        f"{FAILURES} times or more in 15 minutes. Until it succeeds, they grow only by the age of "
+        "their jobs.",
+    )
+
+
+def _errors(name: str, kind: AlarmKind, function: str, *, means: str, group: str = APP) -> Rule:
     return Rule(
         name=name,
+        kind=kind,
+        group=group,
         means=means,
         causes="it can't be imported, runs out of memory or time, or its role lacks a permission.",
         first="read the function's log.",
@@ -149,6 +187,8 @@ def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
     }
     return Rule(
         name=f"{group.name}-silent",
+        kind="silent",
+        group=group.name,
         means=f"No worker of the group {group.name} has polled for 15 minutes, nor holds a job. "
         f"There should be at least {group.min_tasks}.",
         causes="the tasks can't start (image, permissions, network, capacity), or die at once.",
@@ -171,6 +211,8 @@ def _unanswered(name: str, specs: Sequence[QueueSpec]) -> Rule:
     received = numbered("received", watched, metrics.received)
     return Rule(
         name=f"{name}-silent",
+        kind="silent",
+        group=name,
         means=f"Jobs have waited for 15 minutes in the queues of {name}, and no worker received "
         "any.",
         causes="no worker runs, or its tasks can't start (image, permissions, network, capacity).",
@@ -186,9 +228,17 @@ def _unanswered(name: str, specs: Sequence[QueueSpec]) -> Rule:
     )
 
 
-def _kept(name: str, queue: str, *, means: str, causes: str, first: str) -> Rule:
+def _kept(
+    name: Literal["quarantine", "failed-sweeps", "failed-firings"],
+    queue: str,
+    *,
+    means: str,
+    causes: str,
+    first: str,
+) -> Rule:
     return Rule(
         name=name,
+        kind=name,
         means=means,
         causes=causes,
         first=first,

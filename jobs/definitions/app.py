@@ -25,7 +25,7 @@ from headgate.jobs.definitions.handlers.hooks import Hooks
 from headgate.jobs.definitions.handlers.provides import Provides
 from headgate.jobs.definitions.job_type import JobType, check_timeout
 from headgate.jobs.definitions.options.replay import Replay, check_replay
-from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue
+from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue, Used
 from headgate.jobs.definitions.router import Router
 from headgate.jobs.errors import (
     ConfigurationError,
@@ -181,7 +181,7 @@ class App(Declares, Provides, Hooks):
         self,
         name: str,
         *,
-        priorities: Iterable[Priority | PriorityName] = tuple(Priority),
+        priorities: Iterable[Priority | PriorityName | Used] = tuple(Priority),
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
         fifo: bool = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
 from headgate.jobs.core.topology import (
@@ -24,6 +24,10 @@ from headgate.jobs.values.kinds import check_kind
 DEFAULT_QUEUE = "jobs"
 """The name of the queue group that every app has."""
 
+Used = Literal["used"]
+USED: Used = "used"
+"""The priorities of a group's types, in place of priorities."""
+
 MAX_RECEIVE_COUNT = 1000
 """SQS's limit for maxReceiveCount, set on every queue: waiting for a limit, a breaker, a child
 process or a group uses receives, and must never end a job."""
@@ -35,6 +39,8 @@ class Queue(Declares):
     Args:
         name: lower-case words joined by hyphens; part of the physical names.
         priorities: the group's priorities; each is an SQS queue with its dead-letter queue.
+            ``["used"]`` has those of its types, and besides them any others in the list, for
+            submissions that override a type's priority.
         lanes: the numbers of priorities that differ from `DEFAULT_LANES`.
         retry: the retry policy of types that declare none.
         fifo: jobs of one group run one at a time, in the order of their submission; see ``group``
@@ -47,7 +53,7 @@ class Queue(Declares):
         self,
         name: str,
         *,
-        priorities: Iterable[Priority | PriorityName] = tuple(Priority),
+        priorities: Iterable[Priority | PriorityName | Used] = tuple(Priority),
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
         fifo: bool = False,
@@ -61,12 +67,15 @@ class Queue(Declares):
         check_limit_names(limits, f"the queue {name!r}", Queue.__init__.__kwdefaults__ or ())
         self.limits = Limits.of(limits)
         chosen = _priorities(name, priorities)
-        self.lanes = {priority: DEFAULT_LANES[priority] for priority in chosen}
+        self._as_used = USED in chosen
+        """Whether a type's priority becomes one of the group's."""
         check_kind(f"the queue {name!r}: lanes", lanes, Mapping | None)
+        self._numbers = dict(DEFAULT_LANES)
+        self.lanes = {each: DEFAULT_LANES[each] for each in Priority if each in chosen}
         for priority, lane in (lanes or {}).items():
-            self._check_priority(priority)
             check_kind(f"the queue {name!r}: lanes[{priority!r}]", lane, Lane)
-            self.lanes[priority] = self._check_lane(lane)
+            self._numbers[self._check_priority(priority)] = self._check_lane(lane)
+        self.lanes = {priority: self._numbers[priority] for priority in self.lanes}
         self._own: dict[str, JobType[Any, Any]] = {}
         self._registries = [self._own]
 
@@ -93,7 +102,7 @@ class Queue(Declares):
                 f"{self.name!r} is none: declare it with app.queue(..., fifo=True)"
             )
         wanted = declared.place.wanted or self._default_priority(declared.name)
-        declared.place.settle(self._check_priority(wanted), self.retry)
+        declared.place.settle(self._lane_for(wanted), self.retry)
         _check_accepting(declared, self._own.values(), fifo=self.fifo)
         _register(self._registries, declared)
 
@@ -121,7 +130,17 @@ class Queue(Declares):
                 max_receive_count=MAX_RECEIVE_COUNT,
             )
 
+    def _lane_for(self, priority: Priority | PriorityName) -> Priority:
+        """Return a type's priority, as one that the group has from now on."""
+        chosen = self._check_priority(priority)
+        if chosen not in self.lanes:
+            used = {*self.lanes, chosen}
+            self.lanes = {each: self._numbers[each] for each in Priority if each in used}
+        return chosen
+
     def _default_priority(self, job_type: str) -> Priority:
+        if self._as_used:
+            return Priority.NORMAL
         if len(self.lanes) == 1:
             return next(iter(self.lanes))
         if Priority.NORMAL not in self.lanes:
@@ -140,10 +159,11 @@ class Queue(Declares):
         return lane
 
     def _check_priority(self, priority: Priority | PriorityName) -> Priority:
-        if priority not in self.lanes:
+        known = tuple(Priority) if self._as_used else tuple(self.lanes)
+        if priority not in known:
             raise ConfigurationError(
-                f"the queue {self.name!r} has no priority {str(priority)!r}: it was declared with "
-                f"{', '.join(self.lanes)}"
+                f"the queue {self.name!r} has no priority {str(priority)!r}: "
+                f"{'there are' if self._as_used else 'it was declared with'} {', '.join(known)}"
             )
         return Priority(priority)
 
@@ -187,20 +207,26 @@ def _check_accepting(
             )
 
 
-def _priorities(queue: str, wanted: Iterable[Priority | PriorityName]) -> list[Priority]:
+def _priorities(
+    queue: str, wanted: Iterable[Priority | PriorityName | Used]
+) -> frozenset[Priority | Used]:
     if not isinstance(wanted, Iterable):
         raise ConfigurationError(
             f"the queue {queue!r}: priorities must be a list, got {wanted!r}: "
             "write [Priority.NORMAL]"
         )
     try:
-        chosen = {Priority(priority) for priority in wanted if not isinstance(wanted, str)}
+        chosen = frozenset(
+            priority if priority == USED else Priority(priority)
+            for priority in wanted
+            if not isinstance(wanted, str)
+        )
     except ValueError as error:
         raise ConfigurationError(
-            f"the queue {queue!r}: {error}; there are {', '.join(Priority)}"
+            f"the queue {queue!r}: {error}; there are {', '.join((*Priority, USED))}"
         ) from error
     if not chosen:
         raise ConfigurationError(
             f"the queue {queue!r} needs at least one priority, in a list, got {wanted!r}"
         )
-    return sorted(chosen, key=lambda priority: priority.rank)
+    return chosen

@@ -18,10 +18,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from headgate.jobs.deployment.alarms.mutes import MuteWindow
+from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.surroundings import ExistingVpc
-from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 
 COMMON = "headgate:deployment"
@@ -42,6 +43,7 @@ _PARTS = {
     "consumers": ConsumerGroup,
     "alarms": Thresholds,
     "vpc": ExistingVpc,
+    "mutes": MuteWindow,
 }
 """Classes of a deployment's fields that are not plain values."""
 

@@ -13,6 +13,8 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from headgate.jobs.deployment.alarms.mutes import MuteWindow
+from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.surroundings import (
     LOG_RETENTION_DAYS,
@@ -21,7 +23,6 @@ from headgate.jobs.deployment.surroundings import (
     check_surroundings,
     secret_services,
 )
-from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
 
@@ -87,7 +88,19 @@ class Deployment:
     5, 7, 14, 30, 60, 90, 120, 150, 180, 365 and more.
     https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
     alerts_to: tuple[str, ...] = ()
-    """E-mail addresses notified of alarms, and of a month that exceeds the budget."""
+    """E-mail addresses for pages: a mail for each group of workers or functions with an alarm that
+    pages (`Thresholds.pages`), and for dead letters of types with ``alert_at_once=True``."""
+    tickets_to: tuple[str, ...] = ()
+    """E-mail addresses for tickets: each alarm, summaries of dead letters, and a month that exceeds
+    the budget. Empty: those of ``alerts_to``."""
+    notify_recovery: bool = True
+    """Whether both are also notified when an alarm is over."""
+    mutes: tuple[MuteWindow, ...] = ()
+    """Windows in which alarms notify nobody."""
+    roll_back_on_alarm: bool | None = None
+    """Whether ECS rolls back a deployment of workers during which the runs of their jobs begin to
+    fail (``…-failing``). ECS then watches for about 15 minutes more before a deployment is
+    complete. None: where data is kept."""
     budget_usd: int = 150
     """A month's costs in USD that trigger a notification; 0: no budget."""
     network: Literal["endpoints", "public"] = "endpoints"
@@ -152,12 +165,18 @@ class Deployment:
             raise ConfigurationError(
                 f"encryption_key must be the ARN of a KMS key, got {self.encryption_key!r}"
             )
-        if malformed := [address for address in self.alerts_to if "@" not in address]:
-            raise ConfigurationError(f"alerts_to: not an e-mail address: {malformed[0]!r}")
+        for name in ("alerts_to", "tickets_to"):
+            if malformed := [address for address in getattr(self, name) if "@" not in address]:
+                raise ConfigurationError(f"{name}: not an e-mail address: {malformed[0]!r}")
 
     def keeps_data(self, stage: str | None) -> bool:
         """Return `keep_data`, or the default of that stage."""
         return stage not in _THROWN_AWAY if self.keep_data is None else self.keep_data
+
+    def rolls_back(self, stage: str | None) -> bool:
+        """Return `roll_back_on_alarm`, or the default of that stage; False without alarms."""
+        wanted = self.roll_back_on_alarm
+        return self.alarms is not None and (self.keeps_data(stage) if wanted is None else wanted)
 
     def environment_of(self, group: WorkerGroup) -> dict[str, str]:
         """Return a group's environment variables: its own, and those that it doesn't replace."""

@@ -14,7 +14,8 @@ from headgate.jobs.core.topology import (
     Topology,
     check_name,
 )
-from headgate.jobs.deployment.surroundings import check_surroundings
+from headgate.jobs.deployment.pollers import INVOCATIONS_EACH, ProvisionedPollers
+from headgate.jobs.deployment.surroundings import Architecture, check_surroundings
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
@@ -35,7 +36,7 @@ SETTLE = timedelta(seconds=8)
 """Time for interruption and the last settlements after a worker's drain."""
 
 FUNCTION_MEMORY_MB = 256
-"""Memory of each of Headgate's own functions: the bridge and the sweep."""
+"""Memory of each of Headgate's own functions."""
 
 GIVE_BACK = timedelta(seconds=3)
 """Time from interrupting a function's jobs to its timeout, so that it answers in time."""
@@ -46,8 +47,9 @@ FUNCTION_CONCURRENCY = 10
 HEALTH_HOSTS = ("127.0.0.1", "0.0.0.0")  # noqa: S104 - opened only by a security group's rule
 """The addresses on which a task may serve its health and its metrics."""
 
-_OWN_FUNCTIONS = ("bridge", "sweep")
+_OWN_FUNCTIONS = ("bridge", "sweep", "demand")
 
+_MAX_CONCURRENCY = 10
 _MOST_TASKS = 5_000
 _MOST_CONCURRENCY = 1_000
 _MOST_PROCESSES = 64
@@ -237,8 +239,15 @@ class ConsumerGroup:
     """Messages of one invocation, 1 to 10,000; at most 10 for a FIFO queue or without a window."""
     max_batching_window: DurationField = DurationField(0)
     """Time for which messages are gathered for a batch, up to 5 min."""
-    max_concurrency: int = 10
-    """Simultaneous invocations for each queue, 2 to 1,000 (MaximumConcurrency)."""
+    max_concurrency: int | None = None
+    """Simultaneous invocations for each queue, 2 to 1,000 (MaximumConcurrency). None: 10, or what
+    ``pollers`` allow, which exclude it."""
+    pollers: ProvisionedPollers | None = None
+    """Dedicated pollers for each queue (provisioned mode); None: Lambda's own."""
+    architecture: Architecture = "arm64"
+    """The processors that the function runs on, and its dependencies are installed for."""
+    tracing: bool = False
+    """Sample invocations with AWS X-Ray (active tracing)."""
     concurrency: int = FUNCTION_CONCURRENCY
     """Jobs of one invocation that run at once, 1 to 1,000; the function's environment has it as
     ``HEADGATE_CONCURRENCY``, and ``consumer(app, concurrency=...)`` overrides it."""
@@ -247,9 +256,9 @@ class ConsumerGroup:
     submits: bool = True
     """Its handlers may submit jobs to any of the app's queues (``ctx.submit``)."""
     reserved_concurrency: int | None = None
-    """Part of the account's concurrency reserved for the function, at least `max_concurrency` for
-    each of its queues (ReservedConcurrentExecutions). None reserves nothing: `max_concurrency`
-    limits it already.
+    """Part of the account's concurrency reserved for the function, at least `most_invocations` for
+    each of its queues (ReservedConcurrentExecutions). None reserves nothing: these limit it
+    already.
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
     def __post_init__(self) -> None:
@@ -281,7 +290,12 @@ class ConsumerGroup:
                 f"{'' if most > 10 else ' unless max_batching_window is at least 1 s'}, got "
                 f"{self.batch_size}"
             )
-        if not 2 <= self.max_concurrency <= 1_000:
+        if self.pollers is not None and self.max_concurrency is not None:
+            raise ConfigurationError(
+                f"the consumer {self.name!r}: max_concurrency and pollers exclude each other: a "
+                f"poller invokes the function up to {INVOCATIONS_EACH} times at once"
+            )
+        if not 2 <= (self.max_concurrency or 2) <= 1_000:
             raise ConfigurationError(
                 f"the consumer {self.name!r}: max_concurrency must lie between 2 and 1,000, got "
                 f"{self.max_concurrency}"
@@ -300,6 +314,13 @@ class ConsumerGroup:
     def selection(self) -> QueueSelection:
         """The queues whose jobs it runs."""
         return QueueSelection(queues=self.queues, priorities=self.priorities)
+
+    @property
+    def most_invocations(self) -> int:
+        """Simultaneous invocations for each queue."""
+        if self.pollers is not None:
+            return INVOCATIONS_EACH * self.pollers.maximum
+        return self.max_concurrency or _MAX_CONCURRENCY
 
     @property
     def longest_job(self) -> timedelta:

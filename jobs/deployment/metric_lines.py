@@ -91,7 +91,7 @@ class MetricLines:
 def metric_line(
     service: str,
     dimensions: Dimensions,
-    counts: Mapping[str, int],
+    counts: Mapping[str, float],
     seconds: Mapping[str, Iterable[float]] | None = None,
 ) -> str:
     """Return one line of the embedded metric format.
@@ -99,7 +99,7 @@ def metric_line(
     Args:
         service: the value of the dimension ``service``.
         dimensions: the other dimensions.
-        counts: counters, by metric.
+        counts: counters and other numbers, by metric.
         seconds: up to `MOST_VALUES` values of each further metric.
     """
     from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (

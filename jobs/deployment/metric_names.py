@@ -10,6 +10,11 @@
         Wait                                       seconds from when jobs were due to their start
     of dead letters, dimensions service, type, queue and reason:
         DeadLetters                            new ones, counted by the sweep that finds them
+    of the app, dimension service:
+        DeadLettersKept                        those in all queues, counted by the sweep
+    of a worker group, dimensions service and group, if it has more queues than an alarm can watch:
+        TasksWanted                            tasks that would start all waiting jobs in time
+        TasksBusy                              tasks that the jobs in flight fill
 
 A lane corresponds to one SQS queue. An alarm can add up at most ten metrics, and a queue may have
 more types than that, so the metrics for alarms are counted for each lane too. CloudWatch charges
@@ -41,6 +46,7 @@ from headgate.jobs.core.events import (
 NAMESPACE = "Headgate"
 
 SERVICE, TYPE, QUEUE, PRIORITY, REASON = "service", "type", "queue", "priority", "reason"
+GROUP = "group"
 
 OF_TYPE = frozenset({SERVICE, TYPE, QUEUE})
 """The dimensions of metrics of a type. ``queue`` is the group's name."""
@@ -51,9 +57,14 @@ OF_LANE = frozenset({SERVICE, QUEUE, PRIORITY})
 OF_DEAD_LETTER = frozenset({SERVICE, TYPE, QUEUE, REASON})
 """The dimensions of dead letters."""
 
+OF_WORKERS = frozenset({SERVICE, GROUP})
+"""The dimensions of metrics of a worker group."""
+
 COMPLETED, FAILED = "JobsCompleted", "JobsFailed"
 DEAD_LETTERS, LETTERS_REPLAYED = "DeadLetters", "DeadLettersReplayed"
+LETTERS_KEPT = "DeadLettersKept"
 DURATION, WAIT = "Duration", "Wait"
+TASKS_WANTED, TASKS_BUSY = "TasksWanted", "TasksBusy"
 
 COUNTED: Mapping[type[Event], str] = {
     JobCompleted: COMPLETED,
@@ -70,7 +81,8 @@ COUNTED: Mapping[type[Event], str] = {
 }
 """Counters of a type, by the event that they count."""
 
-NAMES = frozenset({*COUNTED.values(), DURATION, WAIT, DEAD_LETTERS, LETTERS_REPLAYED})
+_OF_SWEEP = (DEAD_LETTERS, LETTERS_REPLAYED, LETTERS_KEPT)
+NAMES = frozenset({*COUNTED.values(), DURATION, WAIT, *_OF_SWEEP, TASKS_WANTED, TASKS_BUSY})
 """All names of metrics."""
 
 LANE_COUNTED = frozenset({COMPLETED, FAILED})

@@ -41,6 +41,16 @@ def serving(topology: Topology, deployment: Deployment) -> Mapping[str, tuple[Se
     return served
 
 
+def first_server(topology: Topology, deployment: Deployment, spec: QueueSpec) -> Server | None:
+    """Return the first worker group or consumer that serves a queue; None: workers elsewhere do.
+
+    Raises:
+        UnknownQueue: a group or a consumer names a queue that the app doesn't have.
+    """
+    servers: tuple[Server, ...] = (*deployment.workers, *deployment.consumers)
+    return next((each for each in servers if spec in each.selection.of(topology)), None)
+
+
 def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
     """Return the queues that a consumer serves, if it suits each of them.
 
@@ -54,11 +64,11 @@ def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
     _check_batch(group)
     for spec in specs:
         _check_fit(spec, group)
-    most = group.max_concurrency * len(specs)
+    most = group.most_invocations * len(specs)
     if group.reserved_concurrency is not None and group.reserved_concurrency < most:
         raise ConfigurationError(
             f"the consumer {group.name!r}: reserved_concurrency={group.reserved_concurrency} is "
-            f"less than its {len(specs)} queues may run at once, {group.max_concurrency} each: "
+            f"less than its {len(specs)} queues may run at once, {group.most_invocations} each: "
             "Lambda would throttle deliveries, and SQS would count them as received. Reserve at "
             f"least {most}, or nothing"
         )

@@ -36,6 +36,7 @@ from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.deployment.metric_lines import metric_line
 from headgate.jobs.deployment.metric_names import (
     DEAD_LETTERS,
+    LETTERS_KEPT,
     LETTERS_REPLAYED,
     QUEUE,
     REASON,
@@ -60,8 +61,8 @@ TABLE = "HEADGATE_TABLE"
 BUCKET = "HEADGATE_BUCKET"
 """Environment variable with the full name of the app's bucket."""
 
-TOPIC = "HEADGATE_TOPIC"
-"""Environment variable with the ARN of the topic for alerts."""
+TOPIC, TICKETS = "HEADGATE_TOPIC", "HEADGATE_TICKETS"
+"""Environment variables with the ARNs of the topics for critical dead letters and for summaries."""
 
 SECRET = "HEADGATE_SIGNING_SECRET"  # noqa: S105 - the name of a variable
 """Environment variable with the secret that has the key, if the app's messages are signed and it
@@ -92,6 +93,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         memory=SweepMemory(aws.table, clock),
         store=aws.store,
         topic=aws.topic,
+        tickets=aws.tickets,
         clock=clock,
         count=partial(write_counts, plan.app),
         replay=_replay(plan.replay, aws, clock) if plan.replay else None,
@@ -109,6 +111,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     if plan.replay is not None:
         write_replayed(plan.app, swept.replayed)
         done["replayed"] = swept.replayed.total()
+    print(metric_line(plan.app, (), {LETTERS_KEPT: swept.kept}))  # noqa: T201 - where CloudWatch reads it
     _log.info("swept", extra=done)
     return done
 
@@ -157,6 +160,7 @@ class _Aws:
     table: Table
     store: ObjectStore
     topic: Publisher
+    tickets: Publisher
     secrets: SecretStore
 
 
@@ -175,6 +179,7 @@ def _aws() -> _Aws:
         table=DynamoTable(_required(TABLE)),
         store=S3Store(Bucket(prefix=bucket, name=bucket)),
         topic=SnsPublisher(_required(TOPIC)),
+        tickets=SnsPublisher(_required(TICKETS)),
         secrets=SecretsManager(),
     )
 

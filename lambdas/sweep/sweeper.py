@@ -87,6 +87,11 @@ class Swept:
     failed_copies: int = 0
     errors: list[Exception] = field(default_factory=list)
 
+    @property
+    def kept(self) -> int:
+        """Messages that stay set aside, about as many as SQS tells."""
+        return self.looked_at - self.replayed.total() + sum(self.unseen.values())
+
     def failed(self, what: str, error: Exception) -> None:
         """Log and keep a failure; the sweep goes on."""
         if isinstance(error, TransportError):
@@ -114,7 +119,8 @@ class Sweeper:
         queues: the queue service.
         memory: the state left by earlier sweeps.
         store: the app's bucket.
-        topic: the topic for alerts.
+        topic: the topic for critical dead letters.
+        tickets: the topic for summaries of the others.
         clock: tells the time.
         count: called with the number of new messages of each kind.
         sleep: pauses before a receive that failed is repeated.
@@ -129,6 +135,7 @@ class Sweeper:
         memory: SweepMemory,
         store: ObjectStore,
         topic: Publisher,
+        tickets: Publisher,
         clock: Clock,
         count: Callable[[Mapping[Kind, int]], None],
         sleep: Callable[[float], None] = time.sleep,
@@ -139,6 +146,7 @@ class Sweeper:
         self._memory = memory
         self._store = ImmediateObjectStore(store)
         self._topic = topic
+        self._tickets = tickets
         self._clock = clock
         self._count = count
         self._sleep = immediate(sleep)
@@ -288,19 +296,21 @@ class Sweeper:
         others = [each for each in swept.untold if not each.found.is_critical]
         try:
             if critical:
-                self._publish(critical_alert, critical, swept)
+                self._publish(critical_alert, critical, swept, self._topic)
         except Exception as error:  # noqa: BLE001 - raised at the end; the others are told too
             swept.failed("people could not be told of critical dead letters", error)
         try:
             if others and self._memory.summary_is_due():
-                self._publish(summary, others, swept)
+                self._publish(summary, others, swept, self._tickets)
                 self._memory.summarized()
         except Exception as error:  # noqa: BLE001 - raised at the end, once the lease is given back
             swept.failed("people could not be told of dead letters", error)
 
-    def _publish(self, compose: _Compose, those: Sequence[_Seen], swept: Swept) -> None:
+    def _publish(
+        self, compose: _Compose, those: Sequence[_Seen], swept: Swept, topic: Publisher
+    ) -> None:
         alert = compose(self._plan, [each.found for each in those], swept.unseen)
-        self._topic.publish(alert.subject, alert.text)
+        topic.publish(alert.subject, alert.text)
         swept.told += len(those)
         by_queue: dict[ParkingQueue, list[_Seen]] = {}
         for each in those:

@@ -13,6 +13,7 @@ from headgate.ops.costing.fleet import Crew, Fleet
 from headgate.ops.costing.load import Load, Stream
 from headgate.ops.prices import (
     DURATION,
+    DURATION_X86,
     FIRINGS,
     IMAGE,
     INTERFACE_ENDPOINT,
@@ -102,7 +103,8 @@ def _consumer(
     run_s = fleet.run_s[stream.job.name] * math.ceil(entries / consumer.concurrency) + _OWN_S
     gb_s = run_s * consumer.memory_mib / 1024
     yield Charge(price=INVOCATIONS, units=invocations, job_type=stream.job.name)
-    yield Charge(price=DURATION, units=invocations * gb_s, job_type=stream.job.name)
+    price = DURATION if consumer.architecture == "arm64" else DURATION_X86
+    yield Charge(price=price, units=invocations * gb_s, job_type=stream.job.name)
 
 
 def batch_of(consumer: ConsumerGroup, stream: Stream, load: Load) -> float:

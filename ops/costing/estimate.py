@@ -8,7 +8,7 @@ from datetime import datetime
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.ops.costing import compute, objects, records, sqs, sweeping, watching
+from headgate.ops.costing import compute, demand, objects, records, sqs, sweeping, watching
 from headgate.ops.costing.bill import Bill, Charge
 from headgate.ops.costing.fleet import UTILISATION, Fleet, fleet_of
 from headgate.ops.costing.load import Load, Stream, streams_of
@@ -69,6 +69,7 @@ def _charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iter
     yield from objects.charges(app, fleet, load)
     yield from compute.charges(app, deployment, fleet, load)
     yield from sweeping.charges(app, fleet)
+    yield from demand.charges(app.topology, deployment)
     yield from watching.charges(app, deployment, fleet, load)
 
 
@@ -81,7 +82,9 @@ def _assumptions(load: Load, fleet: Fleet) -> Iterator[str]:
     yield f"a handler runs for {runs} s; {100 * load.failure_rate:g} % of attempts fail"
     yield f"{load.together:g} of 10 possible messages to a request, each of {load.payload_bytes} B"
     yield f"jobs fill {100 * UTILISATION:.0f} % of the slots before another task starts"
-    yield "nothing for data transfer, e-mails, taxes, and whatever handlers use"
+    dedicated = any(each.pollers for group in fleet.consumers.values() for each in group)
+    pollers = "provisioned pollers, X-Ray, " if dedicated else ""
+    yield f"nothing for {pollers}data transfer, e-mails, taxes, and whatever handlers use"
 
 
 def _beyond(budget_usd: int, bill: Bill) -> Iterator[str]:

@@ -75,7 +75,10 @@ class Fleet:
 
     def pollers(self, queue: QueueSpec) -> float:
         """Return the average number of long polls open on a queue."""
-        return self.workers(queue) + LAMBDA_POLLERS * len(self.consumers[queue.name])
+        consumers = self.consumers[queue.name]
+        return self.workers(queue) + sum(
+            each.pollers.minimum if each.pollers else LAMBDA_POLLERS for each in consumers
+        )
 
     def part_of_workers(self, queue: QueueSpec) -> float:
         """Return the fraction of a queue's jobs that workers run; functions run the others."""

@@ -17,6 +17,7 @@ from headgate.ops.prices import (
     DURATION,
     FIRINGS,
     INVOCATIONS,
+    METRICS,
     MONTH_S,
     READS,
     SQS_FIFO,
@@ -37,6 +38,7 @@ _REMEMBERED = 20
 def charges(app: App, fleet: Fleet) -> Iterator[Charge]:
     """Yield a month's charges for sweeps, if nobody replays or purges the dead letters."""
     yield Charge(price=FIRINGS, units=SWEEPS)
+    yield Charge(price=METRICS, units=1)  # the number of dead letters
     yield Charge(price=INVOCATIONS, units=SWEEPS)
     yield Charge(price=DURATION, units=SWEEPS * SWEEP_S * FUNCTION_MEMORY_MB / 1024)
     yield Charge(price=WRITES, units=2 * SWEEPS)  # a lease, acquired and released

@@ -22,12 +22,12 @@ from headgate.jobs.deployment.metric_names import (
     MOST_VALUES,
     WAIT,
 )
-from headgate.ops.costing.alarms import watched_metrics
+from headgate.ops.costing.alarms import composite_alarms, watched_metrics
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.compute import HOURS, batch_of
 from headgate.ops.costing.fleet import Fleet
 from headgate.ops.costing.load import Load, Stream
-from headgate.ops.prices import ALARMS, DASHBOARDS, LOGS, LOGS_STORED, METRICS, MONTH_S
+from headgate.ops.prices import ALARMS, COMPOSITES, DASHBOARDS, LOGS, LOGS_STORED, METRICS, MONTH_S
 
 EVENT_OVERHEAD = 26
 """Bytes that CloudWatch adds to each line.
@@ -50,9 +50,10 @@ _MINUTES = MONTH_S / 60
 def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Iterator[Charge]:
     """Yield a month's charges for CloudWatch."""
     yield Charge(price=ALARMS, units=watched_metrics(app, deployment))
+    yield Charge(price=COMPOSITES, units=composite_alarms(app, deployment))
     yield Charge(price=DASHBOARDS, units=1)
     for stream in fleet.streams:
-        yield from _logged(log_bytes(stream, fleet, load), stream.job.name)
+        yield from logged(log_bytes(stream, fleet, load), stream.job.name)
         dying = _part_of_hours(stream.jobs * stream.dead)  # counted by the sweep
         yield Charge(price=METRICS, units=dying, job_type=stream.job.name)
     for series in series_of(fleet):
@@ -143,7 +144,7 @@ def _of_lane(lane: tuple[str, ...], streams: list[Stream], fleet: Fleet) -> Bill
 def _measured(series: BilledSeries) -> Iterator[Charge]:
     active = sum(_part_of_hours(count) for count in series.counts.values())
     yield Charge(price=METRICS, units=active, job_type=series.job_type)
-    yield from _logged(_emf_bytes(series), series.job_type)
+    yield from logged(_emf_bytes(series), series.job_type)
 
 
 def _part_of_hours(events: float) -> float:
@@ -161,8 +162,8 @@ def _emf_bytes(series: BilledSeries) -> float:
     return lines * (EMF_LINE + EVENT_OVERHEAD) + values * EMF_VALUE
 
 
-def _logged(size: float, job_type: str | None) -> Iterator[Charge]:
-    """Yield the charges for ingestion and a month's storage.
+def logged(size: float, job_type: str | None) -> Iterator[Charge]:
+    """Yield the charges for ingestion of so many bytes and a month's storage.
 
     AWS bills the compressed size of what is stored; here it counts uncompressed.
     """

@@ -102,6 +102,7 @@ def _sweeper(app: App) -> Sweeper:
         memory=SweepMemory(DynamoTable(app.topology.table_name), clock),
         store=S3Store(app.topology.bucket),
         topic=_Screen(),
+        tickets=_Screen(),
         clock=clock,
         count=_uncounted,
     )

@@ -110,7 +110,10 @@ INFRA = [
     "HeadgateStack",
     "IJobSystem",
     "JobSystem",
+    "MuteWindow",
+    "ProvisionedPollers",
     "QueueSelection",
+    "QueueThresholds",
     "Thresholds",
     "WorkerGroup",
 ]

@@ -45,14 +45,14 @@ class _Payload(BaseModel):
 # --- costs ---------------------------------------------------------------------------------------
 
 
-def _app(*, types: int = 1, payments: bool = False, schedule: bool = False) -> App:
+def _app(*, types: int = 1, queues: int = 0, schedule: bool = False) -> App:
     app = App("shop", stage="prod")
     for number in range(types):
         app.define(f"send-{number}", _Payload)
     if schedule:
         app.define("report", _Payload, schedule=Schedule.rate(timedelta(days=1)))
-    if payments:
-        app.queue("payments", priorities=[Priority.CRITICAL])
+    for number in range(queues):
+        app.queue(f"payments-{number}", priorities=[Priority.CRITICAL])
     return app
 
 
@@ -95,11 +95,11 @@ def _a_month(price: Price) -> float:
 
 
 def _of_a_queue() -> float:
-    return _usd(_app(payments=True), Deployment()) - _usd(_app(), Deployment())
+    return _usd(_app(queues=2), Deployment()) - _usd(_app(queues=1), Deployment())
 
 
 def _metrics_of_a_queue() -> int:
-    with_one, without = _app(payments=True), _app()
+    with_one, without = _app(queues=2), _app(queues=1)
     return watched_metrics(with_one, Deployment()) - watched_metrics(without, Deployment())
 
 
@@ -152,7 +152,7 @@ def _watched(rules: Iterable[Rule]) -> int:
 
 
 def _watched_of_a_queue() -> int:
-    app = _app(payments=True)
+    app = _app(queues=1)
     in_flight = 1
     return _watched(_of_queues(app, _rules(app))) // len(app.topology.queues) + in_flight
 
@@ -214,12 +214,13 @@ def _paid(metrics: int) -> tuple[str, str]:
 
 
 def _published() -> str:
-    of_type, of_lane, of_dead_letter = (
+    of_type, of_lane, of_dead_letter, of_workers = (
         ", ".join(f"`{name}`" for name in sorted(dimensions))
         for dimensions in (
             metric_names.OF_TYPE,
             metric_names.OF_LANE,
             metric_names.OF_DEAD_LETTER,
+            metric_names.OF_WORKERS,
         )
     )
     counts = ", ".join(f"`{name}`" for name in metric_names.COUNTED.values())
@@ -235,6 +236,18 @@ def _published() -> str:
             of_type,
             f"`{metric_names.LETTERS_REPLAYED}`: sent back by policy",
             "count",
+        ),
+        (
+            "the app",
+            f"`{metric_names.SERVICE}`",
+            f"`{metric_names.LETTERS_KEPT}`: those in all queues",
+            "count",
+        ),
+        (
+            "a worker group with more than four queues",
+            of_workers,
+            f"`{metric_names.TASKS_WANTED}`, `{metric_names.TASKS_BUSY}`: what its jobs need",
+            "tasks",
         ),
     ]
     return _table(("of", "dimensions", "metrics", "unit"), rows)
@@ -333,6 +346,7 @@ BLOCKS: Mapping[str, Block] = {
     "alarm-metrics-of-the-app": lambda: str(_watched_of_the_app()),
     "alarm-costs": _cost_of_alarms,
     "scaling-metrics": lambda: str(alarm_metrics(WorkerGroup(), _app().topology.queues)),
+    "composite-usd": lambda: f"{prices.COMPOSITES.usd:.2f}",
     "published-metrics": _published,
     "metric-usd": lambda: f"{prices.METRICS.usd:.2f}",
     "metrics-of-ten-types": lambda: str(_metrics_of_ten_types()),

@@ -9,8 +9,11 @@ from typing import Any
 from aws_cdk import aws_ecs as ecs
 
 from headgate import App, Priority, cron
+from headgate.jobs.deployment.alarms.mutes import MuteWindow
+from headgate.jobs.deployment.alarms.thresholds import QueueThresholds, Thresholds
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.pollers import ProvisionedPollers
 from tests.infra.conftest import Params
 
 GROUPS = ("jobs", "ledger")
@@ -28,9 +31,14 @@ DEPLOYMENT = Deployment(
             handler="everything.handler",  # only its location matters
             source=str(Path(__file__).parent),
             queues=("mail",),
+            pollers=ProvisionedPollers(),
+            tracing=True,
         ),
     ),
     alerts_to=("oncall@example.com",),
+    tickets_to=("shop-team@example.com",),
+    alarms=Thresholds(by_tenant=True, queues={"mail": QueueThresholds(depth=100)}),
+    mutes=(MuteWindow(schedule="cron(0 22 * * *)", duration=8 * 3_600, timezone="Europe/Berlin"),),
     protected=True,
 )
 

@@ -188,6 +188,7 @@ def test_the_outputs_have_keys_that_stay_and_export_nothing() -> None:
         "FailedFiringsUrl",
         "QuarantineUrl",
         "Table",
+        "TicketsTopic",
         "WorkersBatch",
         "WorkersWorkers",
     }
@@ -197,7 +198,14 @@ def test_what_a_stack_lacks_it_does_not_put_out() -> None:
     app = App("shop", long_delays=False)
     app.define("send-email", Params, timeout=timedelta(seconds=30))
     lacking = outputs(app, deployment=ELSEWHERE)
-    assert set(lacking) == {"AlertsTopic", "Bucket", "DashboardUrl", "QuarantineUrl", "Table"}
+    assert set(lacking) == {
+        "AlertsTopic",
+        "Bucket",
+        "DashboardUrl",
+        "QuarantineUrl",
+        "Table",
+        "TicketsTopic",
+    }
 
 
 # --- the same every time -------------------------------------------------------------------------

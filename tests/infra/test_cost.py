@@ -14,7 +14,9 @@ from headgate import App, Priority
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, WorkerGroup
-from headgate.ops.costing.alarms import watched_metrics
+from headgate.ops.costing import demand
+from headgate.ops.costing.alarms import composite_alarms, watched_metrics
+from headgate.ops.prices import INVOCATIONS, MONTH_S
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
 from tests.infra.templates import resources, template_of
 
@@ -59,6 +61,17 @@ def test_alarms_endpoints_keys_and_dashboards_are_counted_as_they_are(
     )
 
     assert _watched(template) == watched_metrics(app, deployment)
+    composites = resources(template, "AWS::CloudWatch::CompositeAlarm")
+    assert len(composites) == composite_alarms(app, deployment)
+    counts = sum(
+        c.units for c in demand.charges(app.topology, deployment) if c.price is INVOCATIONS
+    )
+    every_minute = [
+        each
+        for each in resources(template, "AWS::Scheduler::Schedule").values()
+        if each["ScheduleExpression"] == "rate(1 minute)"
+    ]
+    assert counts == len(every_minute) * MONTH_S / 60
     endpoints = resources(template, "AWS::EC2::VPCEndpoint").values()
     interfaces = [each for each in endpoints if each["VpcEndpointType"] == "Interface"]
     assert sum(len(each["SubnetIds"]) for each in interfaces) == deployment.endpoint_zones * len(

@@ -176,6 +176,7 @@ def _deploy(app: App, sqs: AsyncSqsTransport, endpoint_url: str, stack: AsyncExi
                 "HEADGATE_TABLE": app.topology.table_name,
                 "HEADGATE_BUCKET": bucket,
                 "HEADGATE_TOPIC": topic,
+                "HEADGATE_TICKETS": topic,
             }
         },
     )
@@ -279,6 +280,7 @@ def _sweep_here(deployed: Deployed) -> int | None:
         memory=SweepMemory(table, clock),
         store=store,
         topic=topic,
+        tickets=topic,
         clock=clock,
         count=lambda counts: write_counts(deployed.app.name, counts),
     )

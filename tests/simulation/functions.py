@@ -90,6 +90,7 @@ class Functions:
             memory=SweepMemory(link.table.sync, actor.clock, sleep=lambda _s: None),
             store=link.store.sync,
             topic=topic,
+            tickets=topic,
             clock=actor.clock,
             count=count,
         )

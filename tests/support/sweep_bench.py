@@ -64,7 +64,8 @@ class SweepBench:
 
     def __post_init__(self) -> None:
         self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
-        self.store, self.topic = MemoryStore(clock=self.clock), MemoryTopic()
+        self.store = MemoryStore(clock=self.clock)
+        self.topic, self.tickets = MemoryTopic(), MemoryTopic()
         self.sqs.provision(self.app.topology)
         self.sqs.create_queue(self.app.topology.failed_firings_name, retention=timedelta(days=14))
 
@@ -87,6 +88,7 @@ class SweepBench:
             memory=memory,
             store=self.store.sync,
             topic=self.topic,
+            tickets=self.tickets,
             clock=self.clock,
             count=self._count,
             sleep=lambda _: None,
@@ -201,4 +203,5 @@ class SweepBench:
 
     def texts(self) -> str:
         """Return the text of all notifications."""
-        return "\n".join(f"{subject}\n{text}" for subject, text in self.topic.published)
+        told = [*self.topic.published, *self.tickets.published]
+        return "\n".join(f"{subject}\n{text}" for subject, text in told)

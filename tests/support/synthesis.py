@@ -26,7 +26,7 @@ def synthesize_for_this_machine(directory: Path, deployment: Mapping[str, Any]) 
     context["headgate:deployment"] |= deployment
     assembly = cdk.App(outdir=str(directory), context=context)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bundling, "for_lambda", pip_install.for_this_machine)
+        patch.setattr(bundling, "for_lambda", lambda _machine: pip_install.for_this_machine())
         stack = add_stack(assembly)
         assembly.synth()
     return stack.stack_name

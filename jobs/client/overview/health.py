@@ -1,7 +1,7 @@
 """``client.health()``: a verdict on the whole system, with reasons.
 
 It is judged from what `jobs.client.overview.queues` knows, by the thresholds of the alarms
-(`jobs.deployment.thresholds`). What nobody told counts neither for nor against it.
+(`jobs.deployment.alarms.thresholds`). What nobody told counts neither for nor against it.
 
     unhealthy   a queue doesn't exist, or SQS can't be asked; jobs wait and nobody works on them;
                 the oldest job waits for longer than the alarm ``oldest`` allows
@@ -22,8 +22,8 @@ from enum import StrEnum
 from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueList, QueueStatus
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.fleet.worker_status import LimitState, WorkerStatus
 from headgate.jobs.records.pausing.pause import Pause

@@ -12,6 +12,7 @@ from datetime import datetime
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.checks.deployment_rules import (
     alarm_never_fires,
+    alarms_of_no_queue,
     deployment_unfit,
     limits_multiply,
     limits_not_in_functions,
@@ -78,6 +79,7 @@ DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     limits_multiply,
     names_too_long,
     alarm_never_fires,
+    alarms_of_no_queue,
     no_stage,
     unprotected,
 )

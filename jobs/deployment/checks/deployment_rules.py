@@ -20,6 +20,7 @@ from headgate.jobs.deployment.groups import (
     function_name,
     worker_service_name,
 )
+from headgate.jobs.deployment.scaling.backlog import is_counted
 from headgate.jobs.deployment.serving import consumed, serving
 from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
 from headgate.jobs.errors import ConfigurationError, Fault, UnknownQueue
@@ -66,6 +67,8 @@ def _names(app: App, deployment: Deployment) -> Iterator[Callable[[], str]]:
     topology = app.topology
     yield lambda: topology.schedule_group
     yield partial(function_name, topology, "sweep")
+    if any(is_counted(_queues_of(app, group)) for group in deployment.workers):
+        yield partial(function_name, topology, "demand")
     for consumer in deployment.consumers:
         yield partial(function_name, topology, consumer.name)
     for group in deployment.workers:
@@ -83,16 +86,31 @@ def alarm_never_fires(app: App, deployment: Deployment) -> Iterator[Fault]:
     if deployment.alarms is None:
         return
     for spec in app.topology.queues:
-        if deployment.alarms.oldest >= spec.retention:
+        oldest = deployment.alarms.of(spec.group).oldest
+        if oldest >= spec.retention:
             yield Fault(
                 rule="alarm-never-fires",
                 where=f"queue {spec.name}",
-                what=f"its alarm goes off at an age of {deployment.alarms.oldest}, and it keeps "
+                what=f"its alarm goes off at an age of {oldest}, and it keeps "
                 f"messages for {spec.retention}",
                 why="Its jobs are deleted unrun before anybody is told",
                 instead='Lower "oldest" of the deployment\'s alarms',
                 severity="warning",
             )
+
+
+def alarms_of_no_queue(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """Thresholds for a queue group that the app doesn't have."""
+    own = deployment.alarms.queues if deployment.alarms is not None else {}
+    for name in sorted(own.keys() - set(app.topology.groups)):
+        yield Fault(
+            rule="alarms-of-no-queue",
+            where=f"app {app.name}",
+            what=f"the deployment's alarms have thresholds for the queue {name!r}, which the app "
+            "doesn't have",
+            why="The queue that is meant has the thresholds of all others",
+            instead=f"Name one of {', '.join(app.topology.groups)}",
+        )
 
 
 def limits_multiply(app: App, deployment: Deployment) -> Iterator[Fault]:

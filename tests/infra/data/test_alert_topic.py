@@ -27,7 +27,13 @@ def _app() -> App:
 def template() -> Mapping[str, Any]:
     stack = cdk.Stack()
     addresses = ["oncall@example.com", "cto@example.com"]
-    Alerts(stack, "Alerts", topology=_app().topology, addresses=addresses)
+    Alerts(
+        stack,
+        "Alerts",
+        topology=_app().topology,
+        addresses=addresses,
+        tickets_to=["shop-team@example.com"],
+    )
     return template_of(stack)
 
 
@@ -43,24 +49,29 @@ def _services(policy: Mapping[str, Any], action: str) -> dict[str, Properties]:
 def test_every_address_is_subscribed_to_mails_that_name_app_and_stage(
     template: Mapping[str, Any],
 ) -> None:
-    [topic] = resources(template, "AWS::SNS::Topic").values()
-    assert topic["DisplayName"] == "Headgate shop-test"
+    topics = resources(template, "AWS::SNS::Topic")
     told = resources(template, "AWS::SNS::Subscription").values()
-    assert {(each["Protocol"], each["Endpoint"]) for each in told} == {
-        ("email", "oncall@example.com"),
-        ("email", "cto@example.com"),
+    assert {each["Protocol"] for each in told} == {"email"}
+    assert {
+        (topics[each["TopicArn"]["Ref"]]["DisplayName"], each["Endpoint"]) for each in told
+    } == {
+        ("Headgate shop-test", "oncall@example.com"),
+        ("Headgate shop-test", "cto@example.com"),
+        ("Headgate shop-test tickets", "shop-team@example.com"),
     }
 
 
 def test_alarms_and_budgets_of_this_account_may_publish_and_use_the_topics_key(
     template: Mapping[str, Any],
 ) -> None:
-    [topic] = resources(template, "AWS::SNS::TopicPolicy").values()
+    topics = resources(template, "AWS::SNS::TopicPolicy").values()
     [key] = resources(template, "AWS::KMS::Key").values()
-    publishing = _services(topic["PolicyDocument"], "sns:Publish")
+    publishing = [_services(topic["PolicyDocument"], "sns:Publish") for topic in topics]
     encrypting = _services(key["KeyPolicy"], "kms:GenerateDataKey*")
-    assert publishing.keys() == encrypting.keys() == SERVICES
-    for statement in (*publishing.values(), *encrypting.values()):
+    assert len(publishing) == 2
+    assert all(each.keys() == encrypting.keys() == SERVICES for each in publishing)
+    allowed = [statement for each in publishing for statement in each.values()]
+    for statement in (*allowed, *encrypting.values()):
         assert statement["Effect"] == "Allow"
         account = statement["Condition"]["StringEquals"]["aws:SourceAccount"]
         assert account == {"Ref": "AWS::AccountId"}
@@ -68,20 +79,21 @@ def test_alarms_and_budgets_of_this_account_may_publish_and_use_the_topics_key(
 
 
 def test_nothing_is_published_without_tls_or_in_plain_text(template: Mapping[str, Any]) -> None:
-    [topic] = resources(template, "AWS::SNS::Topic").values()
     [key_id] = resources(template, "AWS::KMS::Key")
-    [policy] = resources(template, "AWS::SNS::TopicPolicy").values()
-    assert topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]}
-    assert [
-        each["Condition"]
-        for each in policy["PolicyDocument"]["Statement"]
-        if each["Effect"] == "Deny"
-    ] == [{"Bool": {"aws:SecureTransport": "false"}}]
+    for topic in resources(template, "AWS::SNS::Topic").values():
+        assert topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]}
+    for policy in resources(template, "AWS::SNS::TopicPolicy").values():
+        assert [
+            each["Condition"]
+            for each in policy["PolicyDocument"]["Statement"]
+            if each["Effect"] == "Deny"
+        ] == [{"Bool": {"aws:SecureTransport": "false"}}]
 
 
 def test_a_system_hands_out_its_topic() -> None:
     stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Own")
     system = JobSystem(stack, "Jobs", app=_app(), deployment=ELSEWHERE)
-    assert stack.resolve(system.alerts.topic_arn) in [
+    handed_out = [stack.resolve(topic.topic_arn) for topic in (system.alerts, system.tickets)]
+    assert handed_out == [
         {"Ref": logical_id} for logical_id in resources(template_of(stack), "AWS::SNS::Topic")
     ]

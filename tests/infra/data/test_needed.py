@@ -519,7 +519,9 @@ def _sweep(app: App, topic_arn: str) -> Swept:
         closing(SecretsManager()) as secrets,
     ):
         plan = sweep_plan(app, has_bridge=False)
-        aws = handler._Aws(queues=queues, table=table, store=store, topic=topic, secrets=secrets)
+        aws = handler._Aws(
+            queues=queues, table=table, store=store, topic=topic, tickets=topic, secrets=secrets
+        )
         assert plan.replay is not None
         sweeper = Sweeper(
             plan,
@@ -527,6 +529,7 @@ def _sweep(app: App, topic_arn: str) -> Swept:
             memory=SweepMemory(table, _InTwoWeeks()),
             store=store,
             topic=topic,
+            tickets=topic,
             clock=_InTwoWeeks(),
             count=lambda _counts: None,
             replay=handler._replay(plan.replay, aws, _InTwoWeeks()),

@@ -112,6 +112,11 @@ def test_a_deploy_keeps_the_capacity_and_rolls_back_on_failure(
     assert deployment["MinimumHealthyPercent"] == 100
     assert deployment["MaximumPercent"] > 100
     assert deployment["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
+    specs = group.selection.of(system.app.topology)
+    alarms = [f"shop-test-{spec.group}-{spec.priority}-failing" for spec in specs]
+    assert deployment["Alarms"] == {"AlarmNames": alarms, "Enable": True, "Rollback": True}
+    created = resources(system.template, "AWS::CloudWatch::Alarm", "JobsWatching").values()
+    assert set(alarms) <= {each["AlarmName"] for each in created}
 
 
 @GROUPS

@@ -200,6 +200,7 @@ def test_the_bundled_sweep_sweeps_in_a_clean_interpreter(
     monkeypatch.setenv("HEADGATE_TABLE", app.topology.table_name)
     monkeypatch.setenv("HEADGATE_BUCKET", "nothing-to-copy")
     monkeypatch.setenv("HEADGATE_TOPIC", "nothing-to-tell")
+    monkeypatch.setenv("HEADGATE_TICKETS", "nothing-to-tell")
     monkeypatch.chdir(tmp_path)
 
     done = subprocess.run(

@@ -18,6 +18,8 @@ from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.descriptions import LINES
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, function_name
+from headgate.jobs.deployment.pollers import ProvisionedPollers
+from headgate.jobs.deployment.serving import consumed
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import (
@@ -153,11 +155,60 @@ def test_each_queue_is_mapped_with_failures_reported_per_message(
         for mapping in mappings.values():
             assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
             assert mapping["BatchSize"] == group.batch_size
-            assert mapping["ScalingConfig"] == {"MaximumConcurrency": group.max_concurrency}
+            assert mapping["ScalingConfig"] == {"MaximumConcurrency": group.most_invocations}
             window = mapping.get("MaximumBatchingWindowInSeconds", 0)
             assert window == group.max_batching_window.total_seconds()
             assert "FilterCriteria" not in mapping
             assert "DestinationConfig" not in mapping  # SQS's own redrive applies
+
+
+def test_pollers_tracing_and_x86_are_options_of_a_consumer(app: App, project: Path) -> None:
+    quick = ConsumerGroup(
+        name="quick",
+        handler=HANDLER,
+        source=str(project),
+        timeout=timedelta(seconds=5),
+        pollers=ProvisionedPollers(minimum=5, maximum=100),
+        tracing=True,
+        architecture="x86_64",
+    )
+    template = _synthesized(app, quick)
+    [function] = resources(template, "AWS::Lambda::Function", "JobsConsumer").values()
+    assert function["Architectures"] == ["x86_64"]
+    assert function["TracingConfig"] == {"Mode": "Active"}
+    mappings = resources(template, "AWS::Lambda::EventSourceMapping", "JobsConsumer").values()
+    assert mappings
+    for mapping in mappings:
+        assert "ScalingConfig" not in mapping, "provisioned mode excludes it"
+        pollers = {"MinimumPollers": 5, "MaximumPollers": 100}
+        assert mapping["ProvisionedPollerConfig"] == pollers
+
+
+def test_pollers_and_max_concurrency_exclude_each_other() -> None:
+    with pytest.raises(ConfigurationError, match="exclude each other"):
+        ConsumerGroup(
+            name="quick", handler=HANDLER, pollers=ProvisionedPollers(), max_concurrency=5
+        )
+
+
+def test_a_reservation_covers_what_the_pollers_may_invoke() -> None:
+    app = App("shop", stage="test")
+    app.define("send-letter", Params, priority=Priority.LOW)
+    group = ConsumerGroup(
+        name="quick",
+        handler=HANDLER,
+        priorities=(Priority.LOW,),
+        pollers=ProvisionedPollers(),
+        reserved_concurrency=1_999,
+    )
+    with pytest.raises(ConfigurationError, match="Reserve at least 2000"):
+        consumed(app.topology, group)
+
+
+@pytest.mark.parametrize(("minimum", "maximum"), [(1, 10), (201, 300), (5, 4), (2, 2_001)])
+def test_numbers_of_pollers_that_aws_does_not_take_are_refused(minimum: int, maximum: int) -> None:
+    with pytest.raises(ConfigurationError, match="the minimum is 2 to 200"):
+        ProvisionedPollers(minimum=minimum, maximum=maximum)
 
 
 def test_messages_a_consumer_can_not_settle_reach_the_queues_own_dlq(

@@ -87,7 +87,7 @@ def test_the_sweep_may_look_remember_copy_and_tell_and_delete_no_message(
             reached.setdefault(named, set()).update(listed(statement["Action"]))
     [log_group] = resources(template, "AWS::Logs::LogGroup", SWEEP)
     [bucket] = resources(template, "AWS::S3::Bucket")
-    [topic] = resources(template, "AWS::SNS::Topic")
+    topics = resources(template, "AWS::SNS::Topic")
     [key] = resources(template, "AWS::KMS::Key")
     parking = [*(spec.dlq_name for spec in topology.queues), topology.quarantine_name]
     assert reached == {
@@ -97,7 +97,7 @@ def test_the_sweep_may_look_remember_copy_and_tell_and_delete_no_message(
         f"/{DEAD_LETTERS}*": {"s3:PutObject"},
         f"/{PAYLOADS}*": {"s3:GetObject"},
         bucket: {"s3:ListBucket"},
-        topic: {"sns:Publish"},
+        **{topic: {"sns:Publish"} for topic in topics},
         key: {"kms:Decrypt", "kms:GenerateDataKey"},
         log_group: {"logs:CreateLogStream", "logs:PutLogEvents"},
     }
@@ -140,11 +140,13 @@ def test_its_environment_names_what_the_handler_looks_for(
     variables = function["Environment"]["Variables"]
     [table] = resources(template, "AWS::DynamoDB::GlobalTable")
     [bucket] = resources(template, "AWS::S3::Bucket")
-    [topic] = resources(template, "AWS::SNS::Topic")
+    [topic] = resources(template, "AWS::SNS::Topic", "JobsAlertsTopic")
+    [tickets] = resources(template, "AWS::SNS::Topic", "JobsAlertsTickets")
     assert variables == {
         function_module.TABLE: {"Ref": table},
         function_module.BUCKET: {"Ref": bucket},
         function_module.TOPIC: {"Ref": topic},
+        function_module.TICKETS: {"Ref": tickets},
     }
     module, _, name = function["Handler"].rpartition(".")
     assert module == function_module.__name__

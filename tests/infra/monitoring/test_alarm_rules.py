@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -14,17 +15,24 @@ import pytest
 
 from headgate import App, Priority
 from headgate.infra.monitoring.alarm_rules import rules_for
-from headgate.infra.monitoring.maths import MOST_METRICS
 from headgate.infra.monitoring.queue_rules import FAILURES, start_within_s
-from headgate.infra.monitoring.rule import Rule
+from headgate.infra.monitoring.rule import MOST_NAMED, Rule, pages
 from headgate.infra.monitoring.system_rules import FAILURES as FUNCTION_FAILURES
 from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
+from headgate.jobs.deployment.alarms.mutes import MuteWindow
+from headgate.jobs.deployment.alarms.thresholds import (
+    MAX_IN_FLIGHT,
+    MOST_METRICS,
+    PAGES,
+    QueueThresholds,
+    Thresholds,
+)
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
-from headgate.jobs.deployment.metric_names import COUNTED, NAMESPACE, OF_LANE, WAIT
-from headgate.jobs.deployment.thresholds import MAX_IN_FLIGHT, Thresholds
+from headgate.jobs.deployment.metric_names import COUNTED, LETTERS_KEPT, NAMESPACE, OF_LANE, WAIT
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE, Params
+from tests.infra.fargate.workers import DEPLOYMENT, deployed, shop
 from tests.infra.monitoring.cloudwatch import Minutes, goes_off
 from tests.infra.templates import resources
 
@@ -34,7 +42,9 @@ HOUR = 60
 
 SQS_METRICS = {
     "ApproximateAgeOfOldestMessage",
+    "ApproximateAgeOfOldestMessageInQuietGroups",
     "ApproximateNumberOfMessagesDelayed",
+    "ApproximateNumberOfNoisyGroups",
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesVisible",
     "NumberOfEmptyReceives",
@@ -354,9 +364,93 @@ def test_the_thresholds_are_the_deployments(app: App) -> None:
     assert goes_off(told["jobs-low-oldest"], {"waiting": steady(1), "oldest": steady(121)})
 
 
+def test_a_queue_s_own_thresholds_replace_those_of_all(app: App) -> None:
+    own = QueueThresholds(depth=7, oldest=120, failed_percent=50)
+    told = rules(app, Deployment(alarms=Thresholds(dead_letters=3, queues={"payments": own})))
+
+    assert told["payments-low-depth"].threshold == 7
+    assert told["payments-low-failing"].threshold == 50
+    assert told["payments-low-dead"].threshold == 3
+    assert goes_off(told["payments-low-oldest"], {"waiting": steady(1), "oldest": steady(121)})
+    assert told["jobs-low-depth"].threshold == THRESHOLDS.depth
+
+
+def test_dead_letters_of_all_queues_together_alarm(all_rules: Mapping[str, Rule]) -> None:
+    most = THRESHOLDS.all_dead_letters
+    assert goes_off(all_rules["dead-letters"], {"kept": steady(most + 1, 15)})
+    assert not goes_off(all_rules["dead-letters"], {"kept": steady(most, 15)})
+
+
+# --- tenants -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["late", "oldest"])
+def test_one_noisy_tenant_sets_off_no_alarm_while_the_others_jobs_start_in_time(
+    app: App, kind: str
+) -> None:
+    told = rules(app, Deployment(alarms=Thresholds(by_tenant=True)))[f"jobs-high-{kind}"]
+    flood: dict[str, Minutes] = {
+        "waiting": steady(90_000),
+        "oldest": steady(9_000),
+        "wait": steady(9_000),
+        "received": steady(10),
+        "deleted": steady(10),
+    }
+    assert goes_off(told, flood), "nobody is noisy: these are everybody's jobs"
+    assert not goes_off(told, {**flood, "noisy": steady(1), "quiet": steady(2)})
+    assert goes_off(told, {**flood, "noisy": steady(1), "quiet": steady(9_000)})
+
+
+def test_sqs_tells_no_noisy_tenants_of_fifo_queues() -> None:
+    app = App("shop", stage="test")
+    app.queue("ledger", fifo=True).define("book", Params)
+    told = rules(app, Deployment(alarms=Thresholds(by_tenant=True)))
+    assert not any("noisy" in rule.metrics for rule in told.values())
+
+
+# --- pages and tickets ---------------------------------------------------------------------------
+
+
+def test_what_keeps_jobs_from_being_run_pages_and_what_has_ended_does_not(
+    all_rules: Mapping[str, Rule],
+) -> None:
+    paging = {rule.kind for rule in all_rules.values() if rule.severity == "page"}
+    assert paging <= set(PAGES)
+    assert {"late", "oldest", "failing", "silent", "errors"} <= paging
+    assert not paging & {"depth", "dead", "dead-letters", "quarantine", "sweep"}
+
+
+def test_the_kinds_that_page_are_the_deployments(app: App) -> None:
+    told = rules(app, Deployment(alarms=Thresholds(pages=("depth",))))
+    assert {rule.kind for rule in told.values() if rule.severity == "page"} == {"depth"}
+
+
+def test_an_outage_of_a_group_is_one_page_whichever_queues_it_serves(app: App) -> None:
+    fast = WorkerGroup(name="fast", queues=("payments",))
+    slow = WorkerGroup(name="slow", queues=("jobs",))
+    found = pages(list(rules(app, Deployment(workers=(fast, slow))).values()))
+
+    assert found.keys() == {"fast-page", "slow-page", "app-page"}
+    names = {name: {rule.name for rule in members} for name, (_, members) in found.items()}
+    assert {"payments-low-late", "fast-silent"} <= names["fast-page"]
+    assert {"jobs-high-late", "jobs-low-oldest", "slow-silent"} <= names["slow-page"]
+    assert names["app-page"] == {"bridge", "schedules", "in-flight"}
+
+
+def test_no_page_names_more_alarms_than_aws_allows() -> None:
+    app = App("shop", stage="test")
+    for number in range(10):
+        app.queue(f"group-{number}").define(f"type-{number}", Params)
+    found = pages(list(rules(app).values()))
+    assert {"workers-page", "workers-page-2"} <= found.keys()
+    assert all(len(members) <= MOST_NAMED for _, members in found.values())
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"queues": {"jobs": {}}}, "must be a mapping"),
+        ({"pages": ("late", "deep")}, "must be a tuple"),
         ({"depth": 0}, "depth must be positive"),
         ({"oldest": timedelta(0)}, "oldest must be positive"),
         ({"in_flight": MAX_IN_FLIGHT}, "never reached"),
@@ -409,9 +503,11 @@ def test_every_metric_that_is_watched_is_one_that_is_written(
                 assert series.name in SQS_METRICS
                 assert named["QueueName"] in queues
             case namespace if namespace == NAMESPACE:
+                assert named["service"] == "shop-test"
+                if series.name == LETTERS_KEPT:
+                    continue
                 assert series.name in {*COUNTED.values(), WAIT}
                 assert named.keys() == OF_LANE
-                assert named["service"] == "shop-test"
                 assert (named["queue"], named["priority"]) in lanes
             case "AWS/Scheduler":
                 assert named == {"ScheduleGroup": topology.schedule_group}
@@ -438,16 +534,82 @@ def alarms(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return list(resources(template, "AWS::CloudWatch::Alarm", "JobsWatching").values())
 
 
-def test_every_rule_is_an_alarm_that_notifies_the_topic_of_start_and_end(
+def test_every_rule_is_an_alarm_that_opens_a_ticket_and_tells_its_end(
     app: App, template: Mapping[str, Any]
 ) -> None:
-    [topic] = resources(template, "AWS::SNS::Topic")
+    [tickets] = resources(template, "AWS::SNS::Topic", "JobsAlertsTickets")
     expected = rules(app, ELSEWHERE)
-    deployed = {alarm["AlarmName"]: alarm for alarm in alarms(template)}
+    found = {alarm["AlarmName"]: alarm for alarm in alarms(template)}
 
-    assert {f"shop-test-{name}" for name in expected} == deployed.keys()
-    for alarm in deployed.values():
-        assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": topic}]
+    assert {f"shop-test-{name}" for name in expected} == found.keys()
+    for alarm in found.values():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": tickets}]
+
+
+def test_the_pages_are_composite_alarms_of_alarms_that_exist(
+    app: App, template: Mapping[str, Any]
+) -> None:
+    [topic] = resources(template, "AWS::SNS::Topic", "JobsAlertsTopic")
+    composites = {
+        logical_id: each
+        for logical_id, each in template["Resources"].items()
+        if each["Type"] == "AWS::CloudWatch::CompositeAlarm"
+    }
+    there = {alarm["AlarmName"] for alarm in alarms(template)}
+    named = {each["Properties"]["AlarmName"] for each in composites.values()}
+    assert named == {f"shop-test-{name}" for name in pages(list(rules(app, ELSEWHERE).values()))}
+    for each in composites.values():
+        rule = each["Properties"]["AlarmRule"]
+        assert set(re.findall(r'ALARM\("([^"]+)"\)', rule)) <= there
+        assert len(rule) <= 10_240
+        assert each["Properties"]["AlarmActions"] == [{"Ref": topic}]
+        assert any(of.startswith("JobsWatchingAlarms") for of in each["DependsOn"])
+
+
+def test_nobody_is_told_in_a_mute_window_and_scaling_goes_on() -> None:
+    night = MuteWindow(
+        schedule="cron(0 22 * * *)", duration=timedelta(hours=8), timezone="Europe/Berlin"
+    )
+    release = MuteWindow(schedule="at(2026-12-24T18:00)", severity="page")
+    deployment = replace(DEPLOYMENT, mutes=(night, release), notify_recovery=False)
+    template = deployed(shop(), deployment).template
+    muted = resources(template, "AWS::CloudWatch::AlarmMuteRule").values()
+    by_window: dict[str, set[str]] = {}
+    for rule in muted:
+        targets = rule["MuteTargets"]["AlarmNames"]
+        assert len(targets) <= MOST_NAMED
+        by_window.setdefault(rule["Rule"]["Schedule"]["Expression"], set()).update(targets)
+    [schedule] = {json.dumps(each["Rule"]) for each in muted if "-mute-1" in each["Name"]}
+    assert json.loads(schedule)["Schedule"] == {
+        "Expression": "cron(0 22 * * *)",
+        "Duration": "PT480M",
+        "Timezone": "Europe/Berlin",
+    }
+    composites = resources(template, "AWS::CloudWatch::CompositeAlarm").values()
+    paging = {each["AlarmName"] for each in composites}
+    tickets = {alarm["AlarmName"] for alarm in alarms(template)}
+    assert by_window == {
+        "cron(0 22 * * *)": paging | tickets,
+        "at(2026-12-24T18:00)": paging,
+    }
+    scaling = resources(template, "AWS::CloudWatch::Alarm", "JobsWorkers").values()
+    assert scaling
+    assert all("AlarmName" not in alarm for alarm in scaling), "what has no name can't be muted"
+    assert not any("OKActions" in each for each in (*composites, *alarms(template)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"schedule": "rate(1 hour)"}, "cron"),
+        ({"schedule": "cron(0 22 * * ? *)"}, "five fields"),
+        ({"schedule": "at(2026-12-24T18:00)", "duration": 30}, "a minute to 15 days"),
+        ({"schedule": "at(2026-12-24T18:00)", "timezone": "Mars"}, "IANA"),
+    ],
+)
+def test_windows_that_cloudwatch_does_not_know_are_refused(wrong: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        MuteWindow(**wrong)
 
 
 def test_every_alarm_says_what_it_means_what_is_likely_and_what_to_do_first(
@@ -460,9 +622,9 @@ def test_every_alarm_says_what_it_means_what_is_likely_and_what_to_do_first(
 
 
 def test_an_alarm_is_deployed_as_its_rule_says(app: App, template: Mapping[str, Any]) -> None:
-    deployed = {alarm["AlarmName"].removeprefix("shop-test-"): alarm for alarm in alarms(template)}
+    found = {alarm["AlarmName"].removeprefix("shop-test-"): alarm for alarm in alarms(template)}
     for name, rule in rules(app, ELSEWHERE).items():
-        alarm = deployed[name]
+        alarm = found[name]
         assert alarm["Threshold"] == rule.threshold
         assert alarm["ComparisonOperator"] == (
             "GreaterThanOrEqualToThreshold" if rule.at else "GreaterThanThreshold"

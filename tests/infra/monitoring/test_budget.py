@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from headgate import App
+from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.cdk_context import parse_deployment
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE
 from tests.infra.templates import resources, synthesized
@@ -25,7 +25,7 @@ def budgets(app: App, **deployment: Any) -> list[Mapping[str, Any]]:
 def test_by_default_the_budget_alerts_at_150_dollars_for_the_account(
     template: Mapping[str, Any],
 ) -> None:
-    [topic] = resources(template, "AWS::SNS::Topic")
+    [topic] = resources(template, "AWS::SNS::Topic", "JobsAlertsTickets")
     [budget] = resources(template, "AWS::Budgets::Budget").values()
 
     assert budget["Budget"] == {
@@ -50,7 +50,7 @@ def test_the_topic_lets_budgets_publish_before_there_is_a_budget(
     [budget] = [
         each for each in template["Resources"].values() if each["Type"] == "AWS::Budgets::Budget"
     ]
-    [policy] = resources(template, "AWS::SNS::TopicPolicy")
+    [policy] = resources(template, "AWS::SNS::TopicPolicy", "JobsAlertsTickets")
     assert policy in budget["DependsOn"]
 
 

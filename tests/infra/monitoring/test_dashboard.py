@@ -130,7 +130,11 @@ def test_it_is_read_from_the_alarms_down(app: App, widgets: Sequence[Widget]) ->
 
 def test_every_alarm_of_the_app_stands_on_top(template: Mapping[str, Any]) -> None:
     shown = next(each for each in body(template) if each["type"] == "alarm")
-    alarms = resources(template, "AWS::CloudWatch::Alarm", "JobsWatching")
+    alarms = [
+        name
+        for kind in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
+        for name in resources(template, kind, "JobsWatching")
+    ]
     assert sorted(shown["properties"]["alarms"]) == sorted(f"${{{name}}}" for name in alarms)
 
 
@@ -262,7 +266,8 @@ def test_widgets_show_every_alarm_within_cloudwatchs_limit() -> None:
     shown = [widget for widget in body(template) if widget["type"] == "alarm"]
     sizes = [len(widget["properties"]["alarms"]) for widget in shown]
     assert max(sizes) <= 100
-    assert sum(sizes) == len(resources(template, "AWS::CloudWatch::Alarm")) > 100
+    kinds = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
+    assert sum(sizes) == sum(len(resources(template, kind)) for kind in kinds) > 100
 
 
 def test_a_stage_without_alarms_has_a_dashboard_without_holes(app: App) -> None:

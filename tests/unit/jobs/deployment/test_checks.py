@@ -15,10 +15,10 @@ from examples.shop.contracts import app as shop
 from examples.travel.app import app as travel
 from headgate import Accepts, App, Backoff, Concurrency, Priority, RateLimit, Retry, cron
 from headgate.jobs.definitions.schedules.schedule import Schedule
+from headgate.jobs.deployment.alarms.thresholds import QueueThresholds, Thresholds
 from headgate.jobs.deployment.checks.check import DEPLOYMENT_RULES, RULES, check
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
-from headgate.jobs.deployment.thresholds import Thresholds
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -211,6 +211,10 @@ WITH_A_DEPLOYMENT: dict[
     "alarm-never-fires": (
         (brisk, trial(alarms=Thresholds(oldest=timedelta(days=4) - timedelta(seconds=1)))),
         (brisk, trial(alarms=Thresholds(oldest=timedelta(days=4)))),
+    ),
+    "alarms-of-no-queue": (
+        (declared, trial(alarms=Thresholds(queues={"jobs": QueueThresholds(depth=1)}))),
+        (declared, trial(alarms=Thresholds(queues={"job": QueueThresholds(depth=1)}))),
     ),
     "no-stage": (
         (at("dev"), Deployment()),

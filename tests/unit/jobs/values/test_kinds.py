@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from headgate import App, CrashLimit, Keep, Priority, Queue, Retry
 from headgate.jobs.core.topology import Lane
+from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
-from headgate.jobs.deployment.thresholds import Thresholds
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import duration
 from headgate.workers.configuration import ObservabilitySettings, WorkerSettings

@@ -16,6 +16,7 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.deployment.metric_names import (
     DEAD_LETTERS,
+    LETTERS_KEPT,
     LETTERS_REPLAYED,
     NAMESPACE,
     OF_DEAD_LETTER,
@@ -50,13 +51,14 @@ class OnLambda:
         self.app.define("send-email", Order, priority=Priority.HIGH)
         self.clock = SystemClock()
         self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
-        self.topic = MemoryTopic()
+        self.topic, self.tickets = MemoryTopic(), MemoryTopic()
         self.sqs.provision(self.app.topology)
         self.aws = sweep._Aws(
             queues=self.sqs.sync,
             table=self.table.sync,
             store=MemoryStore().sync,
             topic=self.topic,
+            tickets=self.tickets,
             secrets=MemorySecrets().sync,
         )
 
@@ -90,7 +92,8 @@ def test_what_is_new_is_answered_logged_and_counted(
     assert on_lambda.invoke() == {"looked_at": 1, "new": 1, "saved": 0, "told": 1}
     printed = capsys.readouterr()
 
-    [metric] = map(json.loads, printed.out.splitlines())
+    metric, kept = map(json.loads, printed.out.splitlines())
+    assert (kept["service"], kept[LETTERS_KEPT]) == ("shop-test", [1.0])
     [described] = metric["_aws"]["CloudWatchMetrics"]
     assert described["Namespace"] == NAMESPACE
     assert set(described["Dimensions"][0]) == OF_DEAD_LETTER
@@ -121,8 +124,9 @@ def test_what_a_policy_sends_back_is_answered_logged_and_counted(
     capsys.readouterr()
     assert on_lambda.invoke()["replayed"] == 1
     printed = capsys.readouterr()
-    [metric] = map(json.loads, printed.out.splitlines())
+    metric, kept = map(json.loads, printed.out.splitlines())
     assert metric[LETTERS_REPLAYED] == [1.0]
+    assert kept[LETTERS_KEPT] == [0.0]
     assert {name: metric[name] for name in OF_TYPE} == {
         "service": "shop-test",
         "queue": "jobs",
@@ -142,14 +146,16 @@ def test_nothing_is_counted_where_nothing_is_new(
     on_lambda.invoke()
     capsys.readouterr()
     assert on_lambda.invoke() == {"looked_at": 1, "new": 0, "saved": 0, "told": 0}
-    assert capsys.readouterr().out == ""
+    [kept] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert DEAD_LETTERS not in kept
+    assert kept[LETTERS_KEPT] == [1.0]
 
 
 def test_a_sweep_beside_another_answers_nothing(on_lambda: OnLambda) -> None:
     on_lambda.park()
     with SweepMemory(on_lambda.table.sync, on_lambda.clock).leased(TIMEOUT):
         assert on_lambda.invoke() == {}
-    assert on_lambda.topic.published == []
+    assert on_lambda.topic.published == on_lambda.tickets.published == []
 
 
 @pytest.mark.usefixtures("on_lambda")

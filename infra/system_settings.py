@@ -1,0 +1,48 @@
+"""Settings that all parts of an app's system share: removal policy, variables and tags."""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy, Stack, Tags
+
+from headgate.infra.ijob_system import IJobSystem
+from headgate.jobs.aws.descriptions import tags_of
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.errors import ConfigurationError
+
+
+def removal_policy(app: App, deployment: Deployment) -> RemovalPolicy:
+    """Return the policy of what holds data: where it is kept, only a failed creation undoes it."""
+    if deployment.keeps_data(app.stage):
+        return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    return RemovalPolicy.DESTROY
+
+
+def refuse_empty(app: App) -> None:
+    """Refuse an app without job types.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+    if not app.types:
+        raise ConfigurationError(
+            f"the app {app.name!r} has no job types, so there is nothing to provision: import "
+            "the modules that declare them before the stack is made"
+        )
+
+
+def environment_of(system: IJobSystem) -> dict[str, str]:
+    """Return the environment variables that the app reads wherever its jobs run."""
+    found = {
+        "HEADGATE_STAGE": system.app.stage,
+        # Both would otherwise take a request to STS, which the workers' own network doesn't reach.
+        "HEADGATE_BUCKET": system.bucket.bucket_name,
+        "HEADGATE_ACCOUNT": Stack.of(system).account,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def add_tags(system: IJobSystem) -> None:
+    """Tag the resources, for cost allocation."""
+    for name, value in tags_of(system.app.topology).items():
+        Tags.of(system).add(name, value)

@@ -1,0 +1,1 @@
+"""The number of tasks that a worker group's waiting jobs need."""

@@ -1,0 +1,88 @@
+"""Queue groups with the priorities that their types use."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+
+from headgate import App, Priority, Queue, Router
+from headgate.jobs.core.topology import DEFAULT_LANES, Lane
+from headgate.jobs.errors import ConfigurationError, UnknownQueue
+from headgate.testing import Harness
+
+
+class Order(BaseModel):
+    card: str = ""
+
+
+def names(app: App) -> list[str]:
+    return [spec.name for spec in app.topology.queues]
+
+
+def used(*others: Priority) -> App:
+    """Return an app whose default group has the priorities of its types, and these."""
+    return App("shop", stage="test", default_queue=Queue("jobs", priorities=["used", *others]))
+
+
+def test_a_group_has_the_priorities_that_its_types_use_the_most_urgent_first() -> None:
+    app = used()
+    app.define("report", Order, priority=Priority.LOW)
+    app.define("capture", Order, priority="critical")
+    assert names(app) == ["shop-test-jobs-critical", "shop-test-jobs-low"]
+
+
+def test_a_type_that_names_none_is_normal_whatever_was_declared_before() -> None:
+    app = used()
+    app.define("report", Order, priority=Priority.LOW)
+    assert app.define("send-email", Order).priority is Priority.NORMAL
+    assert names(app) == ["shop-test-jobs-normal", "shop-test-jobs-low"]
+
+
+def test_a_priority_that_submissions_may_take_is_named_beside() -> None:
+    app = used(Priority.HIGH)
+    app.define("send-email", Order)
+    assert names(app) == ["shop-test-jobs-high", "shop-test-jobs-normal"]
+
+
+def test_a_type_of_a_router_brings_its_priority_when_it_joins() -> None:
+    app, router = used(), Router()
+    app.include(router)
+    app.define("send-email", Order)
+    assert names(app) == ["shop-test-jobs-normal"]
+    router.define("capture", Order, priority=Priority.CRITICAL)
+    assert names(app) == ["shop-test-jobs-critical", "shop-test-jobs-normal"]
+
+
+def test_the_numbers_of_a_lane_count_once_a_type_uses_it() -> None:
+    slow = Lane(visibility=600, start_within=3_600, share=0.05)
+    app = App("shop", stage="test")
+    batch = app.queue("batch", priorities=["used"], lanes={Priority.LOW: slow})
+    assert names(app) == []
+    batch.define("report", Order, priority=Priority.LOW)
+    batch.define("import", Order)
+    assert [spec.lane for spec in app.topology.queues] == [DEFAULT_LANES[Priority.NORMAL], slow]
+
+
+def test_a_group_that_lists_its_priorities_keeps_them_all() -> None:
+    app = App("shop", stage="test")
+    app.define("send-email", Order)
+    assert len(names(app)) == len(Priority), "so has every group that says nothing"
+
+
+def test_a_submission_with_a_priority_that_no_type_uses_is_refused() -> None:
+    app = used()
+
+    @app.job("send-email")
+    def send_email(order: Order) -> None: ...
+
+    client = Harness(app).client
+    client.submit(send_email, Order())
+    with pytest.raises(UnknownQueue, match=r"no priority 'high': it was declared with normal"):
+        client.submit(send_email, Order(), priority=Priority.HIGH)
+
+
+def test_an_unknown_priority_is_refused_with_all_that_there_are() -> None:
+    with pytest.raises(ConfigurationError, match="critical, high, normal, low, used"):
+        Queue("jobs", priorities=["urgent"])  # type: ignore[list-item] # what is tested
+    with pytest.raises(ConfigurationError, match="no priority 'urgent'"):
+        used().define("send-email", Order, priority="urgent")  # type: ignore[call-overload] # likewise
