@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headgate.jobs.client.async_client import AsyncClient as AsyncClient
+    from headgate.jobs.client.auditing.actor import acting_as as acting_as
     from headgate.jobs.client.client import Client as Client
     from headgate.jobs.client.handle import AsyncJobHandle as AsyncJobHandle
     from headgate.jobs.client.handle import JobHandle as JobHandle
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from headgate.jobs.messages.foreign_formats import Accepts as Accepts
     from headgate.jobs.messages.foreign_formats import S3Object as S3Object
     from headgate.jobs.messages.signing import Signing as Signing
+    from headgate.jobs.records.audit.entry import AuditEntry as AuditEntry
     from headgate.jobs.records.pausing.pause import Pause as Pause
     from headgate.jobs.records.state import JobState as JobState
     from headgate.jobs.retry.backoff import Backoff as Backoff
@@ -69,6 +71,7 @@ __all__ = [
     "App",
     "AsyncClient",
     "AsyncJobHandle",
+    "AuditEntry",
     "Backoff",
     "Breaker",
     "Client",
@@ -110,6 +113,7 @@ __all__ = [
     "Tenant",
     "Unique",
     "UnreadableSchedule",
+    "acting_as",
     "cron",
     "load_app",
     "log_event",
@@ -120,6 +124,7 @@ _HOMES = {
     "App": "definitions.app",
     "AsyncClient": "client.async_client",
     "AsyncJobHandle": "client.handle",
+    "AuditEntry": "records.audit.entry",
     "Backoff": "retry.backoff",
     "Breaker": "core.limits",
     "Client": "client.client",
@@ -161,6 +166,7 @@ _HOMES = {
     "Tenant": "core.tenant",
     "Unique": "definitions.options.uniqueness",
     "UnreadableSchedule": "schedules.registry",
+    "acting_as": "client.auditing.actor",
     "cron": "definitions.schedules.schedule",
     "load_app": "definitions.app_path",
     "log_event": "core.event_log",

@@ -97,7 +97,7 @@ class IJobSystem(Construct):
     # --- grants ----------------------------------------------------------------------------------
 
     def grant_submit(self, grantee: iam.IGrantable, *, unique: bool = False) -> iam.Grant:
-        """Let ``grantee`` submit any of the app's jobs, and cancel those with a long delay.
+        """Let ``grantee`` submit any of the app's jobs. Cancelling them takes `grant_follow`.
 
         Args:
             grantee: the principal.
@@ -147,10 +147,10 @@ class IJobSystem(Construct):
         return self._extended(grant, grantee)
 
     def grant_view(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` see jobs, queues, workers, pauses and replays, and change nothing.
+        """Let ``grantee`` see jobs, queues, workers, pauses, replays and the audit.
 
-        It can't read payloads and large results, nor look at dead letters themselves, except that
-        the schedule of a job with a long delay holds its payload.
+        It changes nothing. It can't read payloads and large results, nor look at dead letters
+        themselves, except that the schedule of a job with a long delay holds its payload.
         """
         self._check_grantee(grantee)
         queues = [*self._resources.queues.values(), *self._resources.set_aside]
@@ -178,9 +178,8 @@ class IJobSystem(Construct):
         schedules = self._resources.schedules
         if schedules is None:
             return grant
-        return grant.combine(schedules.grant_undelay(grantee)).combine(
-            schedules.grant_changes(grantee)
-        )
+        changes = schedules.grant_changes(grantee)
+        return grant.combine(schedules.grant_undelay(grantee)).combine(changes)
 
     def grant_manage_schedules(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` list, pause and resume the app's schedules, and create some of its own.
@@ -194,7 +193,8 @@ class IJobSystem(Construct):
                 f"the app {self.app.name!r} has no schedules: declare it with long_delays=True"
             )
         sealing = self._resources.payload_keys.grant_seal(grantee, "payload")
-        return self._resources.schedules.grant_changes(grantee).combine(sealing)
+        audited = permissions.grant_audited(grantee, self.table)
+        return self._resources.schedules.grant_changes(grantee).combine(sealing).combine(audited)
 
     # --- metrics ---------------------------------------------------------------------------------
 

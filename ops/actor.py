@@ -1,14 +1,12 @@
-"""The name under which what somebody does by a command or a page is noted."""
+"""The name under which whoever runs a process acts in it."""
 
 from __future__ import annotations
 
-import getpass
-import socket
+from headgate.jobs.core.settings import Settings
 
 
 def actor() -> str:
-    """Return who runs this process, and where."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):  # a user without a name, as in a container
-        return socket.gethostname()
+    """Return ``HEADGATE_ACTOR``, or else the process's user and host."""
+    from headgate.jobs.client.auditing.actor import current_actor  # help needs no client
+
+    return current_actor(Settings.from_env().actor)

@@ -42,7 +42,7 @@ async def _a_partner_s_outage_is_replayed(trial: Trial) -> None:
     trial.check("an outage uses the attempts up", await lost.wait(_PATIENCE_S), "dead")
     partner.is_down = False
     outage = DeadLetterFilter(types=(sync_availability.name,), errors=("503",))
-    report = await trial.client.dead_letters.replay(outage, actor="demo")
+    report = await trial.client.dead_letters.replay(outage)
     trial.check("its letters are replayed by their error", report.sent, 1)
     await trial.completed(sync_availability, 5)
     trial.check("the partner is up to date", partner.calendar["suite"][local.FIRST_NIGHT], 0)

@@ -49,6 +49,10 @@ LOOK = ("dynamodb:GetItem", "dynamodb:Query")
 ASK = ("dynamodb:PutItem",)
 """Requesting the cancellation of a job; nothing that deletes, as BatchWriteItem may."""
 
+ENTER_AUDIT = ("dynamodb:PutItem",)
+"""Writing entries of the audit; nothing that deletes. IAM can't tell a PutItem that replaces an
+item from one that creates it, so the condition on it is the client's."""
+
 RECORD = (*LOOK, "dynamodb:PutItem", "dynamodb:BatchWriteItem")
 """Keeping records of jobs, claims and limits."""
 
@@ -118,7 +122,12 @@ def grant_follow(
     read = _grant_rows(grantee, ("dynamodb:Query",), table, table_rows.HISTORY)
     ask = _grant_rows(grantee, ASK, table, table_rows.REQUESTS)
     results = _grant_read(grantee, bucket, RESULTS, EARLIER_RESULTS)
-    return read.combine(ask).combine(results)
+    return read.combine(ask).combine(grant_audited(grantee, table)).combine(results)
+
+
+def grant_audited(grantee: iam.IGrantable, table: dynamodb.ITableV2) -> iam.Grant:
+    """Let ``grantee`` enter what it does into the audit, which it has to before it does it."""
+    return _grant_rows(grantee, ENTER_AUDIT, table, table_rows.AUDITED)
 
 
 def grant_work(
@@ -148,7 +157,7 @@ def grant_work(
 def grant_view(
     grantee: iam.IGrantable, queues: Sequence[sqs.IQueue], table: dynamodb.ITableV2
 ) -> iam.Grant:
-    """Let ``grantee`` see jobs, queues, workers, pauses and replays, and change nothing.
+    """Let ``grantee`` see jobs, queues, workers, pauses, replays and the audit, and change nothing.
 
     Of dead letters it sees their number and their records alone: receiving a message hides it from
     others, and shows its payload.
@@ -176,7 +185,9 @@ def grant_operate(
     depths = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT), queues)
     dead = _grant(grantee, ("sqs:GetQueueAttributes", *SUBMIT, *PEEK), set_aside)
     read = _grant_table(grantee, LOOK, table).combine(_grant_lines(grantee, table))
-    write = _grant_rows(grantee, CHANGE_ROWS, table, table_rows.OPERATED)
+    write = _grant_rows(grantee, CHANGE_ROWS, table, table_rows.OPERATED).combine(
+        grant_audited(grantee, table)
+    )
     read_objects = _grant_read(grantee, bucket, PAYLOADS, RESULTS, DEAD_LETTERS)
     put = _grant_put(grantee, bucket, DEAD_LETTERS)
     objects = read_objects.combine(put).combine(_grant_create(grantee, bucket, PAYLOADS))

@@ -8,6 +8,7 @@
     limit#NAME            leases and counts of the fleet's limits            workers
     workers               the lives of workers                               workers
     worker-status         what workers show of themselves                    workers
+    audit                 who did what                                       who does it
     replays, replay#ID    replays of dead letters, and their marks           operators
     sent#ID               marks of what the bridge has sent                  the bridge
     dead-letters#QUEUE    messages that the sweep knows                      the sweep
@@ -31,6 +32,7 @@ from typing import Any
 from headgate.jobs.core.topology import ASKED, JOB, LIMIT, SWEEP, SWEPT, UNIQUE
 from headgate.jobs.dead_letters.replaying.marks import partition_of
 from headgate.jobs.dead_letters.replaying.report import REPLAYS
+from headgate.jobs.records.audit.entry import AUDIT
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES
 from headgate.jobs.records.lives import LIVES
@@ -57,8 +59,11 @@ WATCHED = (CANCELLATIONS, f"{UNIQUE}*")
 OPERATED = (*REQUESTS, REPLAYS, partition_of("*"))
 """The rows that operators write: requests, and the replays of dead letters with their marks."""
 
-VIEWED = (*HISTORY, CANCELLATIONS, WORKER_STATUSES, REPLAYS, partition_of("*"))
-"""The rows that viewers read: jobs, requests and pauses, workers, replays."""
+AUDITED = (AUDIT,)
+"""The audit, which is written by whoever cancels, operates, or changes schedules."""
+
+VIEWED = (*HISTORY, CANCELLATIONS, WORKER_STATUSES, REPLAYS, partition_of("*"), AUDIT)
+"""The rows that viewers read: jobs, requests and pauses, workers, replays, the audit."""
 
 BRIDGED = (f"{SENT}*",)
 """The bridge's marks of what it has sent."""

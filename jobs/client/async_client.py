@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
+from headgate.jobs.client.auditing.auditor import auditor_of
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice, events_of
 from headgate.jobs.client.handle import AsyncJobHandle, Lookup
 from headgate.jobs.client.overview.desks import AsyncDesks
@@ -66,6 +67,7 @@ class AsyncClient(AsyncDesks):
         gather: time that a job waits for others of its queue, so that up to ten share a request;
             `submit` returns that much later. With 0 none waits while no request is under way.
         events: as for `headgate.Client`.
+        actor: as for `headgate.Client`.
         backend: as for `headgate.Client`.
 
     Raises:
@@ -87,12 +89,12 @@ class AsyncClient(AsyncDesks):
         fallback: FallbackName | None = None,
         gather: Duration = 0,
         events: Events | None = None,
+        actor: str | None = None,
         backend: AsyncBackend | None = None,
     ) -> None:
         self._app, self._concurrency = app, Tasks()
-        kept_in = check_choice(spool, fallback)
+        settings, kept_in = Settings.from_env(), check_choice(spool, fallback)
         self._events = events_of(events, falls_back=bool(kept_in or fallback))
-        self._paused = Settings.from_env().paused
         check_alone(backend, session, config)
         self._own_backend: AsyncAwsBackend | None = None
         if backend is None:
@@ -104,14 +106,14 @@ class AsyncClient(AsyncDesks):
         self._clock, self._seals = ports.clock, seals_of(app, ports.keys, self._concurrency)
         self._is_open = self._own_backend is None
         # With a fallback, submitters need not wait for an outage to end.
-        insist = ports.pacing.insist and not (kept_in or fallback or self._paused)
+        insist = ports.pacing.insist and not (kept_in or fallback or settings.paused)
         self.keyring = keyring_of(app, ports.secrets, clock=ports.clock, events=self._events)
         self._storing = Storing(
             ports.transport,
             ports.store,
             concurrency=self._concurrency,
             limit=app.max_message_bytes,
-            paused=self._paused,
+            paused=settings.paused,
             keyring=self.keyring,
         )
         self._requests = SharedRequests(
@@ -133,6 +135,7 @@ class AsyncClient(AsyncDesks):
             delayed=lambda: self._delayed if app.long_delays else None,
             store=ports.store,
             seals=self._seals,
+            auditor=auditor_of(app, ports.table, ports.clock, actor or settings.actor),
         )
         self._sending: set[asyncio.Future[Submission]] = set()
         self._preparing, self._turns = Preparing(app), Turns()
@@ -145,7 +148,7 @@ class AsyncClient(AsyncDesks):
             sleep=ports.sleep,
             clock=ports.clock,
             events=self._events,
-            paused=self._paused,
+            paused=settings.paused,
             seals=self._seals,
         )
         self._engine.fallback = self._fallback = self._make_fallback(kept_in, fallback)
@@ -195,6 +198,7 @@ class AsyncClient(AsyncDesks):
             sleep=self._ports.sleep,
             rng=self._ports.rng,
             seals=self._seals,
+            auditor=self._lookup.auditor,
         )
 
     @overload

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
+from headgate.jobs.client.auditing.auditor import auditor_of
 from headgate.jobs.client.fallback import (
     Fallback,
     FallbackName,
@@ -67,6 +68,9 @@ class Client(Desks):
         fallback: ``"inline"`` runs jobs in the calling thread while SQS can't be reached; not
             together with ``spool``.
         events: receives an event for each submitted job; None logs what a fallback has to do.
+        actor: who acts through it, for the audit: up to 100 characters. None takes
+            ``HEADGATE_ACTOR``, or else the process's user and host; `headgate.acting_as` names one
+            for a block.
         backend: stands for AWS and the time in tests, and is left open: a
             `headgate.testing.MemoryBackend`. Not together with ``session`` or ``config``.
 
@@ -87,11 +91,12 @@ class Client(Desks):
         spool: StrPath | Spool | None = None,
         fallback: FallbackName | None = None,
         events: Events | None = None,
+        actor: str | None = None,
         backend: Backend | None = None,
     ) -> None:
         self._app = app
         kept_in = check_choice(spool, fallback)
-        self._paused = Settings.from_env().paused
+        settings = Settings.from_env()
         self._events = events_of(events, falls_back=bool(kept_in or fallback))
         self._concurrency = Threads()
         check_alone(backend, session, config)
@@ -114,7 +119,7 @@ class Client(Desks):
             store,
             concurrency=self._concurrency,
             limit=app.max_message_bytes,
-            paused=self._paused,
+            paused=settings.paused,
             keyring=self._keyring,
         )
         self._register = Register(
@@ -130,6 +135,7 @@ class Client(Desks):
             delayed=lambda: self._delayed if app.long_delays else None,
             store=store,
             seals=self._seals,
+            auditor=auditor_of(app, table, ports.clock, actor or settings.actor),
         )
         self._engine = SubmissionEngine(
             send=immediate(self._send_in_order),
@@ -140,7 +146,7 @@ class Client(Desks):
             sleep=sleep,
             clock=ports.clock,
             events=self._events,
-            paused=self._paused,
+            paused=settings.paused,
             seals=self._seals,
         )
         self._engine.fallback = self._fallback = self._make_fallback(kept_in, fallback)
@@ -195,6 +201,7 @@ class Client(Desks):
                 sleep=immediate(self._ports.sleep),
                 rng=self._ports.rng,
                 seals=self._seals,
+                auditor=self._lookup.auditor,
             )
         )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from headgate.jobs.client.auditing.auditor import Auditor
 from headgate.jobs.client.inference import inferred
 from headgate.jobs.client.waiting import (
     LookupPacing,
@@ -36,7 +37,8 @@ from headgate.jobs.errors import PayloadUnopenable, Throttled, TransportError
 from headgate.jobs.messages.envelope import Sealed
 from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.messages.sealing import About, Kind, Seals
-from headgate.jobs.records.cancellation import cancellation, never_sent
+from headgate.jobs.records.audit.entry import AuditAction
+from headgate.jobs.records.cancellation import cancellation, check_reason, never_sent
 from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
 from headgate.jobs.records.items import read_partitions
 from headgate.jobs.records.state import JobState
@@ -65,6 +67,8 @@ class Lookup:
     """Holds large results."""
     seals: Seals | None
     """Opens results and progress; None: the app seals nothing."""
+    auditor: Auditor
+    """Enters into the audit what is done through the client."""
 
     async def opened(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
         """`JobHandle.history`."""
@@ -133,10 +137,20 @@ class Lookup:
     async def cancel(self, job_id: str, declared: JobType[Any, Any] | None, reason: str) -> None:
         """`JobHandle.cancel`."""
         require_records(self.app, declared, job_id)
+        check_reason(reason)
+        async with self.auditor.action(AuditAction.CANCEL, "job", job_id, reason=reason):
+            await self.request_cancellation(job_id, declared, reason)
+
+    async def request_cancellation(
+        self, job_id: str, declared: JobType[Any, Any] | None, reason: str
+    ) -> None:
+        """Request what has been entered into the audit; raises as `JobHandle.cancel`."""
+        require_records(self.app, declared, job_id)
         useful = longest_in_queue(self.app)
         at = self.clock.now()
         of = declared.name if declared is not None else None
-        for item in cancellation(job_id, reason, at, useful=useful, job_type=of):
+        actor = self.auditor.actor
+        for item in cancellation(job_id, reason, at, useful=useful, job_type=of, actor=actor):
             await self._put(job_id, item)
         delayed = self.delayed()
         if delayed is not None and await delayed.cancel(job_id):
@@ -264,13 +278,15 @@ class JobHandle(_Handle[R]):
         A job that has not started never does, if its worker reads the request first: workers look
         every few seconds. A running job is interrupted: an async handler or a child process ends,
         a synchronous handler sees ``ctx.cancelled``. A job that completes meanwhile counts as
-        completed: `state` tells the outcome. The call costs two requests, of one write each.
+        completed: `state` tells the outcome. The call costs four requests, of one write each: two
+        are entries of the audit (`headgate.Client.audit`).
 
         Args:
             reason: up to 300 characters.
 
         Raises:
             RecordsOff: without records workers don't look for cancellations.
+            AuditFailed: nothing was requested, since the audit could not be written.
         """
         drive(self._lookup.cancel(self.id, self._declared, reason))
 

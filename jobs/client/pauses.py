@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from headgate.jobs.client.auditing.auditor import Audited, Auditor
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
@@ -24,9 +25,9 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.errors import SettingsInvalid, Throttled
+from headgate.jobs.records.audit.entry import AuditAction
 from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
 from headgate.jobs.records.pausing.pause import (
-    LONGEST_ACTOR,
     LONGEST_NAME,
     MOST_PAUSES,
     PREFIX,
@@ -54,6 +55,7 @@ class AsyncPauses:
         clock: tells the time.
         sleep: pauses when the table is too busy.
         rng: spreads those pauses.
+        auditor: enters who pauses and resumes into the audit.
     """
 
     app: App
@@ -61,6 +63,7 @@ class AsyncPauses:
     clock: Clock
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random
+    auditor: Auditor
 
     async def create(
         self,
@@ -72,12 +75,10 @@ class AsyncPauses:
         lasts: Duration | None = None,
         until: datetime | None = None,
         reason: str = "",
-        actor: str = "",
     ) -> Pause:
         """`Pauses.create`, awaited."""
         target = _target(self.app, queue, priority, job_type, tenant)
-        _check_length("reason", reason, LONGEST_REASON)
-        _check_length("actor", actor, LONGEST_ACTOR)
+        _check_reason(reason)
         now = self.clock.now()
         ends_at = _end(self.app, target, now, lasts, until)
         known = await self.list()
@@ -86,9 +87,11 @@ class AsyncPauses:
                 f"{MOST_PAUSES} queues, types and tenants are paused already, and workers know no "
                 "more: resume some, or pause a whole queue or type"
             )
-        pause = Pause(target=target, at=now, until=ends_at, reason=reason, actor=actor)
-        if await put_patiently(self.table, [pause_item(pause)], sleep=self.sleep, rng=self.rng):
-            raise _too_busy(target, "paused")
+        pause = Pause(target=target, at=now, until=ends_at, reason=reason, actor=self.auditor.actor)
+        detail = f"until {ends_at.isoformat(timespec='seconds')}"
+        async with self._action(AuditAction.PAUSE, target, reason=reason, detail=detail):
+            if await put_patiently(self.table, [pause_item(pause)], sleep=self.sleep, rng=self.rng):
+                raise _too_busy(target, "paused")
         return pause
 
     async def remove(
@@ -103,10 +106,18 @@ class AsyncPauses:
         target = _target(self.app, queue, priority, job_type, tenant)
         _require_records(self.app)
         key = (CANCELLATIONS, target.sort_key)
-        was_paused = await self.table.get(*key) is not None
-        if await self.table.delete([key]):
-            raise _too_busy(target, "resumed")
+        async with self._action(AuditAction.RESUME, target) as resuming:
+            was_paused = await self.table.get(*key) is not None
+            resuming.result = "" if was_paused else "it was not paused"
+            if await self.table.delete([key]):
+                raise _too_busy(target, "resumed")
         return was_paused
+
+    def _action(
+        self, action: AuditAction, target: PauseTarget, *, reason: str = "", detail: str = ""
+    ) -> Audited:
+        name = "/".join(filter(None, (target.name, target.priority)))
+        return self.auditor.action(action, target.kind, name, reason=reason, detail=detail)
 
     async def list(self) -> builtins.list[Pause]:
         """`Pauses.list`, awaited."""
@@ -137,7 +148,6 @@ class Pauses:
         lasts: Duration | None = None,
         until: datetime | None = None,
         reason: str = "",
-        actor: str = "",
     ) -> Pause:
         """Pause one queue, one job type or one tenant. A second pause replaces the first.
 
@@ -155,14 +165,13 @@ class Pauses:
                 longest that it may last: what comes meanwhile has to be worked off before SQS
                 deletes it.
             reason: up to 300 characters, shown wherever the pause is.
-            actor: who pauses, in up to 100 characters, shown likewise.
 
         Returns:
             the pause, with its end.
 
         Raises:
             SettingsInvalid: none or several things are named to pause, the end is in the past or
-                too late, a text is too long, or 200 pauses exist already.
+                too late, the reason is too long, or 200 pauses exist already.
             UnknownQueue, UnknownJobType: the app has no such queue, priority or type.
         """
         return drive(
@@ -174,7 +183,6 @@ class Pauses:
                 lasts=lasts,
                 until=until,
                 reason=reason,
-                actor=actor,
             )
         )
 
@@ -212,6 +220,7 @@ def pauses_of(lookup: Lookup) -> AsyncPauses:
         clock=lookup.clock,
         sleep=lookup.sleep,
         rng=lookup.rng,
+        auditor=lookup.auditor,
     )
 
 
@@ -304,9 +313,9 @@ def _may_hold(queue: QueueSpec, target: PauseTarget) -> bool:
     return target.name == queue.group and target.priority in (None, queue.priority)
 
 
-def _check_length(name: str, text: str, most: int) -> None:
-    if len(text) > most:
-        raise SettingsInvalid(f"{name} has at most {most} characters, got {len(text)}")
+def _check_reason(reason: str) -> None:
+    if len(reason) > LONGEST_REASON:
+        raise SettingsInvalid(f"reason has at most {LONGEST_REASON} characters, got {len(reason)}")
 
 
 def _require_records(app: App) -> None:

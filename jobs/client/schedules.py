@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from headgate.jobs.client import schedule_requests
+from headgate.jobs.client.auditing.auditor import Audited, Auditor
 from headgate.jobs.client.handle import AsyncJobHandle, JobHandle
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import Clock
@@ -25,6 +26,7 @@ from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import MessageUnreadable, Throttled
 from headgate.jobs.messages.sealing import Seals
+from headgate.jobs.records.audit.entry import AuditAction
 from headgate.jobs.schedules import registry
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.schedules.firing import source_of
@@ -51,6 +53,7 @@ class AsyncSchedules(Generic[H]):
         sleep: pauses when AWS throttles.
         rng: spreads the pauses.
         seals: seals the payloads; None leaves them as they are.
+        auditor: enters who changes schedules into the audit.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class AsyncSchedules(Generic[H]):
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
         seals: Seals | None,
+        auditor: Auditor,
     ) -> None:
         self._app = app
         self._scheduler = scheduler
@@ -77,6 +81,7 @@ class AsyncSchedules(Generic[H]):
         self._sleep = sleep
         self._rng = rng
         self._seals = seals
+        self._auditor = auditor
 
     @overload
     async def create(
@@ -120,8 +125,10 @@ class AsyncSchedules(Generic[H]):
         like = await sealed_for(self._seals, like, source_of(name))
         spec = schedule_requests.of_jobs_like(self._app, name, like)
         spec = schedule_requests.timed(spec, schedule, limit, now)
-        if not await self._scheduler.create(spec, token=schedule_requests.new_token()):
-            raise registry.taken(self._app, name)
+        detail = f"{new.type.name} {schedule.expression}"
+        async with self._action(AuditAction.CREATE_SCHEDULE, name, detail=detail):
+            if not await self._scheduler.create(spec, token=schedule_requests.new_token()):
+                raise registry.taken(self._app, name)
         return registry.read_schedule(self._app, spec)
 
     async def list(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
@@ -143,39 +150,51 @@ class AsyncSchedules(Generic[H]):
 
     async def pause(self, name: str) -> None:
         """`Schedules.pause`, awaited."""
-        await self._switch(name, enabled=False)
+        await self._switch(AuditAction.PAUSE_SCHEDULE, name, enabled=False)
 
     async def resume(self, name: str) -> None:
         """`Schedules.resume`, awaited."""
-        await self._switch(name, enabled=True)
+        await self._switch(AuditAction.RESUME_SCHEDULE, name, enabled=True)
 
     async def reschedule(self, name: str, *, schedule: Schedule, limit: int | None = None) -> None:
         """`Schedules.reschedule`, awaited."""
         found, now = await self._found(name), self._clock.now()
         spec = schedule_requests.rescheduled(self._app, name, found, schedule, limit, now)
-        await self._update(name, spec)
+        async with self._action(AuditAction.CHANGE_SCHEDULE, name, detail=schedule.expression):
+            await self._update(name, spec)
 
     async def reset(self, name: str) -> None:
         """`Schedules.reset`, awaited."""
         found = await self._found(name)
-        await self._update(name, schedule_requests.as_declared(self._app, name, found))
+        spec = schedule_requests.as_declared(self._app, name, found)
+        async with self._action(AuditAction.RESET_SCHEDULE, name, detail=spec.expression):
+            await self._update(name, spec)
 
     async def remove(self, name: str) -> bool:
         """`Schedules.remove`, awaited."""
         registry.refuse_declared(self._app, name)
-        return await self._scheduler.delete(*registry.address(self._app, name))
+        address = registry.address(self._app, name)
+        async with self._action(AuditAction.REMOVE_SCHEDULE, name) as removing:
+            was_there = await self._scheduler.delete(*address)
+            removing.result = "" if was_there else "there was none"
+        return was_there
 
     async def run_now(self, name: str) -> H:
         """`Schedules.run_now`, awaited."""
         submission = schedule_requests.at_once(
             self._app, name, await self._found(name), self._clock.now()
         )
-        await self._send([submission])
+        async with self._action(AuditAction.RUN_SCHEDULE, name) as running:
+            await self._send([submission])
+            running.result = f"job {submission.id}"
         return self._handle(submission.id, self._app.find_type(submission.envelope.type))
 
     async def cancel_delayed(self, job_id: str) -> bool:
         """`Schedules.cancel_delayed`, awaited."""
-        return await self._delayed.cancel(job_id)
+        async with self._auditor.action(AuditAction.CANCEL, "job", job_id) as cancelling:
+            was_held = await self._delayed.cancel(job_id)
+            cancelling.result = "" if was_held else "no schedule held it"
+        return was_held
 
     async def _names(self) -> builtins.list[str]:
         """Return the names on AWS of the schedules created at run time."""
@@ -193,11 +212,15 @@ class AsyncSchedules(Generic[H]):
         except (MessageUnreadable, Throttled) as error:
             return error
 
-    async def _switch(self, name: str, *, enabled: bool) -> None:
+    async def _switch(self, action: AuditAction, name: str, *, enabled: bool) -> None:
         spec = schedule_requests.switched(
             await self._found(name), enabled=enabled, now=self._clock.now()
         )
-        await self._update(name, spec)
+        async with self._action(action, name):
+            await self._update(name, spec)
+
+    def _action(self, action: AuditAction, name: str, *, detail: str = "") -> Audited:
+        return self._auditor.action(action, "schedule", name, detail=detail)
 
     async def _update(self, name: str, spec: ScheduleSpec) -> None:
         if not await self._scheduler.update(spec):

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid
-from headgate.jobs.values.durations import DurationField, duration
+from headgate.jobs.values.durations import Duration, DurationField, duration
 from headgate.jobs.values.kinds import check_kind
 
 RecordsLevel = Literal["full", "outcomes", "failures", "off"]
@@ -57,6 +57,11 @@ class Keep:
 
 DEFAULT_KEEP = Keep()
 
+DEFAULT_KEEP_AUDIT = timedelta(days=365)
+"""The retention of the audit."""
+
+_LONGEST_KEEP_AUDIT = timedelta(days=36_525)  # a later time of expiry would not be a table's
+
 
 def check_keep(owner: str, value: Any) -> Keep | None:
     """Return the `Keep` of a ``keep=`` option: a `Keep`, or completed jobs' retention.
@@ -67,6 +72,18 @@ def check_keep(owner: str, value: Any) -> Keep | None:
     if value is None or isinstance(value, Keep):
         return value
     return Keep(duration(f"{owner}: keep", value, error=ConfigurationError))
+
+
+def check_keep_audit(owner: str, value: Duration) -> timedelta:
+    """Return the retention of the audit.
+
+    Raises:
+        ConfigurationError: the value is no duration, not positive, or longer than a century.
+    """
+    kept = duration(f"{owner}: keep_audit", value, positive=True, error=ConfigurationError)
+    if kept > _LONGEST_KEEP_AUDIT:
+        raise ConfigurationError(f"{owner}: keep_audit is at most a century, got {kept}")
+    return kept
 
 
 def check_level(level: str) -> RecordsLevel:

@@ -28,6 +28,9 @@ class Settings:
     bucket: str | None = None
     """``HEADGATE_BUCKET``: the full name of the S3 bucket for data too large for a message.
     None: ``{app}-{stage}-payloads-{account}-{region}``."""
+    actor: str | None = None
+    """``HEADGATE_ACTOR``: who acts through a client that names nobody, for the audit; up to 100
+    characters. None: the process's user and host."""
     account: str | None = None
     """``HEADGATE_ACCOUNT``: the AWS account's twelve digits, for a worker in a network without
     access to STS, which is asked otherwise."""
@@ -92,6 +95,7 @@ class Settings:
             app_version=found.get("APP_VERSION", ""),
             stage=found.get("STAGE") or None,
             bucket=found.get("BUCKET") or None,
+            actor=found.get("ACTOR") or None,
             account=found.get("ACCOUNT") or None,
             stop_timeout_s=_number("STOP_TIMEOUT", found),
             paused=_switch("PAUSED", found),
@@ -103,8 +107,8 @@ class Settings:
 
 
 _KNOWN = (
-    *("ACCOUNT", "ALLOW_HTTP", "APP", "APP_VERSION", "BUCKET", "CONCURRENCY", "CONSOLE_TOKEN"),
-    *("EMF", "PAUSED", "STAGE", "STOP_TIMEOUT"),
+    *("ACCOUNT", "ACTOR", "ALLOW_HTTP", "APP", "APP_VERSION", "BUCKET", "CONCURRENCY"),
+    *("CONSOLE_TOKEN", "EMF", "PAUSED", "STAGE", "STOP_TIMEOUT"),
 )
 
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from headgate.jobs.core.keys.encryption import Encryption
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
-from headgate.jobs.core.retention import DEFAULT_KEEP, Keep, RecordsLevel, check_keep, check_level
+from headgate.jobs.core.retention import (
+    DEFAULT_KEEP,
+    DEFAULT_KEEP_AUDIT,
+    Keep,
+    RecordsLevel,
+    check_keep,
+    check_keep_audit,
+    check_level,
+)
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.core.topology import (
     MAX_MESSAGE_BYTES,
@@ -84,6 +92,8 @@ class App(Declares, Provides, Hooks):
             `jobs.core.retention.RecordsLevel`.
         keep: the retention of records: a `Keep`, or the time for completed jobs, in seconds or as a
             timedelta; 0 keeps nothing of jobs that simply complete.
+        keep_audit: the retention of the audit's entries, in seconds or as a timedelta; see
+            `headgate.Client.audit`.
         long_delays: use one-time schedules of EventBridge Scheduler for delays over 15 minutes, and
             for retries beyond the 12 hours that SQS can hide a message. False: such delays are
             refused, such retries come sooner, and no permissions for schedules are needed.
@@ -119,6 +129,7 @@ class App(Declares, Provides, Hooks):
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
         records: RecordsLevel = "outcomes",
         keep: Keep | Duration = DEFAULT_KEEP,
+        keep_audit: Duration = DEFAULT_KEEP_AUDIT,
         long_delays: bool = True,
         max_message_bytes: int = DEFAULT_PAYLOAD_LIMIT,
         redact: Iterable[str | re.Pattern[str]] = (),
@@ -153,6 +164,7 @@ class App(Declares, Provides, Hooks):
         self.crash_limit = crash_limit
         self.records = check_level(records)
         self.keep = check_keep(f"the app {name!r}", keep) or DEFAULT_KEEP
+        self.keep_audit = check_keep_audit(f"the app {name!r}", keep_audit)
         self.long_delays = long_delays
         self.max_message_bytes = _checked_limit(max_message_bytes)
         self.redaction = Redaction(redact)

@@ -38,6 +38,7 @@ HeadgateError
 │   ├── PayloadUnopenable       it is sealed: damaged, another job's, or of an unknown key
 │   └── PayloadNotSealed        Encryption(required=True) demands it
 ├── TransportError                  AWS could not be reached, or refused
+│   ├── AuditFailed                 nothing was done, since it could not be entered into the audit
 │   ├── CredentialsMissing
 │   │   └── CredentialsNotConfigured    no source of credentials is configured
 │   ├── RegionMissing
@@ -133,6 +134,7 @@ from headgate.jobs.errors.submission import (
 )
 from headgate.jobs.errors.transport import (
     AccessDenied,
+    AuditFailed,
     BucketMissing,
     CredentialsMissing,
     CredentialsNotConfigured,
@@ -157,6 +159,7 @@ __all__ = [
     "AccessDenied",
     "AppFaulty",
     "AppImportError",
+    "AuditFailed",
     "BucketMissing",
     "ChildDied",
     "ChildFailed",

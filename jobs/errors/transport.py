@@ -13,6 +13,14 @@ class TransportError(HeadgateError):
     transient = False
 
 
+class AuditFailed(TransportError):
+    """An action was not carried out, since it could not be entered into the app's audit."""
+
+    def __init__(self, cause: TransportError) -> None:
+        self.transient = cause.transient
+        super().__init__(f"nothing was done, since the audit could not be written: {cause}")
+
+
 class CredentialsMissing(TransportError):
     """No AWS credentials were found, or they are incomplete or expired."""
 

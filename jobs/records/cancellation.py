@@ -1,7 +1,7 @@
 """Requests to cancel jobs: the items that make one, and how workers read them.
 
-    pk  asked#ID        sk  cancel    data  {at, reason, type?}    for readers of the job's history
-    pk  cancellations   sk  ID        data  {at, reason, type?}    for workers
+    pk  asked#ID        sk  cancel    data  {at, reason, type?, actor?}    for the job's history
+    pk  cancellations   sk  ID        data  {at, reason, type?}            for workers
 
 Workers read the second partition every few seconds, so that no job costs a read of its own. It
 stays small because an item expires once no queue can hold the job any more. With a ``type`` only a
@@ -27,6 +27,8 @@ CANCELLATIONS = "cancellations"
 LONGEST_REASON = 300
 """Characters in a reason: about a tenth of a read unit, and every worker reads it for days."""
 
+LONGEST_ACTOR = 100
+"""Maximum number of characters of an actor's name."""
 
 _LONGEST_ID = 64
 
@@ -45,8 +47,27 @@ class CancelRequest:
         return self.job_type is None or self.job_type == job_type
 
 
+def check_reason(reason: str) -> None:
+    """Check the reason of a cancellation.
+
+    Raises:
+        ValueError: it is longer than `LONGEST_REASON`.
+    """
+    if len(reason) > LONGEST_REASON:
+        raise ValueError(
+            f"the reason of a cancellation has at most {LONGEST_REASON} characters, "
+            f"got {len(reason)}"
+        )
+
+
 def cancellation(
-    job_id: str, reason: str, at: datetime, *, useful: timedelta, job_type: str | None = None
+    job_id: str,
+    reason: str,
+    at: datetime,
+    *,
+    useful: timedelta,
+    job_type: str | None = None,
+    actor: str = "",
 ) -> tuple[Item, Item]:
     """Return the items that ask for a job to be cancelled.
 
@@ -56,20 +77,18 @@ def cancellation(
         at: when; aware.
         useful: the time for which a queue may hold the job.
         job_type: its type; None cancels a job of any type that has the id.
+        actor: who asks; empty if that is not known.
 
     Raises:
         ValueError: the reason is longer than `LONGEST_REASON`.
     """
-    if len(reason) > LONGEST_REASON:
-        raise ValueError(
-            f"the reason of a cancellation has at most {LONGEST_REASON} characters, "
-            f"got {len(reason)}"
-        )
+    check_reason(reason)
     data = {"at": at.isoformat(), "reason": legible(reason, LONGEST_REASON)}
     if job_type is not None:
         data["type"] = job_type
+    told = {**data, "actor": actor} if actor else data
     return (
-        Item(pk=asked_partition(job_id), sk=CANCEL, data=data, expires_at=at + DEFAULT_KEEP.failed),
+        Item(pk=asked_partition(job_id), sk=CANCEL, data=told, expires_at=at + DEFAULT_KEEP.failed),
         Item(pk=CANCELLATIONS, sk=job_id, data=data, expires_at=at + useful),
     )
 

@@ -131,6 +131,8 @@ class JobRecord:
     error_message: str = ""
     cancel_requested_at: datetime | None = None
     cancel_reason: str = ""
+    cancel_actor: str = ""
+    """Who requested it; empty if that is not known."""
     timeline: tuple[Happening, ...] = ()
     """Everything that happened to it, in order."""
 
@@ -169,6 +171,7 @@ def read_job(
         **(_ending(ended) if ended is not None else {}),
         cancel_requested_at=cancel.at if cancel else None,
         cancel_reason=cancel.text("reason") if cancel else "",
+        cancel_actor=cancel.text("actor") if cancel else "",
         timeline=tuple(timeline),
     )
 

@@ -22,7 +22,7 @@ from headgate.ops.cli.dead_letters.copies import dead_letters
 from headgate.ops.cli.deploying import check, diff
 from headgate.ops.cli.jobs import jobs
 from headgate.ops.cli.local import demo, dev, new, shell
-from headgate.ops.cli.overview import console, health
+from headgate.ops.cli.overview import audit, console, health
 from headgate.ops.cli.overview.dashboard import dashboard
 from headgate.ops.cli.overview.workers import workers
 from headgate.ops.cli.queues import queues
@@ -91,6 +91,7 @@ cli.add_typer(dead_letters, name="dead-letters")
 cli.add_typer(schedules, name="schedules")
 cli.add_typer(dashboard, name="dashboard")
 cli.command(epilog=health.EXAMPLES)(health.health)
+cli.command(epilog=audit.EXAMPLES)(audit.audit)
 cli.command(epilog=erase.EXAMPLES)(erase.erase)
 cli.command(epilog=check.CHECK_EXAMPLES)(check.check)
 cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)

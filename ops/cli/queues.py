@@ -8,7 +8,6 @@ from typing import Annotated, TypedDict
 import typer
 
 from headgate.jobs.core.topology import Priority
-from headgate.ops.actor import actor
 from headgate.ops.cli.durations import duration
 from headgate.ops.cli.shared import AsJson, app_of, client_of, examples, noun
 
@@ -117,15 +116,12 @@ def pause(
     Running jobs go on, and submitting does too. Without --for the pause ends after three quarters
     of the time for which SQS keeps messages, so that none is lost.
     """
-    from headgate.jobs.records.pausing.pause import LONGEST_ACTOR
     from headgate.ops.views.output import show
     from headgate.ops.views.pauses import in_words
 
     named = _named(context, name, priority, job_type, tenant)
     with client_of(context) as client:
-        made = client.pauses.create(
-            **named, lasts=lasts, reason=reason, actor=actor()[:LONGEST_ACTOR]
-        )
+        made = client.pauses.create(**named, lasts=lasts, reason=reason)
     show(in_words(made))
 
 

@@ -6,12 +6,14 @@ import logging
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 from starlette.requests import Request
 
+from headgate.jobs.client.auditing.actor import acting_as
 from headgate.jobs.client.client import Client
 from headgate.jobs.client.overview.health import SystemHealth, judged
 from headgate.jobs.client.overview.queues import QueueList
@@ -19,7 +21,8 @@ from headgate.jobs.client.overview.workers import WorkerList
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.errors import HeadgateError
+from headgate.jobs.records.audit.entry import in_one_line
+from headgate.jobs.records.cancellation import LONGEST_ACTOR
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.ops.console.outcomes import Outcomes
 from headgate.ops.console.reader import Seen, SharedReader
@@ -88,27 +91,19 @@ class Console:
         """Return the app's schedules on AWS."""
         return self.reader.read(SCHEDULES, self.client.schedules.list, fresh_s=_SCHEDULES_FRESH_S)
 
-    def act(
-        self, request: Request, what: str, do: Callable[[], T], *, changes: tuple[Hashable, ...]
-    ) -> T:
-        """Do something for a viewer, and log who did what.
+    def act(self, request: Request, do: Callable[[], T], *, changes: tuple[Hashable, ...]) -> T:
+        """Do something as the viewer, whom the audit then has as its actor.
 
         Args:
             request: the request that asks for it, which the front door has let pass.
-            what: what is done, with its count: ``pause the queue 'payments'``.
             do: does it.
             changes: the questions of the shared reader whose answers it changes.
         """
-        actor = request.state.viewer.name
         try:
-            done = do()
-        except HeadgateError:
-            _log.warning("%s could not %s", actor, what, extra={"actor": actor, "action": what})
-            raise
+            with acting_as(_actor(request)):
+                return do()
         finally:
             self.reader.forget(*changes)
-        _log.info("%s: %s", actor, what, extra={"actor": actor, "action": what})
-        return done
 
     def begin(
         self,
@@ -122,22 +117,28 @@ class Console:
 
         Args:
             request: see `act`.
-            what: see `act`.
+            what: what goes on, for the name of its thread and the log.
             do: does it, and calls its argument with each step, the first one soon.
             changes: see `act`.
         """
         first: Future[T] = Future()
-        thread = threading.Thread(target=partial(_run, what, do, first), name=what, daemon=True)
+        with acting_as(_actor(request)):
+            run = partial(copy_context().run, _run, what, do, first)
+        thread = threading.Thread(target=run, name=what, daemon=True)
         self._begun[:] = [each for each in self._begun if each.is_alive()]
         self._begun.append(thread)
         thread.start()
-        return self.act(request, what, first.result, changes=changes)
+        return self.act(request, first.result, changes=changes)
 
     def end(self) -> None:
         """Stop the replays that this console carries out, and wait for them a moment."""
         self.client.dead_letters.stop()
         for each in self._begun:
             each.join(_PATIENCE_S)
+
+
+def _actor(request: Request) -> str:
+    return in_one_line(request.state.viewer.name, LONGEST_ACTOR) or "unnamed"
 
 
 def _run(what: str, do: Callable[[Callable[[T], None]], object], first: Future[T]) -> None:

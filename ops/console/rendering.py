@@ -40,6 +40,7 @@ NAVIGATION = (
     Entry(title="Workers", path="/workers", key="w"),
     Entry(title="Schedules", path="/schedules", key="s"),
     Entry(title="Retries", path="/plan", key="p"),
+    Entry(title="Audit", path="/audit", key="a"),
 )
 
 

@@ -17,8 +17,8 @@ from headgate.ops.dev import notes
 Style = Literal["plain", "good", "bad", "warning", "faint"]
 
 _WORKER = "headgate.worker"
-_CONSOLE = "headgate.console"
-"""The logger that tells who did what by the web console."""
+_AUDIT = "headgate.audit"
+"""The logger that tells who did what, by the web console or in the app's own code."""
 _OURS, _JOBS = "headgate.", "headgate.job."
 _FIELDS = ("logger", "level", "message")
 _LOUD = ("WARNING", "ERROR", "CRITICAL")
@@ -74,7 +74,7 @@ class Board:
                 return self._noted(record)
             case logger if logger == _WORKER and (event := _event(record)):
                 return self._happened(event, record)
-            case logger if logger == _CONSOLE:
+            case logger if logger == _AUDIT:
                 return _logged(record)
             case logger if logger.startswith(_OURS) and not logger.startswith(_JOBS):
                 return _logged(record) if record["level"] in _LOUD else None

@@ -104,7 +104,8 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     if (progress := record.progress) is not None:
         yield "progress", f"{progress.percent:g} % {progress.note}".rstrip()
     if (asked := record.cancel_requested_at) is not None:
-        yield "cancel", f"requested at {_time(asked)} {record.cancel_reason}".rstrip()
+        who = f" by {record.cancel_actor}" if record.cancel_actor else ""
+        yield "cancel", f"requested at {_time(asked)}{who} {record.cancel_reason}".rstrip()
 
 
 def _places(record: JobRecord) -> Iterator[tuple[str, str]]:
@@ -149,8 +150,8 @@ def _line(happening: Happening) -> str:
 
 
 _TOLD = (
-    *("attempt", "worker", "reason", "kind", "detail", "error_type", "retry_in_s", "percent"),
-    *("note", "replay", "replays"),
+    *("attempt", "worker", "actor", "reason", "kind", "detail", "error_type", "retry_in_s"),
+    *("percent", "note", "replay", "replays"),
 )
 """Fields of an event that its line of the timeline shows."""
 

@@ -151,6 +151,7 @@ _SECONDS: dict[str, Any] = {"at_most": 12 * _HOUR, "step_ms": 1000}
 EDGES: dict[str, Edge] = {
     "App.timeout": Edge(give=lambda it: App("shop", timeout=it).timeout, **_ATTEMPT),
     "App.keep": Edge(give=lambda it: App("shop", keep=it).keep),
+    "App.keep_audit": Edge(give=lambda it: App("shop", keep_audit=it).keep_audit),
     "JobOptions.timeout": Edge(give=lambda it: declared(timeout=it).timeout, **_ATTEMPT),
     "JobOptions.expires": Edge(give=lambda it: declared(expires=it).expires),
     "JobOptions.keep": Edge(give=lambda it: declared(keep=it).keep),

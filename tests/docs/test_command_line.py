@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from headgate import AuditEntry
 from headgate.errors import Fault
 from headgate.jobs.client.jobs.desk import ListedJob
 from headgate.jobs.deployment.retry_timeline import Planned
@@ -33,6 +34,7 @@ def row(first: str) -> str:
         ("`jobs show`", JobRecord),
         ("— its `attempts`", AttemptRecord),
         ("— its `jobs`", ListedJob),
+        ("— its `entries`", AuditEntry),
         ("`check`", Fault),
         ("`plan`", Planned),
     ],

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate import App, Client, JobHandle, Unique
+from headgate import App, AuditEntry, Client, JobHandle, Unique
 from headgate.jobs.aws.dynamo.wire import read_items, read_page
 from headgate.jobs.core.events import (
     Event,
@@ -30,6 +30,7 @@ from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import ItemUnreadable, ServiceUnavailable
 from headgate.jobs.execution.calling.claim_items import CLAIM, Unreadable, standing_of
 from headgate.jobs.execution.earlier_deliveries import Past
+from headgate.jobs.records.audit.entry import AUDIT, AuditTarget, begun_item, new_place
 from headgate.jobs.records.cancellation import CANCELLATIONS, cancellation
 from headgate.jobs.records.cancellations import MOST, PAGE, POLL_S, Cancelling
 from headgate.jobs.records.fleet.worker_status import read_status, status_item
@@ -324,6 +325,55 @@ async def test_a_strange_line_of_a_list_has_no_partition_trimmed() -> None:
     assert is_partition(partition(JOB))
     assert not is_partition(CANCELLATIONS)
     assert list_name("recent", "send", 0) == "recent#send#0"
+
+
+# --- the audit -----------------------------------------------------------------------------------
+
+_AUDIT_FIELDS = (
+    *("at", "actor", "action", "kind", "name", "reason", "detail"),
+    *("outcome", "count", "result", "error_type"),
+)
+_ENTRY = begun_item(
+    AuditEntry(
+        id=new_place(START),
+        at=START,
+        actor="ada",
+        action="purge",
+        target=AuditTarget(kind="dead letters", name="all"),
+    ),
+    timedelta(days=365),
+)
+_AUDIT_PLACES = st.sampled_from(
+    [_ENTRY.sk, f"{_ENTRY.sk}#outcome", "#outcome", "0", f"{_ENTRY.sk}#", "x" * 1_000]
+)
+
+
+@hostile
+@given(st.lists(st.tuples(_AUDIT_PLACES, fields(*_AUDIT_FIELDS), st.booleans())))
+def test_any_items_leave_the_audit_readable(
+    written: list[tuple[str, dict[str, Any], bool]],
+) -> None:
+    strange = {
+        sk: Item(pk=AUDIT, sk=sk, data={**(_ENTRY.data if whole else {}), **data})
+        for sk, data, whole in written
+    }
+    app, mail = one_lane()
+    mail.define("send", Note)
+    backend = MemoryBackend(app, clock=VirtualClock(START))
+    for item in strange.values():
+        backend.table.sync.put([item])
+    with Client(app, actor="bob", backend=backend) as client:
+        client.pauses.create(queue="mail")
+        entries, skipped, after = list[AuditEntry](), 0, ""
+        for _ in range(len(strange) + 2):
+            page = client.audit.list(limit=1, after=after)
+            entries, skipped = [*entries, *page.entries], skipped + page.skipped
+            if not (after := page.next):
+                break
+    assert not after
+    assert [each.action for each in entries if each.actor == "bob"] == ["pause"]
+    told = len(entries) + sum(each.outcome is not None for each in entries)
+    assert told + skipped == len(strange) + 2
 
 
 # --- leases, budgets, lives ----------------------------------------------------------------------

@@ -30,6 +30,7 @@ from headgate.jobs.core.topology import (
 )
 from headgate.jobs.dead_letters.replaying.report import REPLAYS
 from headgate.jobs.deployment.groups import QueueSelection
+from headgate.jobs.records.audit.entry import AUDIT
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES
 from headgate.jobs.records.lives import LIVES
@@ -152,6 +153,10 @@ def _on_rows(app: App) -> list[Attempt]:
         ("write another worker's status", "PutItem", [WORKER_STATUSES]),
         ("read the replays", "Query", [REPLAYS]),
         ("write of a replay", "PutItem", [REPLAYS]),
+        ("read the audit", "Query", [AUDIT]),
+        ("enter something into the audit", "PutItem", [AUDIT]),
+        ("delete an entry of the audit", "BatchWriteItem", [AUDIT]),
+        ("put an entry beside a request in one batch", "BatchWriteItem", [AUDIT, CANCELLATIONS]),
         ("mark a firing as sent", "PutItem", [f"{SENT}{one}"]),
         ("delete a unique key's claim", "BatchWriteItem", [f"{UNIQUE}1"]),
         ("write the sweep's notes", "PutItem", [f"{SWEPT}shop-prod-mail-normal"]),

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, cast
 
 from headgate import App, AsyncClient, AsyncJobHandle, Client, JobHandle
+from headgate.jobs.client.auditing.desk import AsyncAuditDesk, AuditDesk
 from headgate.jobs.client.dead_letters.desks import AsyncDeadLetters, DeadLetters
 from headgate.jobs.client.jobs.jobs import AsyncJobs, Jobs
 from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueDesk
@@ -37,6 +38,7 @@ _TWINS: dict[type, type] = {
     Pauses: AsyncPauses,
     QueueDesk: AsyncQueueDesk,
     WorkerDesk: AsyncWorkerDesk,
+    AuditDesk: AsyncAuditDesk,
 }
 
 

@@ -19,6 +19,7 @@ from headgate import (
     App,
     AsyncClient,
     AsyncJobHandle,
+    AuditEntry,
     Backoff,
     Breaker,
     Client,
@@ -43,6 +44,7 @@ from headgate import (
     SubmitOptions,
     Tenant,
     Unique,
+    acting_as,
     cron,
 )
 from headgate.infra import ConsumerGroup, Thresholds, WorkerGroup
@@ -626,7 +628,7 @@ async def awaited_schedules_are_the_same(client: AsyncClient) -> None:
 
 
 def pauses(client: Client, tenant: Tenant, until: datetime) -> None:
-    made = client.pauses.create(queue="mail", priority="low", lasts=60, reason="why", actor="ada")
+    made = client.pauses.create(queue="mail", priority="low", lasts=60, reason="why")
     assert_type(made, Pause)
     client.pauses.create(queue=mail, priority=Priority.LOW, lasts=timedelta(hours=2))
     client.pauses.create(job_type=async_one, until=until)
@@ -642,3 +644,24 @@ async def async_pauses(client: AsyncClient) -> None:
 
 def pauses_at_fault(client: Client) -> None:
     client.pauses.create(queue="mail", priority="urgent")  # type: ignore[arg-type]
+
+
+# --- the audit -----------------------------------------------------------------------------------
+
+
+def audit(app: App, client: Client, since: datetime) -> None:
+    Client(app, actor="nightly clean-up")
+    with acting_as("ada"):
+        client.pauses.create(queue="mail")
+    page = client.audit.list(since=since, until=60, actor="ada", action="pause", limit=10)
+    assert_type(page.entries, Sequence[AuditEntry])
+    assert_type(client.audit.list(after=page.next).skipped, int)
+
+
+async def async_audit(client: AsyncClient) -> None:
+    assert_type((await client.audit.list(target="mail")).entries, Sequence[AuditEntry])
+
+
+def audit_at_fault(client: Client) -> None:
+    client.audit.list(since="yesterday")  # type: ignore[arg-type]
+    client.pauses.create(queue="mail", actor="ada")  # type: ignore[call-arg]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headgate.jobs.client.auditing.words import in_words
 from headgate.jobs.client.dead_letters.payloads import payload_of
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.core.immediate import drive
@@ -17,6 +18,7 @@ from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.records.audit.entry import AuditAction
 
 ALL = DeadLetterFilter()
 
@@ -88,13 +90,21 @@ class AsyncCopyDesk:
 
     async def show_copy(self, id: str, *, payload: bool = False) -> CopyDetails | None:  # noqa: A002 - the id of a job or of a message
         """`CopyDesk.show_copy`, awaited."""
+        if not payload:
+            return await self._show_copy(id)
+        async with self._opening.auditor.action(AuditAction.SHOW_PAYLOAD, "copy", id) as entry:
+            found = await self._show_copy(id, payload=True)
+            entry.count = int(found is not None)
+        return found
+
+    async def _show_copy(self, wanted_id: str, *, payload: bool = False) -> CopyDetails | None:
         archive, seen = self._archive(), list[LetterCopy]()
 
         async def first(copies: Sequence[LetterCopy]) -> bool:
             seen.append(copies[0])
             return False
 
-        await archive.walk(DeadLetterFilter(ids=(id,)), first)
+        await archive.walk(DeadLetterFilter(ids=(wanted_id,)), first)
         if not seen:
             return None
         [copy], read, fault = seen, None, ""
@@ -114,15 +124,19 @@ class AsyncCopyDesk:
     async def restore(self, wanted: DeadLetterFilter) -> LettersRestored:
         """`CopyDesk.restore`, awaited."""
         archive, restored, failures = self._archive(), 0, list[str]()
+        restoring = self._opening.auditor.action(AuditAction.RESTORE, "copies", in_words(wanted))
 
         async def send(copies: Sequence[LetterCopy]) -> bool:
             nonlocal restored
             left = await archive.restore(copies)
             restored += len(copies) - len(left)
             failures.extend(f"{key} could not be restored: {why}" for key, why in left.items())
+            restoring.count = restored
             return True
 
-        await archive.walk(wanted, send)
+        async with restoring:
+            await archive.walk(wanted, send)
+            restoring.result = f"{len(failures)} could not be restored" if failures else ""
         return LettersRestored(restored=restored, failures=failures, requests=archive.requests)
 
     def _archive(self) -> LetterArchive:

@@ -27,7 +27,7 @@ class AsyncDeadLetters(AsyncLetterDesk, AsyncCopyDesk, AsyncReplayer):
     def __init__(self, services: ReplayServices, lookup: Lookup) -> None:
         AsyncLetterDesk.__init__(self, LetterSearch(services=services), lookup)
         AsyncCopyDesk.__init__(self, services, lookup)
-        AsyncReplayer.__init__(self, services)
+        AsyncReplayer.__init__(self, services, lookup.auditor)
 
 
 class DeadLetters(LetterDesk, CopyDesk, Replayer):

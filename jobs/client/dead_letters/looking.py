@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from headgate.jobs.client.auditing.words import in_words
 from headgate.jobs.client.dead_letters.payloads import payload_of
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.client.waiting import check_id
@@ -29,6 +30,7 @@ from headgate.jobs.dead_letters.walk import Look
 from headgate.jobs.errors import ConfigurationError, RecordsOff, TransportError
 from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.messages.large_payloads import max_packed
+from headgate.jobs.records.audit.entry import AuditAction
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.values.durations import Duration
 
@@ -152,6 +154,18 @@ class AsyncLetterDesk:
         within: Duration = WITHIN,
     ) -> LetterDetails | None:
         """`LetterDesk.show`, awaited."""
+        if not payload:
+            return await self._show(id, within)
+        async with self._lookup.auditor.action(
+            AuditAction.SHOW_PAYLOAD, "dead letter", id
+        ) as entry:
+            found = await self._show(id, within, payload=True)
+            entry.count = int(found is not None)
+        return found
+
+    async def _show(
+        self, wanted_id: str, within: Duration, *, payload: bool = False
+    ) -> LetterDetails | None:
         seen: builtins.list[tuple[DeadLetter, LetterContent]] = []
 
         async def first(found: SearchRound) -> Collection[str]:
@@ -159,7 +173,7 @@ class AsyncLetterDesk:
             found.stop()
             return ()
 
-        await self._search.run(DeadLetterFilter(ids=(id,)), first, within=within)
+        await self._search.run(DeadLetterFilter(ids=(wanted_id,)), first, within=within)
         if not seen:
             return None
         letter, content = seen[0]
@@ -181,16 +195,18 @@ class AsyncLetterDesk:
     ) -> LettersExported:
         """`LetterDesk.export`, awaited."""
         exported = 0
-        with _writing(to) as file:
+        auditor, chosen = self._lookup.auditor, in_words(wanted)
+        async with auditor.action(AuditAction.EXPORT, "dead letters", chosen) as exporting:
+            with _writing(to) as file:
 
-            async def write(found: SearchRound) -> Collection[str]:
-                nonlocal exported
-                for each in found.letters:
-                    file.write(as_json(each.letter, each.content) + "\n")
-                exported += len(found.letters)
-                return ()
+                async def write(found: SearchRound) -> Collection[str]:
+                    nonlocal exported
+                    for each in found.letters:
+                        file.write(as_json(each.letter, each.content) + "\n")
+                    exporting.count = exported = exported + len(found.letters)
+                    return ()
 
-            look = await self._search.run(wanted, write, within=within)
+                look = await self._search.run(wanted, write, within=within)
         return LettersExported(exported=exported, look=look)
 
     async def import_(self, path: str | Path) -> int:
@@ -203,11 +219,16 @@ class AsyncLetterDesk:
             self._services.transport, sleep=self._services.sleep, rng=self._services.rng
         )
         imported = 0
-        with _reading(path) as file:
-            letters = iter(read_lines(file, names))
-            while batch := [*islice(letters, ROUND)]:
-                await sender.send(batch)
-                imported += len(batch)
+        importing = self._lookup.auditor.action(
+            AuditAction.IMPORT, "dead letters", f"of {Path(path).name}"
+        )
+        async with importing:
+            with _reading(path) as file:
+                letters = iter(read_lines(file, names))
+                while batch := [*islice(letters, ROUND)]:
+                    await sender.send(batch)
+                    imported += len(batch)
+                    importing.count = imported
         return imported
 
     async def purge(
@@ -219,7 +240,18 @@ class AsyncLetterDesk:
             store=self._lookup.store if copy else None,
             concurrency=self._services.concurrency,
         )
-        look = await self._search.run(wanted, purge.purge, within=within)
+        purging = self._lookup.auditor.action(
+            AuditAction.PURGE,
+            "dead letters",
+            in_words(wanted),
+            detail="" if copy else "without copies",
+        )
+        async with purging:
+            try:
+                look = await self._search.run(wanted, purge.purge, within=within)
+            finally:
+                purging.count = purge.purged
+            purging.result = "it ended early" if purge.failures else ""
         return LettersPurged(
             purged=purge.purged,
             copied=purge.copied,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Unpack
 
+from headgate.jobs.client.auditing.auditor import Audited, Auditor
+from headgate.jobs.client.auditing.words import in_words, settings_in_words
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.replaying.options import ReplaySettings, check_options
@@ -17,6 +19,7 @@ from headgate.jobs.dead_letters.replaying.replays import Replays, untold
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.records.audit.entry import AuditAction
 
 
 class AsyncReplayer:
@@ -24,10 +27,12 @@ class AsyncReplayer:
 
     Args:
         services: what the app's replays need.
+        auditor: enters who replays into the audit.
     """
 
-    def __init__(self, services: ReplayServices) -> None:
+    def __init__(self, services: ReplayServices, auditor: Auditor) -> None:
         self._stopping = False
+        self._auditor = auditor
         self._replays = Replays(replace(services, is_stopping=lambda: self._stopping))
 
     async def replay(
@@ -35,7 +40,6 @@ class AsyncReplayer:
         letters: DeadLetterFilter | Sequence[str],
         *,
         dry_run: bool = False,
-        actor: str = "",
         on_step: Callable[[ReplayReport], None] = untold,
         **settings: Unpack[ReplaySettings],
     ) -> ReplayReport:
@@ -44,7 +48,15 @@ class AsyncReplayer:
         if dry_run:
             return await self._replays.rehearse(chosen, options)
         self._stopping = False
-        return await self._replays.start(chosen, options, actor=actor, tell=on_step)
+        replaying = self._auditor.action(
+            AuditAction.REPLAY, "dead letters", in_words(chosen), detail=settings_in_words(settings)
+        )
+        async with replaying:
+            tell = _noting(replaying, on_step)
+            actor = self._auditor.actor
+            report = await self._replays.start(chosen, options, actor=actor, tell=tell)
+            _note(replaying, report)
+        return report
 
     def stop(self) -> None:
         """`Replayer.stop`."""
@@ -63,11 +75,19 @@ class AsyncReplayer:
     ) -> ReplayReport:
         """`Replayer.resume`, awaited."""
         self._stopping = False
-        return await self._replays.resume(replay_id, tell=on_step)
+        resuming = self._auditor.action(AuditAction.RESUME_REPLAY, "replay", replay_id)
+        async with resuming:
+            report = await self._replays.resume(replay_id, tell=_noting(resuming, on_step))
+            _note(resuming, report)
+        return report
 
-    async def abort(self, replay_id: str, *, actor: str = "") -> ReplayReport:
+    async def abort(self, replay_id: str) -> ReplayReport:
         """`Replayer.abort`, awaited."""
-        return await self._replays.abort(replay_id, by=actor)
+        aborting = self._auditor.action(AuditAction.ABORT_REPLAY, "replay", replay_id)
+        async with aborting:
+            report = await self._replays.abort(replay_id, by=self._auditor.actor)
+            _note(aborting, report)
+        return report
 
 
 class Replayer:
@@ -84,7 +104,6 @@ class Replayer:
         letters: DeadLetterFilter | Sequence[str],
         *,
         dry_run: bool = False,
-        actor: str = "",
         on_step: Callable[[ReplayReport], None] = untold,
         **settings: Unpack[ReplaySettings],
     ) -> ReplayReport:
@@ -103,7 +122,6 @@ class Replayer:
             letters: the letters to replay: ``DeadLetterFilter(types=("send-email",))``, or ids of
                 jobs or messages. ``DeadLetterFilter()`` selects all.
             dry_run: send nothing; the report says what would be sent.
-            actor: who asks for it, for the report; up to 500 characters.
             on_step: called with the report as it starts, and every few seconds.
             settings: see `jobs.dead_letters.replaying.options.ReplaySettings`.
 
@@ -111,11 +129,7 @@ class Replayer:
             SettingsInvalid: a setting is unknown or out of range; nothing was sent.
             TransportError: AWS could not be asked; the replay, if it had started, has stopped.
         """
-        return drive(
-            self._replayer.replay(
-                letters, dry_run=dry_run, actor=actor, on_step=on_step, **settings
-            )
-        )
+        return drive(self._replayer.replay(letters, dry_run=dry_run, on_step=on_step, **settings))
 
     def stop(self) -> None:
         """Stop the replay that this client carries out, once its requests under way are answered.
@@ -153,14 +167,31 @@ class Replayer:
         """
         return drive(self._replayer.resume(replay_id, on_step=on_step))
 
-    def abort(self, replay_id: str, *, actor: str = "") -> ReplayReport:
+    def abort(self, replay_id: str) -> ReplayReport:
         """End a replay for good. Its process ends within seconds; what was sent stays sent.
 
         Raises:
             ReplayMissing: there is none of that id.
             ReplayOver: it is done.
         """
-        return drive(self._replayer.abort(replay_id, actor=actor))
+        return drive(self._replayer.abort(replay_id))
+
+
+def _noting(
+    audited: Audited, tell: Callable[[ReplayReport], None]
+) -> Callable[[ReplayReport], None]:
+    """Return what a replay tells its steps to: the last one counts if it is cut off."""
+
+    def told(report: ReplayReport) -> None:
+        _note(audited, report)
+        tell(report)
+
+    return told
+
+
+def _note(audited: Audited, report: ReplayReport) -> None:
+    audited.count = report.sent
+    audited.result = f"replay {report.id}: {report.state}"
 
 
 def _chosen(letters: DeadLetterFilter | Sequence[str]) -> DeadLetterFilter:

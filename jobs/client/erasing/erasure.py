@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headgate.jobs.client.auditing.auditor import Auditor
 from headgate.jobs.client.dead_letters.desks import async_services, services
 from headgate.jobs.client.erasing.copies import TenantCopies
 from headgate.jobs.client.erasing.letters import TenantLetters
@@ -22,6 +23,7 @@ from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.records.audit.entry import AuditAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +32,23 @@ class AsyncErase:
 
     services: ReplayServices
     scheduler: AsyncScheduler
+    auditor: Auditor
 
     async def __call__(
         self, *, tenant: str | Tenant, dry_run: bool = False, tell: Tell = untold
     ) -> Erased:
         """`Erase.__call__`, awaited."""
         erased = Erased(tenant=_name_of(tenant), dry_run=dry_run)
+        if dry_run:
+            return await self._erase(erased, tell)
+        erasing = self.auditor.action(AuditAction.ERASE, "tenant", erased.tenant)
+        async with erasing:
+            await self._erase(erased, tell)
+            erasing.count = erased.found
+            erasing.result = "" if erased.complete else "some of it was left"
+        return erased
+
+    async def _erase(self, erased: Erased, tell: Tell) -> Erased:
         app, services = self.services.app, self.services
         await TenantLetters(services=services).erase(erased)
         tell(erased)
@@ -64,7 +77,8 @@ class Erase:
         there: those that the table knows are cancelled, so that workers end them without a run,
         and what workers write of that names the tenant again. So run it once more when the
         queues can't hold any such job any more, after four days by default. What is kept of jobs
-        without records, backups of the table, and logs are not reached.
+        without records, backups of the table, and logs are not reached. The audit keeps its entries
+        that name the tenant, this erasure's among them.
 
         It reads the whole table and all copies. If it is cut off, run it again: what is done stays
         done, and the rest is found.
@@ -86,13 +100,20 @@ class Erase:
 
 def async_erase(ports: AsyncPorts, lookup: Lookup) -> AsyncErase:
     """Return the erasure of an asynchronous client."""
-    return AsyncErase(services=async_services(ports, lookup), scheduler=ports.scheduler)
+    return AsyncErase(
+        services=async_services(ports, lookup), scheduler=ports.scheduler, auditor=lookup.auditor
+    )
 
 
 def erase(ports: Ports, lookup: Lookup) -> Erase:
     """Return the erasure of a synchronous client."""
-    scheduler = ImmediateScheduler(ports.scheduler)
-    return Erase(AsyncErase(services=services(ports, lookup), scheduler=scheduler))
+    return Erase(
+        AsyncErase(
+            services=services(ports, lookup),
+            scheduler=ImmediateScheduler(ports.scheduler),
+            auditor=lookup.auditor,
+        )
+    )
 
 
 def _name_of(tenant: str | Tenant) -> str:

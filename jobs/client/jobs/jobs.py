@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack
 
+from headgate.jobs.client.auditing.words import in_words
 from headgate.jobs.client.dead_letters.desks import async_services, services
 from headgate.jobs.client.handle import AsyncJobHandle, JobHandle, Lookup
 from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk, ListedJob
@@ -21,6 +22,8 @@ from headgate.jobs.core.immediate import drive
 from headgate.jobs.dead_letters.search import LetterSearch
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.records.audit.entry import AuditAction
+from headgate.jobs.records.cancellation import check_reason
 from headgate.jobs.submission.prepare import Submission
 
 MOST_CANCELLED = 1_000
@@ -77,19 +80,36 @@ class AsyncJobs(AsyncJobDesk, Generic[H]):
             after, is_over = page.next, not page.next
         chosen = found[:most]
 
-        async def request(job: ListedJob) -> None:
-            declared = self._lookup.app.types.get(job.type)
-            await self._lookup.cancel(check_id(job.id), declared, reason)
-
         if not dry_run and chosen:
-            await self._lookup.concurrency.each(request, chosen, at_once=_AT_ONCE)
+            await self._request(wanted, chosen, reason)
         return JobsCancelled(jobs=chosen, complete=is_over and len(found) <= most)
+
+    async def _request(self, wanted: JobFilter, chosen: Sequence[ListedJob], reason: str) -> None:
+        """Request the cancellation of jobs, as one action of the audit."""
+        check_reason(reason)
+        lookup = self._lookup
+
+        async def request(job: ListedJob) -> None:
+            declared = lookup.app.types.get(job.type)
+            await lookup.request_cancellation(check_id(job.id), declared, reason)
+
+        cancelling = lookup.auditor.action(
+            AuditAction.CANCEL, "jobs", in_words(wanted), reason=reason
+        )
+        async with cancelling:
+            await lookup.concurrency.each(request, chosen, at_once=_AT_ONCE)
+            cancelling.count = len(chosen)
 
     async def rerun(
         self, job_id: str, *, payload: Any = None, **overrides: Unpack[SubmitOptions]
     ) -> H:
         """`Jobs.rerun`, awaited."""
-        submission = await self._reruns.run(check_id(job_id), payload, overrides)
+        job_id = check_id(job_id)
+        detail = "" if payload is None else "with another payload"
+        running = self._lookup.auditor.action(AuditAction.RERUN, "job", job_id, detail=detail)
+        async with running:
+            submission = await self._reruns.run(job_id, payload, overrides)
+            running.result = f"job {submission.id}"
         return self._handle(submission.id, self._lookup.app.find_type(submission.envelope.type))
 
 

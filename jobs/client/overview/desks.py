@@ -14,6 +14,7 @@ from headgate.jobs.core.immediate import ImmediateMetricReader, ImmediateReceive
 from headgate.jobs.messages.keyring import Keyring
 
 if TYPE_CHECKING:
+    from headgate.jobs.client.auditing.desk import AsyncAuditDesk, AuditDesk
     from headgate.jobs.client.dead_letters.desks import AsyncDeadLetters, DeadLetters
     from headgate.jobs.client.erasing.erasure import AsyncErase, Erase
     from headgate.jobs.client.handle import AsyncJobHandle
@@ -33,6 +34,13 @@ class Desks:
     _lookup: Lookup
     _engine: SubmissionEngine
     _keyring: Keyring | None
+
+    @cached_property
+    def audit(self) -> AuditDesk:
+        """Tells who did what to the app; see `jobs.client.auditing.desk.AuditDesk`."""
+        from headgate.jobs.client.auditing.desk import AuditDesk, audit_of
+
+        return AuditDesk(audit_of(self._lookup))
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
@@ -108,6 +116,13 @@ class AsyncDesks:
     _engine: SubmissionEngine
     keyring: Keyring | None
     """Signs the client's messages; None: the app's are not signed."""
+
+    @cached_property
+    def audit(self) -> AsyncAuditDesk:
+        """Tells who did what to the app; see `jobs.client.auditing.desk.AuditDesk`."""
+        from headgate.jobs.client.auditing.desk import audit_of
+
+        return audit_of(self._lookup)
 
     @cached_property
     def dead_letters(self) -> AsyncDeadLetters:

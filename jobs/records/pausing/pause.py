@@ -19,7 +19,7 @@ from typing import Literal
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import Priority, QueueSpec
-from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
+from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_ACTOR, LONGEST_REASON
 from headgate.jobs.values.stored import moment, text
 from headgate.jobs.values.texts import legible
 
@@ -28,9 +28,6 @@ PREFIX = "#pause#"
 
 MOST_PAUSES = 200
 """Maximum number of pauses at a time: they are read at every look, in about 40 KB."""
-
-LONGEST_ACTOR = 100
-"""Maximum number of characters of an actor's name."""
 
 LONGEST_NAME = 128
 """Maximum number of characters of a name: SQS's for a MessageGroupId, which is a tenant's."""

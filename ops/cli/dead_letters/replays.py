@@ -10,7 +10,6 @@ import typer
 from pydantic_core import from_json
 
 from headgate.jobs.core.topology import Priority
-from headgate.ops.actor import actor
 from headgate.ops.cli.dead_letters.commands import dead_letters
 from headgate.ops.cli.dead_letters.options import (
     Errors,
@@ -160,7 +159,7 @@ def abort(context: typer.Context, replay_id: ReplayId) -> None:
     from headgate.ops.views.output import show
 
     with client_of(context) as client:
-        report = client.dead_letters.abort(replay_id, actor=actor())
+        report = client.dead_letters.abort(replay_id)
     show(f"{report.id} is aborted")
 
 
@@ -194,7 +193,7 @@ def _replayed(
     from headgate.ops.views.replays import show_end, watched
 
     with watched(client.dead_letters.stop) as on_step:
-        report = client.dead_letters.replay(chosen, actor=actor(), on_step=on_step, **settings)
+        report = client.dead_letters.replay(chosen, on_step=on_step, **settings)
     return show_end(report, as_json=as_json)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headgate.ops.console.pages import (
+    audit,
     dead,
     jobs,
     outcome,
@@ -25,5 +26,6 @@ ROUTES = [
     *schedules.ROUTES,
     *workers.ROUTES,
     *plan.ROUTES,
+    *audit.ROUTES,
     *outcome.ROUTES,
 ]

@@ -12,8 +12,7 @@ from starlette.routing import Route
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
-from headgate.jobs.records.pausing.pause import LONGEST_ACTOR, Pause
-from headgate.jobs.values.texts import legible
+from headgate.jobs.records.pausing.pause import Pause
 from headgate.ops.console.context import QUEUES, WORKERS, Console
 from headgate.ops.console.forms import Fields, form_of, refuse
 from headgate.ops.console.lanes import groups, lanes
@@ -59,13 +58,11 @@ def pause(request: Request) -> Response:
     lasts, reason = form.span("lasts"), form.text("reason")
     console.act(
         request,
-        f"pause {_named(declared, priority)} for {lasts or 'as long as it may be'}: {reason!r}",
         lambda: console.client.pauses.create(
             queue=declared.name,
             priority=priority,
             lasts=lasts,
             reason=reason,
-            actor=legible(request.state.viewer.name, LONGEST_ACTOR),
         ),
         changes=(QUEUES, WORKERS),
     )
@@ -79,7 +76,6 @@ def resume(request: Request) -> Response:
     priority = _priority(declared, form_of(request))
     console.act(
         request,
-        f"resume {_named(declared, priority)}",
         lambda: console.client.pauses.remove(queue=declared.name, priority=priority),
         changes=(QUEUES, WORKERS),
     )
@@ -104,10 +100,6 @@ def _priority(queue: Queue, form: Fields) -> Priority | None:
 
 def _back(request: Request, queue: Queue) -> Response:
     return RedirectResponse(f"{base_of(request)}/queues/{queue.name}", status_code=303)
-
-
-def _named(queue: Queue, priority: Priority | None) -> str:
-    return f"the queue {queue.name!r}" + (f" {priority}" if priority else "")
 
 
 def _types(console: Console, queue: Queue) -> Sequence[Any]:

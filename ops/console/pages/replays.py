@@ -63,11 +63,9 @@ def replay(request: Request) -> Response:
 def abort(request: Request) -> Response:
     """End a replay for good."""
     console, name = console_of(request), _id(request)
-    actor = request.state.viewer.name
     console.act(
         request,
-        f"abort the replay {name}",
-        lambda: console.client.dead_letters.abort(name, actor=actor),
+        lambda: console.client.dead_letters.abort(name),
         changes=(_ALL, _key(name)),
     )
     return _back(request)

@@ -85,14 +85,14 @@ def pause(request: Request) -> Response:
     """Pause a schedule."""
     name = _name(request)
     schedules = console_of(request).client.schedules
-    return _changed(request, f"pause the schedule {name!r}", lambda: schedules.pause(name))
+    return _changed(request, lambda: schedules.pause(name))
 
 
 def resume(request: Request) -> Response:
     """Let a paused schedule fire again."""
     name = _name(request)
     schedules = console_of(request).client.schedules
-    return _changed(request, f"resume the schedule {name!r}", lambda: schedules.resume(name))
+    return _changed(request, lambda: schedules.resume(name))
 
 
 def run(request: Request) -> Response:
@@ -100,7 +100,6 @@ def run(request: Request) -> Response:
     console, name = console_of(request), _name(request)
     handle = console.act(
         request,
-        f"run the schedule {name!r} now",
         lambda: console.client.schedules.run_now(name),
         changes=(),
     )
@@ -114,20 +113,19 @@ def move(request: Request) -> Response:
     expression = form.text("expression")
     zone = form.text("timezone", most=100) or "UTC"
     when = Schedule(expression=expression, timezone=zone)
-    what = f"move the schedule {name!r} to {expression} {zone}"
-    return _changed(request, what, lambda: schedules.reschedule(name, schedule=when))
+    return _changed(request, lambda: schedules.reschedule(name, schedule=when))
 
 
 def reset(request: Request) -> Response:
     """Let a schedule fire as the code declares it."""
     name = _name(request)
     schedules = console_of(request).client.schedules
-    return _changed(request, f"reset the schedule {name!r}", lambda: schedules.reset(name))
+    return _changed(request, lambda: schedules.reset(name))
 
 
-def _changed(request: Request, what: str, do: Callable[[], None]) -> Response:
+def _changed(request: Request, do: Callable[[], None]) -> Response:
     name = _name(request)
-    console_of(request).act(request, what, do, changes=(_ALL, _key(name)))
+    console_of(request).act(request, do, changes=(_ALL, _key(name)))
     return RedirectResponse(f"{base_of(request)}/schedules/{name}", status_code=303)
 
 

@@ -20,7 +20,9 @@ VIEWING = {
     "read a job's history",
     "read the workers' statuses",
     "read the replays",
+    "read the audit",
 }
+ENTERING = "enter something into the audit"
 DELAYING = {
     READ_DELAYED,
     "create the schedule of a delayed job",
@@ -29,8 +31,9 @@ DELAYING = {
 }
 SENDING = {"send to the queue of mail", "send to the queue of money"}
 SUBMITTING = {*SENDING, "store a payload", *DELAYING}
-ASKING = {"ask for a cancellation", "write what is shown of a request"}
+ASKING = {"ask for a cancellation", "write what is shown of a request", ENTERING}
 SCHEDULING = {
+    ENTERING,
     "create a schedule at run time",
     "pause a declared schedule",
     "hand a schedule the app's role",

@@ -454,7 +454,7 @@ def test_what_holds_jobs_is_encrypted_with_the_key_and_without_one_by_aws(
         ("Follower", {"dynamodb", "s3"}),
         ("Worker", {"sqs", "dynamodb", "s3"}),
         ("Operator", {"sqs", "dynamodb", "s3"}),
-        ("Scheduling", set()),
+        ("Scheduling", {"dynamodb"}),  # for the audit
     ],
 )
 def test_a_role_uses_the_key_through_the_services_that_it_uses_alone(

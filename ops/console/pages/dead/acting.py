@@ -67,8 +67,7 @@ def replay(request: Request) -> Response:
         return _confirm_replay(request, asked, letters.replay(chosen, dry_run=True, **settings))
 
     def carry_out(tell: Callable[[ReplayReport], None]) -> ReplayReport:
-        actor = request.state.viewer.name
-        return letters.replay(chosen, actor=actor, on_step=tell, **settings)
+        return letters.replay(chosen, on_step=tell, **settings)
 
     begun = console.begin(
         request,
@@ -87,7 +86,6 @@ def purge(request: Request) -> Response:
     chosen = asked.filter()
     done = console.act(
         request,
-        f"purge {asked.letters}",
         lambda: console.client.dead_letters.purge(chosen),
         changes=looks(asked.wanted),
     )

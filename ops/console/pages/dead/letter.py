@@ -47,7 +47,6 @@ def letter(request: Request) -> Response:
 def _payload(request: Request, console: Console, name: str) -> Revealed:
     found = console.act(
         request,
-        f"look at the payload of the dead letter {name}",
         lambda: console.client.dead_letters.show(name, payload=True, within=LOOK),
         changes=(),
     )

@@ -58,7 +58,7 @@ def cancel(request: Request) -> Response:
         console.client.handle(job_id).cancel(asked.reason)
         return OutcomeLine(of=job_id, text="cancellation requested", is_done=True)
 
-    lines = _each(request, asked, f"cancel ({asked.reason!r})", one)
+    lines = _each(request, asked, one)
     return _answer(request, asked, "Cancellation", lines)
 
 
@@ -77,7 +77,7 @@ def rerun(request: Request) -> Response:
             of=job_id, text=f"runs again as {new.id}", is_done=True, path=f"/jobs/{new.id}"
         )
 
-    return _answer(request, asked, "Run again", _each(request, asked, "run again", one))
+    return _answer(request, asked, "Run again", _each(request, asked, one))
 
 
 def _cancel_all(request: Request, asked: _Asked) -> Response:
@@ -92,7 +92,6 @@ def _cancel_all(request: Request, asked: _Asked) -> Response:
         return _confirm(request, asked, "Cancel", ids, has_reason=True, note=note)
     done = console.act(
         request,
-        f"cancel all jobs of {asked.wanted.query() or 'the app'}: {asked.reason!r}",
         lambda: console.client.jobs.cancel(chosen, reason=asked.reason),
         changes=(),
     )
@@ -103,16 +102,14 @@ def _cancel_all(request: Request, asked: _Asked) -> Response:
 
 
 def _each(
-    request: Request, asked: _Asked, what: str, one: Callable[[str], OutcomeLine]
+    request: Request, asked: _Asked, one: Callable[[str], OutcomeLine]
 ) -> Sequence[OutcomeLine]:
     """Do something with each job; a fault of one doesn't keep the others from it."""
     console = console_of(request)
 
     def tried(job_id: str) -> OutcomeLine:
         try:
-            return console.act(
-                request, f"{what} the job {job_id}", lambda: one(job_id), changes=(("job", job_id),)
-            )
+            return console.act(request, lambda: one(job_id), changes=(("job", job_id),))
         except HeadgateError as error:
             return OutcomeLine(of=job_id, text=text_of(error), is_done=False)
 

@@ -64,8 +64,7 @@ def _revealed(request: Request, record: JobRecord, wanted: str) -> Revealed | No
         return None
     console = console_of(request)
     show = _payload if wanted == "payload" else _result
-    what = f"look at the {wanted} of the job {record.id}"
-    return console.act(request, what, lambda: show(console, record), changes=())
+    return console.act(request, lambda: show(console, record), changes=())
 
 
 def _payload(console: Console, record: JobRecord) -> Revealed:

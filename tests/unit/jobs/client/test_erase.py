@@ -18,6 +18,7 @@ from headgate.jobs.client.erasing.report import Erased
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import ASKED
 from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
+from headgate.jobs.records.audit.entry import AUDIT
 from headgate.jobs.records.items import partition
 from headgate.jobs.retry.signals import DoNotRetry
 from headgate.jobs.testing import Harness
@@ -78,7 +79,7 @@ class Shop:
         return await self.jobs.async_client.erase(tenant=tenant, **options)
 
     def texts(self) -> list[str]:
-        """Return all that is anywhere, as text."""
+        """Return all that is anywhere but in the audit, as text."""
         topology, jobs = self.app.topology, self.jobs
         names = [*(spec.name for spec in topology.queues), *(s.dlq_name for s in topology.queues)]
         messages = [each.body for name in names for each in jobs.sqs.messages(name)]
@@ -196,6 +197,20 @@ async def test_a_tenant_has_a_name(shop: Shop, kind: Kind) -> None:
         await shop.erase(kind, "")
 
 
+async def test_the_audit_keeps_its_entries_and_no_payload(shop: Shop, kind: Kind) -> None:
+    erased = await shop.erase(kind, ACME)
+
+    erasure, *earlier = shop.jobs.client.audit.list(target=ACME).entries
+    assert (erasure.action, str(erasure.target)) == ("erase", f"tenant {ACME}")
+    assert (erasure.outcome, erasure.count) == ("done", erased.found)
+    assert [str(each.target) for each in earlier] == [
+        f"schedule of-{ACME}",
+        f"dead letters tenants={ACME}",
+    ]
+    items = shop.jobs.table.sync.query(AUDIT)
+    assert "canary" not in repr(items)
+
+
 def test_progress_is_told_after_each_part(shop: Shop) -> None:
     told: list[int] = []
 
@@ -274,4 +289,5 @@ def _submitted(shop: Shop) -> list[dict[str, Any]]:
 
 def _stored(shop: Shop) -> list[Attributes]:
     store = shop.jobs.table._store
-    return [each for items in store._partitions.values() for each in items.values()]
+    kept = [items for pk, items in store._partitions.items() if pk != AUDIT]
+    return [each for items in kept for each in items.values()]

@@ -352,7 +352,7 @@ async def test_a_cancellation_is_a_write_for_readers_and_one_for_workers(bench: 
 
     await job.cancel("a mistake")
 
-    assert bench.table.calls == ["put", "put"]
+    assert bench.table.calls == ["replace", "put", "put", "replace"]  # between the audit's two
     [asked] = await bench.table.query(CANCELLATIONS)
     assert (asked.sk, asked.data["reason"]) == (JOB, "a mistake")
     history = await job.history()
@@ -374,7 +374,7 @@ async def test_a_cancellation_expires_when_no_queue_can_hold_the_job_any_more(
 async def test_a_cancellation_that_the_table_left_out_is_written_again(bench: Bench) -> None:
     bench.table.faults.leave_unprocessed(times=2, indexes=[0])
     await bench.handle().cancel()
-    assert bench.table.calls == ["put"] * 4
+    assert bench.table.calls == ["replace", *["put"] * 4, "replace"]
     assert (await bench.handle().history()).cancel_requested_at is not None
     assert len(await bench.table.query(CANCELLATIONS)) == 1
 

@@ -18,7 +18,7 @@ from tests.support.command_line import CommandLine
 ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
 VERBS = (
-    *("new", "dev", "worker", "shell", "submit", "health", "erase"),
+    *("new", "dev", "worker", "shell", "submit", "health", "audit", "erase"),
     *("check", "diff", "plan", "cost", "console", "provision", "demo"),
 )
 NOUNS = {

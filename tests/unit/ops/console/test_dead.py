@@ -77,7 +77,7 @@ def test_ten_who_look_at_letters_cost_one_look(shop: Shop, browser: Browser) -> 
 def test_a_letter_tells_why_and_its_payload_only_when_asked(
     browser: Browser, dead: Sequence[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "headgate.console")
+    caplog.set_level(logging.INFO, "headgate.audit")
     answer = browser.get(f"/dead/{dead[0]}")
     for said in ("DoNotRetry", "no such address: &lt;script&gt;", "Traceback of the last attempt"):
         assert said in answer.text
@@ -89,7 +89,7 @@ def test_a_letter_tells_why_and_its_payload_only_when_asked(
         assert "<script>alert" not in text
         assert "<b>org" not in text
         assert not {"\x1b", "\u202e"} & set(text)
-    what = f"ada@laptop: look at the payload of the dead letter {dead[0]}"
+    what = f"ada@laptop: show-payload dead letter {dead[0]}: done"
     assert {each.message for each in caplog.records} == {what}
 
 
@@ -97,7 +97,7 @@ def test_a_letter_tells_why_and_its_payload_only_when_asked(
 def test_chosen_letters_are_replayed_once_their_number_is_confirmed(
     shop: Shop, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "headgate.console")
+    caplog.set_level(logging.INFO, "headgate.audit")
     chosen = listed(browser, "?group=none")[:2]
     asked = browser.post("/dead/replay", {"letter": chosen, "type": "send-email"})
     assert "Replay 2 dead letters?" in asked.text
@@ -110,7 +110,7 @@ def test_chosen_letters_are_replayed_once_their_number_is_confirmed(
     report = shop.client.dead_letters.get_replay(done.headers["location"].rpartition("/")[2])
     assert (report.sent, report.actor) == (2, "ada@laptop")
     [said] = [each.message for each in caplog.records]
-    assert said.startswith("ada@laptop: replay 2 dead letters: ")
+    assert said == f"ada@laptop: replay dead letters ids={','.join(chosen)}: done"
 
 
 @pytest.mark.usefixtures("dead")

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from headgate import acting_as
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.ops.console.pages import ROUTES
 from headgate.ops.console.rendering import NAVIGATION
@@ -22,6 +23,7 @@ PAGES = [
     "/schedules",
     "/dead",
     "/replays",
+    "/audit",
 ]
 
 
@@ -38,8 +40,9 @@ def test_no_text_from_a_job_becomes_markup(shop: Shop, browser: Browser, path: s
         shop.send_email, [Email(to=f"bad{n}{MARKUP}") for n in range(3)], tenant="<b>org"
     )
     shop.harness.drain()
-    shop.client.pauses.create(tenant="<b>org", reason=MARKUP, actor=MARKUP)
-    shop.client.pauses.create(queue="payments", reason=MARKUP, actor=MARKUP)
+    with acting_as(MARKUP):
+        shop.client.pauses.create(tenant="<b>org", reason=MARKUP)
+        shop.client.pauses.create(queue="payments", reason=MARKUP)
     text = browser.get(path).text
     assert "<script>" not in text
     assert "<b>org" not in text

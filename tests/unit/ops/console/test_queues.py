@@ -26,7 +26,7 @@ def test_lanes_tell_what_waits_and_why_they_are_not_well(shop: Shop, browser: Br
 def test_a_queue_is_paused_with_reason_and_end_and_resumed(
     shop: Shop, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "headgate.console")
+    caplog.set_level(logging.INFO, "headgate.audit")
     browser.get("/queues/payments")
     form = {"reason": "the bank is down", "lasts": "1h30m", "priority": "critical"}
     assert browser.post("/queues/payments/pause", form).headers["location"] == "/queues/payments"
@@ -40,9 +40,9 @@ def test_a_queue_is_paused_with_reason_and_end_and_resumed(
     browser.post("/queues/payments/resume", {"priority": "critical"})
     assert shop.client.pauses.list() == []
     assert "Resume" not in browser.get("/queues/payments").text
-    assert [each.message.partition(" for")[0] for each in caplog.records] == [
-        "ada@laptop: pause the queue 'payments' critical",
-        "ada@laptop: resume the queue 'payments' critical",
+    assert [each.message for each in caplog.records] == [
+        "ada@laptop: pause queue payments/critical: done",
+        "ada@laptop: resume queue payments/critical: done",
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from starlette.types import Message
 
-from headgate import DeadLetterFilter
+from headgate import DeadLetterFilter, acting_as
 from headgate.jobs.dead_letters.replaying.report import ReplayReport, ReplayState
 from headgate.jobs.errors import ServiceUnavailable
 from tests.support.console import MARKUP, Browser
@@ -25,7 +25,8 @@ def stopped(shop: Shop) -> ReplayReport:
     shop.later()
     letters = shop.client.dead_letters
     chosen = DeadLetterFilter(errors=("no such", MARKUP))
-    report = letters.replay(chosen, actor=MARKUP, rate=0.01, on_step=lambda _step: letters.stop())
+    with acting_as(MARKUP):
+        report = letters.replay(chosen, rate=0.01, on_step=lambda _step: letters.stop())
     assert (report.state, report.sent) == (ReplayState.STOPPED, 1)
     return report
 
@@ -46,7 +47,7 @@ def test_a_replay_is_listed_and_shown_with_its_progress(
 def test_a_stopped_replay_is_resumed_to_its_end(
     shop: Shop, browser: Browser, stopped: ReplayReport, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "headgate.console")
+    caplog.set_level(logging.INFO, "headgate.audit")
     page = f"/replays/{stopped.id}"
     assert browser.post(f"{page}/resume").headers["location"] == page
     ended()
@@ -55,7 +56,7 @@ def test_a_stopped_replay_is_resumed_to_its_end(
     shop.later()
     assert 'method="post"' not in browser.get(page).text
     assert browser.post(f"{page}/resume").status == 400
-    assert caplog.records[0].message == f"ada@laptop: resume the replay {stopped.id}"
+    assert caplog.records[0].message == f"ada@laptop: resume-replay replay {stopped.id}: done"
 
 
 def test_the_end_of_the_console_stops_the_replay_that_it_carries_out(

@@ -44,7 +44,7 @@ def test_a_schedule_shows_ten_times_in_both_time_zones(browser: Browser, reminde
 def test_a_schedule_is_paused_moved_run_and_resumed(
     shop: Shop, browser: Browser, reminder: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "headgate.console")
+    caplog.set_level(logging.INFO, "headgate.audit")
     page = f"/schedules/{reminder}"
     assert "Resume reminder" not in browser.get(page).text
     assert browser.post(f"{page}/pause").headers["location"] == page
@@ -59,10 +59,10 @@ def test_a_schedule_is_paused_moved_run_and_resumed(
     browser.post(f"{page}/resume")
     assert shop.client.schedules.get(reminder).enabled
     assert [each.message for each in caplog.records] == [
-        "ada@laptop: pause the schedule 'reminder'",
-        "ada@laptop: move the schedule 'reminder' to rate(2 hours) UTC",
-        "ada@laptop: run the schedule 'reminder' now",
-        "ada@laptop: resume the schedule 'reminder'",
+        "ada@laptop: pause-schedule schedule reminder: done",
+        "ada@laptop: change-schedule schedule reminder: done",
+        "ada@laptop: run-schedule schedule reminder: done",
+        "ada@laptop: resume-schedule schedule reminder: done",
     ]
 
 

@@ -136,8 +136,8 @@ def test_what_handlers_print_and_log_is_shown_and_what_the_worker_notes_is_not()
     assert board.hear('{"not": "a log line"}') == Said(text='{"not": "a log line"}')
     assert hear(board, "headgate.job.greet", "Hello", job_type="greet") == Said(text="greet: Hello")
     assert hear(board, "shop.mail", "sent") == Said(text="sent")
-    paused = "ada@laptop: pause the queue 'payments'"
-    assert hear(board, "headgate.console", paused) == Said(text=paused)
+    paused = "ada@laptop: pause queue payments: done"
+    assert hear(board, "headgate.audit", paused) == Said(text=paused)
     assert hear(board, "headgate.worker", "working on shop: jobs") is None
     loud = hear(board, "headgate.worker", "no scale-in protection", logging.WARNING)
     assert loud == Said(text="no scale-in protection", style="warning")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, Backoff, Concurrency, JobContext, Pause, Retry
+from headgate import App, AsyncClient, Backoff, Concurrency, JobContext, Pause, Retry, acting_as
 from headgate.jobs.client.pauses import AsyncPauses
 from headgate.jobs.core.events import (
     ItemsSkipped,
@@ -93,7 +93,8 @@ async def test_a_paused_queue_is_not_received_from_until_it_is_resumed() -> None
     async with rig.working(concurrency=5):
         await rig.submit(send, "before")
         await rig.happens(JobCompleted)
-        await pause(rig, queue="mail", reason="a migration", actor="ada")
+        with acting_as("ada"):
+            await pause(rig, queue="mail", reason="a migration")
         [told] = await rig.happens(QueuePaused)
         await asyncio.sleep(25)  # the long poll that was under way has ended
         asked = receives(rig)

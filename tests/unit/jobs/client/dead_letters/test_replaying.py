@@ -53,9 +53,7 @@ async def test_letters_are_replayed_by_filter_and_by_id(kind: Kind) -> None:
     plan = await letters.replay(DeadLetterFilter(), dry_run=True)
     assert (plan.sent, shop.sent) == (40, 0)
     steps: list[int] = []
-    report = await letters.replay(
-        shop.ids[:3], actor="ada", on_step=lambda step: steps.append(step.sent)
-    )
+    report = await letters.replay(shop.ids[:3], on_step=lambda step: steps.append(step.sent))
     assert (report.sent, shop.sent, steps[0], steps[-1]) == (3, 3, 0, 3)
     report = await letters.replay(DeadLetterFilter(types=("send",)), spread=timedelta(minutes=2))
     assert (report.state, report.sent, shop.sent) == (ReplayState.DONE, 37, 40)
@@ -72,7 +70,7 @@ async def test_a_replay_is_stopped_resumed_and_over(kind: Kind) -> None:
     rest = await letters.resume(report.id)
     assert (rest.state, shop.sent) == (ReplayState.DONE, 40)
     with pytest.raises(ReplayOver):
-        await letters.abort(report.id, actor="ada")
+        await letters.abort(report.id)
 
 
 @pytest.mark.parametrize("letters", ["an-id", [], None])

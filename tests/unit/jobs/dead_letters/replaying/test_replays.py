@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from headgate import App, DeadLetterFilter, JobState, Priority, Retry
 from headgate.errors import ReplayMissing, ReplayOver, ReplayRunning, ServiceUnavailable
+from headgate.jobs.client.auditing.auditor import auditor_of
 from headgate.jobs.client.dead_letters.replaying import AsyncReplayer
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.book import LEASE_S
@@ -314,13 +315,15 @@ def test_a_canary_that_does_not_end_in_time_stops_the_replay() -> None:
 async def test_a_replay_that_is_stopped_is_resumed_elsewhere() -> None:
     shop = Shop()
     await _dead(shop, 100)
-    replayer = AsyncReplayer(shop.bench.services(Cut()))
+    services = shop.bench.services(Cut())
+    auditor = auditor_of(services.app, services.table, services.clock, "ada")
+    replayer = AsyncReplayer(services, auditor)
 
     def stop_soon(report: ReplayReport) -> None:
         if report.sent >= 20:
             replayer.stop()
 
-    report = await replayer.replay(EVERYTHING, actor="ada", on_step=stop_soon, rate=1)
+    report = await replayer.replay(EVERYTHING, on_step=stop_soon, rate=1)
     assert (report.state, report.reason) == (ReplayState.STOPPED, "interrupted")
     rest = await shop.bench.replays().resume(report.id)
     assert (rest.state, rest.sent, rest.actor) == (ReplayState.DONE, 100, "ada")

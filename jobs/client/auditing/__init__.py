@@ -1,0 +1,1 @@
+"""The audit: who acts, what is written of each action, and how that is read."""

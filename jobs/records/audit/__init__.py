@@ -1,0 +1,1 @@
+"""The audit as the table keeps it."""
