@@ -22,6 +22,7 @@ from headgate.jobs.core.events import (
     MessageUnrunnable,
     PollFailed,
     ReceiptLost,
+    RecordsFailed,
     SettlementFailed,
 )
 from headgate.jobs.core.topology import Priority
@@ -70,6 +71,8 @@ class Accounting:
         """Parked messages, which could not become jobs, by reason."""
         self.pickups_s: defaultdict[Priority, list[float]] = defaultdict(list)
         """Seconds from a job's due time to its first start, by priority."""
+        self.unrecorded: set[str] = set()
+        """Jobs of which a record could not be read or written in time."""
         self.trouble: list[str] = []
         """Events that a healthy run doesn't have."""
 
@@ -79,6 +82,8 @@ class Accounting:
                 self._record(event)
             case MessageUnrunnable(reason=reason, retry_in_s=None):
                 self.parked[reason] += 1
+            case RecordsFailed(job_id=str(job_id)):
+                self.unrecorded.add(job_id)
             case SettlementFailed() | ReceiptLost() | PollFailed():
                 self.trouble.append(f"{event.name} at {event.queue}: {event.error}")
 

@@ -76,7 +76,7 @@ def run_checks(
         "every job was submitted once": _submissions(plan, planned, accounts),
         "every job ended exactly once": _endings(planned, accounts),
         "every job ended as it had to": _outcomes(planned, accounts),
-        "every failure was retried as often as it had to be": _retries(planned, accounts),
+        "every failure was retried as often as it had to be": _retries(planned, accounting),
         "every dead letter is in its queue and says why": _letters(plan, planned, findings),
         "the shop's books hold what its jobs did, and no more": _effects(
             planned, accounts, findings
@@ -123,14 +123,17 @@ def _outcomes(planned: Mapping[str, PlannedJob], accounts: Mapping[str, Account]
                 yield f"{_name(job, job_id)} died of {reason}, not of {expected.reason}"
 
 
-def _retries(planned: Mapping[str, PlannedJob], accounts: Mapping[str, Account]) -> Iterator[str]:
+def _retries(planned: Mapping[str, PlannedJob], accounting: Accounting) -> Iterator[str]:
+    accounts = accounting.jobs
     for job_id, job in planned.items():
         expected = (job.expected.failures, job.expected.retries)
         if _endings_of(job_id, accounts):
-            found = (accounts[job_id].failed, accounts[job_id].retried)
-            if found != expected:
+            failed, retried = (accounts[job_id].failed, accounts[job_id].retried)
+            if job_id in accounting.unrecorded and retried == expected[1] + 1:
+                continue  # a table that doesn't answer can't tell that it was the last attempt
+            if (failed, retried) != expected:
                 yield (
-                    f"{_name(job, job_id)} failed {found[0]} and was retried {found[1]} times, "
+                    f"{_name(job, job_id)} failed {failed} and was retried {retried} times, "
                     f"not {expected[0]} and {expected[1]}"
                 )
 

@@ -20,6 +20,7 @@ from headgate.jobs.core.events import (
     JobStarted,
     JobSubmitted,
     MessageUnrunnable,
+    RecordsFailed,
     SettlementFailed,
 )
 from headgate.jobs.core.ports.transport import QueueDepth
@@ -262,6 +263,16 @@ def test_a_retry_too_few_is_found(course: Course) -> None:
     course.drop(course.first(FinalOutcome.DONE, failures=1), JobRetryScheduled)
     [check] = course.failed_checks()
     assert check.name == "every failure was retried as often as it had to be"
+
+
+def test_a_retry_more_is_excused_while_the_table_does_not_answer(course: Course) -> None:
+    job_id = course.first(FinalOutcome.DEAD, failures=2)
+    again = course.drop(job_id, JobRetryScheduled)
+    course.events += [again, again]
+    assert len(course.failed_checks()) == 1
+    slow = RecordsFailed(at=NOW, action="read", error="no answer within 1 s", job_id=job_id)
+    course.events.append(slow)
+    assert course.failed_checks() == []
 
 
 def test_a_dead_letter_that_is_missing_is_found(course: Course) -> None:
