@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import boto3
 import pytest
 
 from headgate import App, cron
+from headgate.jobs.aws.provision import create_table
 from headgate.jobs.schedules.firing import schedule_input
 from tests.support.clients import KINDS, Kind, connected
 from tests.support.environment import REGION, with_test_credentials
@@ -62,6 +64,7 @@ def stored(moto: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     with_test_credentials(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", moto)
     found = Stored(moto)
+    asyncio.run(create_table(found.app.topology.table_name, endpoint_url=moto))  # for the audit
     yield found
     found.close()
 
