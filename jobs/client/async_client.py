@@ -257,7 +257,9 @@ class AsyncClient(AsyncDesks):
             check_sizes(each.message for each in submissions if each.due is None)
         sent = await self._deliver(submissions, self._turns, mixed=mixed)
         return [
-            AsyncJobHandle(each.id, self._lookup, kind, is_duplicate=each.is_duplicate)
+            AsyncJobHandle(
+                each.id, self._lookup, kind, is_duplicate=each.is_duplicate, keep=each.keep
+            )
             for kind, each in zip(kinds, sent, strict=True)
         ]
 

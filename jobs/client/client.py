@@ -283,7 +283,7 @@ class Client(Desks):
         return [self._handle(each, kind) for each in submissions]
 
     def _handle(self, sent: Submission, job: JobType[Any, R]) -> JobHandle[R]:
-        return JobHandle(sent.id, self._lookup, job, is_duplicate=sent.is_duplicate)
+        return JobHandle(sent.id, self._lookup, job, is_duplicate=sent.is_duplicate, keep=sent.keep)
 
     @overload
     def handle(self, job_id: str) -> JobHandle[Any]: ...

@@ -35,6 +35,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import PayloadUnopenable, Throttled, TransportError
 from headgate.jobs.messages.envelope import Sealed
+from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.messages.sealing import About, Kind, Seals
 from headgate.jobs.records.audit.entry import AuditAction
@@ -70,17 +71,27 @@ class Lookup:
     auditor: Auditor
     """Enters into the audit what is done through the client."""
 
-    async def opened(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
+    async def opened(
+        self, job_id: str, declared: JobType[Any, Any] | None, keep: JobKeep | None
+    ) -> JobRecord:
         """`JobHandle.history`."""
-        return await _opened_record(self.seals, await self.history(job_id, declared))
+        return await _opened_record(self.seals, await self.history(job_id, declared, keep))
 
-    async def history(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
-        """Return a job's record, in which sealed values stay sealed."""
+    async def history(
+        self, job_id: str, declared: JobType[Any, Any] | None, keep: JobKeep | None = None
+    ) -> JobRecord:
+        """Return a job's record, in which sealed values stay sealed.
+
+        Args:
+            job_id: the job.
+            declared: its type; None if it is unknown.
+            keep: the retention that its submission has set, as far as that is known.
+        """
         record = await self.recorded(job_id, declared)
         if record.state is not JobState.UNKNOWN:
             return record
         due, unasked = await self._due(job_id)
-        record = inferred(self.app, record, declared, now=self.clock.now(), due=due)
+        record = inferred(self.app, record, declared, now=self.clock.now(), due=due, keep=keep)
         if not unasked:
             return record
         return replace(record, explanation=f"{record.explanation}; {unasked}")
@@ -102,24 +113,32 @@ class Lookup:
         return read_job(job_id, items, name, now=self.clock.now())
 
     async def finished(
-        self, job_id: str, declared: JobType[Any, Any] | None, within: Duration | None
+        self,
+        job_id: str,
+        declared: JobType[Any, Any] | None,
+        within: Duration | None,
+        keep: JobKeep | None,
     ) -> JobRecord:
         """Return the record of a job once it is in a final state; raises as `JobHandle.wait`."""
-        require_outcomes(self.app, declared, job_id)
         patience = LookupPacing(job_id, within, clock=self.clock, rng=self.rng)
         while True:
             record = await self.recorded(job_id, declared)
             check_type(record, declared)
             if record.state.is_final:
-                return record
-            seen = inferred(self.app, record, declared, now=self.clock.now())
+                return record  # kept for this job alone, perhaps
+            require_outcomes(self.app, declared, job_id, keep)
+            seen = inferred(self.app, record, declared, now=self.clock.now(), keep=keep)
             await self.sleep(patience.pause_s(seen.state))
 
     async def result(
-        self, job_id: str, declared: JobType[Any, R] | None, within: Duration | None
+        self,
+        job_id: str,
+        declared: JobType[Any, R] | None,
+        within: Duration | None,
+        keep: JobKeep | None,
     ) -> R:
         """`JobHandle.result`."""
-        record = await self.finished(job_id, declared, within)
+        record = await self.finished(job_id, declared, within, keep)
         if (ref := record.result_ref) is None:
             return self._result_of(declared, await self._open(record))
         check_result_ref(record, ref)
@@ -172,7 +191,7 @@ class Lookup:
 class _Handle(Generic[R]):
     """The part of a handle that needs no request."""
 
-    __slots__ = ("_declared", "_lookup", "id", "is_duplicate")
+    __slots__ = ("_declared", "_keep", "_lookup", "id", "is_duplicate")
 
     def __init__(
         self,
@@ -181,12 +200,14 @@ class _Handle(Generic[R]):
         declared: JobType[Any, R] | None,
         *,
         is_duplicate: bool = False,
+        keep: JobKeep | None = None,
     ) -> None:
         self.id = check_id(job_id)
         self.is_duplicate = is_duplicate
         """True if another call had submitted the job before: the handle is that job's."""
         self._declared = declared
         self._lookup = lookup
+        self._keep = keep
 
     @property
     def type(self) -> str | None:
@@ -227,7 +248,7 @@ class JobHandle(_Handle[R]):
 
         `history` tells if it is inferred, and from what.
         """
-        return drive(self._lookup.history(self.id, self._declared)).state
+        return drive(self._lookup.history(self.id, self._declared, self._keep)).state
 
     def progress(self) -> ProgressRecord | None:
         """Return the latest progress that the handler reported; None if it has reported none."""
@@ -239,7 +260,7 @@ class JobHandle(_Handle[R]):
         A sealed result or progress that can't be opened here is left out, with the reason in
         `result_fault` of the record or `sealed_fault` of its progress.
         """
-        return drive(self._lookup.opened(self.id, self._declared))
+        return drive(self._lookup.opened(self.id, self._declared, self._keep))
 
     def wait(self, timeout: Duration | None = None) -> JobState:
         """Wait until the job is in a final state, and return that state.
@@ -253,7 +274,7 @@ class JobHandle(_Handle[R]):
             JobTypeWrong: the id is that of a job of another type, or of jobs of several.
             RecordsOff: the app doesn't keep completed jobs.
         """
-        return drive(self._lookup.finished(self.id, self._declared, timeout)).state
+        return drive(self._lookup.finished(self.id, self._declared, timeout, self._keep)).state
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait until the job has completed, and return its handler's result.
@@ -270,7 +291,7 @@ class JobHandle(_Handle[R]):
             JobTypeWrong: the id is that of a job of another type, or of jobs of several.
             RecordsOff: the app doesn't keep results.
         """
-        return drive(self._lookup.result(self.id, self._declared, timeout))
+        return drive(self._lookup.result(self.id, self._declared, timeout, self._keep))
 
     def cancel(self, reason: str = "") -> None:
         """Request the job's cancellation.
@@ -301,7 +322,7 @@ class AsyncJobHandle(_Handle[R]):
 
     async def state(self) -> JobState:
         """`JobHandle.state`, awaited."""
-        return (await self._lookup.history(self.id, self._declared)).state
+        return (await self._lookup.history(self.id, self._declared, self._keep)).state
 
     async def progress(self) -> ProgressRecord | None:
         """`JobHandle.progress`, awaited."""
@@ -309,15 +330,15 @@ class AsyncJobHandle(_Handle[R]):
 
     async def history(self) -> JobRecord:
         """`JobHandle.history`, awaited."""
-        return await self._lookup.opened(self.id, self._declared)
+        return await self._lookup.opened(self.id, self._declared, self._keep)
 
     async def wait(self, timeout: Duration | None = None) -> JobState:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.wait`, awaited."""
-        return (await self._lookup.finished(self.id, self._declared, timeout)).state
+        return (await self._lookup.finished(self.id, self._declared, timeout, self._keep)).state
 
     async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - as JobHandle
         """`JobHandle.result`, awaited."""
-        return await self._lookup.result(self.id, self._declared, timeout)
+        return await self._lookup.result(self.id, self._declared, timeout, self._keep)
 
     async def cancel(self, reason: str = "") -> None:
         """`JobHandle.cancel`, awaited."""

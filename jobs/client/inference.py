@@ -22,6 +22,7 @@ from headgate.jobs.client.waiting import keeps_outcomes, longest_in_queue
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.messages.envelope import time_of
+from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import JobState
 
@@ -36,6 +37,7 @@ def inferred(
     *,
     now: datetime,
     due: datetime | None = None,
+    keep: JobKeep | None = None,
 ) -> JobRecord:
     """Return a record with the state that can be inferred; as it is if its items tell the state.
 
@@ -45,6 +47,7 @@ def inferred(
         declared: the job's type; None if it is unknown.
         now: the time.
         due: the time until which a one-time schedule holds the job; None if none does.
+        keep: the retention that its submission has set, as far as that is known.
     """
     if record.state is not JobState.UNKNOWN:
         return record
@@ -56,11 +59,15 @@ def inferred(
             not_before=due,
             explanation="a one-time schedule holds it until it is due",
         )
-    return _by_its_id(app, record, declared, now)
+    return _by_its_id(app, record, declared, now, keep)
 
 
 def _by_its_id(
-    app: App, record: JobRecord, declared: JobType[Any, Any] | None, now: datetime
+    app: App,
+    record: JobRecord,
+    declared: JobType[Any, Any] | None,
+    now: datetime,
+    keep: JobKeep | None,
 ) -> JobRecord:
     at = time_of(UUID(record.id))
     if record.other_types:
@@ -78,7 +85,7 @@ def _by_its_id(
             explanation=f"nothing is recorded of it, and no queue has kept it since {_said(until)}"
             + (", unless it was submitted with a long delay" if app.long_delays else ""),
         )
-    if silent := _silent(app, declared):
+    if silent := _silent(app, declared, keep):
         return replace(
             record,
             explanation="nothing is recorded of jobs that complete at their first delivery, of "
@@ -93,10 +100,10 @@ def _by_its_id(
     )
 
 
-def _silent(app: App, declared: JobType[Any, Any] | None) -> Sequence[str]:
+def _silent(app: App, declared: JobType[Any, Any] | None, keep: JobKeep | None) -> Sequence[str]:
     """Return the types that the job may be of whose completed jobs are not recorded."""
     candidates = app.types.values() if declared is None else [declared]
-    return [each.name for each in candidates if not keeps_outcomes(app, each)]
+    return [each.name for each in candidates if not keeps_outcomes(app, each, keep)]
 
 
 def _named(types: Sequence[str]) -> str:

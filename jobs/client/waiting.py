@@ -28,6 +28,7 @@ from headgate.jobs.errors import (
     ResultTimeout,
 )
 from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.messages.large_payloads import LARGEST, unpacked
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import keeps
@@ -206,14 +207,19 @@ def check_id(job_id: str) -> str:
         raise ValueError(f"{job_id!r} is not a job id: it has to be a UUID") from error
 
 
-def keeps_outcomes(app: App, declared: JobType[Any, Any] | None) -> bool:
+def keeps_outcomes(
+    app: App, declared: JobType[Any, Any] | None, own: JobKeep | None = None
+) -> bool:
     """Return True if a job's completion and its result are kept.
 
     Args:
         app: gives the defaults for its types.
         declared: the job's type; None if it is unknown.
+        own: the retention that the job's submission has set; None leaves it to the type.
     """
     keep = app.keep if declared is None else keep_of(app, declared)
+    if own is not None:
+        keep = own.over(keep)
     return bool(keep.completed) and keeps(_level(app, declared), "outcomes")
 
 
@@ -231,14 +237,16 @@ def require_records(app: App, declared: JobType[Any, Any] | None, job_id: str) -
         )
 
 
-def require_outcomes(app: App, declared: JobType[Any, Any] | None, job_id: str) -> None:
+def require_outcomes(
+    app: App, declared: JobType[Any, Any] | None, job_id: str, own: JobKeep | None = None
+) -> None:
     """Check that a job's completion and its result are kept.
 
     Raises:
         RecordsOff: they are not kept.
     """
     require_records(app, declared, job_id)
-    if not keeps_outcomes(app, declared):
+    if not keeps_outcomes(app, declared, own):
         raise RecordsOff(
             job_id,
             f"the job {job_id} can't be waited for: {_who(app, declared)}, at "

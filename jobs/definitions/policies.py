@@ -18,6 +18,7 @@ from headgate.jobs.definitions.handlers.hooks import Hook, has_hooks, hooks_for
 from headgate.jobs.definitions.importing import imported
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.replay import Replay
+from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.keyring import Keyring
 
 if TYPE_CHECKING:
@@ -42,6 +43,20 @@ def records_of(app: App, job: JobType[Any, Any]) -> RecordsLevel:
 def keep_of(app: App, job: JobType[Any, Any]) -> Keep:
     """Return the retention of the records of a type's jobs."""
     return job.keep or app.keep
+
+
+def job_keep_of(app: App, job: JobType[Any, Any], envelope: Envelope | None) -> Keep:
+    """Return the retention of one job's records: its submission's, or else its type's.
+
+    Args:
+        app: the app.
+        job: the job's type.
+        envelope: the job's; None if it can't be read.
+    """
+    keep = job.keep or app.keep
+    if envelope is None or (options := envelope.options) is None or options.keep is None:
+        return keep
+    return options.keep.over(keep)
 
 
 def replay_of(app: App, job: JobType[Any, Any]) -> Replay | None:

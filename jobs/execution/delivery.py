@@ -38,6 +38,7 @@ from headgate.jobs.messages.foreign_formats import Accepts, Foreign, opened
 from headgate.jobs.messages.keyring import Keyring, KeyUnknown
 from headgate.jobs.messages.signatures import Destination
 from headgate.jobs.records.items import REPLAY_SOURCE
+from headgate.jobs.retry.policy import Retry
 from headgate.jobs.values.light_dataclass import light_dataclass
 
 UNRUNNABLE: dict[type[Exception], Reason] = {
@@ -131,6 +132,8 @@ class Job:
     handler: Handler
     attempt: Attempt
     timeout_s: float
+    retry: Retry
+    """The type's retry policy, with the backoff that the job was submitted with."""
     lacks_payload: bool = False
     """The payload has not been read yet: it is in the object store, sealed, or so large that it is
     read off the event loop."""
@@ -191,6 +194,7 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
         )
     options = envelope.options
     timeout_s = (options and options.timeout_s) or timeout_of(app, declared).total_seconds()
+    retry, backoff = declared.retry, None if options is None else options.backoff
     lacks_payload = envelope.is_elsewhere or len(delivery.message.body) > LARGE
     expires_at = envelope.expires_at
     if expires_at is not None or declared.expires is not None:
@@ -201,11 +205,12 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
         payload=None if lacks_payload else _payload(declared, envelope),
         handler=declared.require_handler(),
         timeout_s=min(timeout_s, _LONGEST_S),
+        retry=retry if backoff is None else replace(retry, backoff=backoff.backoff()),
         attempt=Attempt(
             job_id=str(envelope.id),
             number=envelope.attempts_used + delivery.message.receive_count,
             begun=envelope.attempts_used > 0 or delivery.message.receive_count > 1,
-            max_attempts=(options.attempts if options else None) or declared.retry.max_attempts,
+            max_attempts=(options.attempts if options else None) or retry.max_attempts,
             receives=delivery.message.receive_count,
             expires_at=expires_at,
             receive_limit=delivery.queue.max_receive_count,

@@ -329,7 +329,7 @@ class Run:
             return replace(job.attempt, number=max(1, job.attempt.number - 1))
         if isinstance(outcome, Crashed):
             return replace(job.attempt, crashes=job.attempt.crashes + 1)
-        if isinstance(outcome, Failed) and job.type.retry.backoff.needs_backlog:
+        if isinstance(outcome, Failed) and job.retry.backoff.needs_backlog:
             backlog = await self._executor.backlog(self.delivery.queue.name)
             return replace(job.attempt, backlog=backlog)
         return job.attempt
@@ -353,7 +353,7 @@ class Run:
         return Verdict(
             outcome=outcome,
             attempt=attempt,
-            policy=job.type.retry,
+            policy=job.retry,
             room=room,
             job_type=job.type.name,
             ran_s=self._call.ran_s if self._call is not None else 0.0,

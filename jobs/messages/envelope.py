@@ -21,6 +21,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.errors import MessageSchemaNewer, MessageUnreadable
+from headgate.jobs.messages.job_options import JobBackoff, JobKeep
 from headgate.jobs.values.yielding import read
 
 VERSION = 1
@@ -77,6 +78,8 @@ class Options(BaseModel):
         None, description="The longest that one attempt may take, in seconds."
     )
     unique: UniqueBy | None = Field(None, description="Absent: it counts by itself.")
+    backoff: JobBackoff | None = Field(None, description="The delays between its attempts.")
+    keep: JobKeep | None = Field(None, description="The retention of its records.")
 
 
 class PayloadRef(BaseModel):

@@ -31,6 +31,9 @@ from headgate.jobs.retry.strategies import (
 )
 from headgate.jobs.values.durations import Duration
 
+MOST_STEPS = 1_000
+"""The highest number of delays in `Backoff.steps`, as many as a policy has attempts."""
+
 
 def job_rng(job_id: str) -> random.Random:
     """Return a new generator whose numbers depend on the job's id alone.
@@ -68,7 +71,7 @@ class Backoff:
         8.0
     """
 
-    _strategy: Strategy | Adaptive
+    _strategy: Strategy
 
     @classmethod
     def exponential(
@@ -100,11 +103,16 @@ class Backoff:
         """These delays one after the other; the last one repeats.
 
         Raises:
-            SettingsInvalid: no delay is given, one is negative or over a year, or the jitter
-                doesn't fit.
+            SettingsInvalid: no delay is given, or over 1,000 are; one is negative or over a year;
+                or the jitter doesn't fit.
         """
         if not delays:
             raise SettingsInvalid("Backoff.steps needs a delay: write Backoff.steps(60, 300, 900)")
+        if len(delays) > MOST_STEPS:
+            raise SettingsInvalid(
+                f"Backoff.steps takes at most {MOST_STEPS:,} delays, as many as there are "
+                f"attempts, got {len(delays):,}"
+            )
         if jitter == "decorrelated":
             raise SettingsInvalid(
                 "decorrelated jitter makes its own delays, from a base to a cap: write "
@@ -196,6 +204,11 @@ class Backoff:
 
     def __repr__(self) -> str:
         return f"Backoff.{self._strategy}"
+
+
+def strategy_of(backoff: Backoff) -> Strategy:
+    """Return the sequence of delays that a backoff describes."""
+    return backoff._strategy  # noqa: SLF001 - not among what users call
 
 
 def nth(numbers: Iterator[float], attempt: int) -> float:

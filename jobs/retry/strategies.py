@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, repeat
-from typing import Literal, Protocol, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from headgate.jobs.errors import SettingsInvalid, did_you_mean
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
@@ -19,14 +19,6 @@ Jitter: TypeAlias = _FlatJitter | Literal["decorrelated"]
 
 Range: TypeAlias = tuple[float, float]
 """The minimum and maximum of a delay, in seconds."""
-
-
-class Strategy(Protocol):
-    """Delays that depend on nothing but the job."""
-
-    def delays(self, rng: random.Random, /) -> Iterator[float]: ...
-
-    def bounds(self) -> Iterator[Range]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +151,10 @@ class Custom:
 
     def __str__(self) -> str:
         return f"custom({getattr(self.fn, '__qualname__', self.fn)})"
+
+
+Strategy: TypeAlias = Exponential | Adaptive | Steps | Custom
+"""A sequence of delays."""
 
 
 def _spread(

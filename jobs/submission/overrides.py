@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
+from headgate.jobs.core.retention import Keep
 from headgate.jobs.core.tenant import Tenant
-from headgate.jobs.core.topology import MAX_DELAY, Priority, PriorityName, QueueSpec, Topology
+from headgate.jobs.core.topology import (
+    MAX_DELAY,
+    MAX_VISIBILITY,
+    Priority,
+    PriorityName,
+    QueueSpec,
+    Topology,
+)
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import LONGEST_EXPIRY, LONGEST_TIMEOUT, JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
@@ -23,7 +32,15 @@ from headgate.jobs.errors import (
     did_you_mean,
 )
 from headgate.jobs.messages.envelope import Options, UniqueBy
+from headgate.jobs.messages.job_options import (
+    LONGEST_KEPT,
+    ExponentialBackoff,
+    JobKeep,
+    StepsBackoff,
+    job_backoff,
+)
 from headgate.jobs.messages.outgoing import is_group_id
+from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.submission.unique_keys import unique_by
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.json_values import is_utf8
@@ -34,6 +51,11 @@ def check_names(job: JobType[Any, Any], overrides: SubmitOptions) -> None:
     """Refuse options that no submission has."""
     known = SubmitOptions.__annotations__
     for name in overrides:
+        if name == "retry":
+            raise OptionInvalid(
+                f"{job.name!r}: which errors are retried is up to the job's type, so a submission "
+                "has no option 'retry': write max_attempts=... and backoff=..."
+            )
         if name not in known:
             raise OptionInvalid(
                 f"{job.name!r}: a submission has no option {name!r}: {did_you_mean(name, known)}"
@@ -186,7 +208,8 @@ def options_of(
 ) -> Options | None:
     """Return the options that the envelope keeps for the worker; None if there are none."""
     attempts, timeout = overrides.get("max_attempts"), overrides.get("timeout")
-    if attempts is None and timeout is None and unique is None:
+    backoff, keep = overrides.get("backoff"), overrides.get("keep")
+    if attempts is None and timeout is None and unique is None and backoff is None and keep is None:
         return None
     if attempts is not None:
         _check_attempts(job, attempts, queue)
@@ -194,6 +217,8 @@ def options_of(
         attempts=attempts,
         timeout_s=None if timeout is None else _timeout_s(job, timeout),
         unique=unique,
+        backoff=None if backoff is None else _backoff(job, backoff, attempts, queue),
+        keep=None if keep is None else _keep(job, keep),
     )
 
 
@@ -260,6 +285,46 @@ def _check_attempts(job: JobType[Any, Any], attempts: object, queue: QueueSpec) 
             f"{attempts}: SQS itself dead-letters a message after {queue.max_receive_count} "
             "receives"
         )
+
+
+def _backoff(
+    job: JobType[Any, Any], backoff: object, attempts: int | None, queue: QueueSpec
+) -> ExponentialBackoff | StepsBackoff:
+    if not isinstance(backoff, Backoff):
+        raise OptionInvalid(
+            f"{job.name!r}: backoff must be a Backoff, such as Backoff.fixed(30), got {backoff!r}"
+        )
+    try:
+        carried = job_backoff(backoff)
+    except OptionInvalid as error:
+        raise OptionInvalid(f"{job.name!r}: {error}") from error
+    waits = islice(backoff.bounds(), (attempts or job.retry.max_attempts) - 1)
+    longest = timedelta(seconds=max((most for _, most in waits), default=0))
+    if queue.fifo and longest > MAX_VISIBILITY:
+        raise OptionInvalid(
+            f"{job.name!r}: {backoff!r} may wait {longest}, and on the FIFO queue {queue.name!r} "
+            f"no retry can wait longer than {MAX_VISIBILITY}: lower its cap"
+        )
+    return carried
+
+
+def _keep(job: JobType[Any, Any], keep: Keep | Duration) -> JobKeep:
+    where = f"{job.name!r}: keep"
+    if not isinstance(keep, Keep):
+        completed = duration(where, keep, error=OptionInvalid)
+        return JobKeep(completed_s=_kept_s(where, completed))
+    if keep.last is not None:
+        raise OptionInvalid(
+            f"{where}: Keep(last={keep.last}) bounds the number of a type's jobs, and this is one "
+            "of them: declare it on the type, and give times here"
+        )
+    return JobKeep(completed_s=_kept_s(where, keep.completed), failed_s=_kept_s(where, keep.failed))
+
+
+def _kept_s(where: str, length: timedelta) -> float:
+    if length > LONGEST_KEPT:
+        raise OptionInvalid(f"{where} must be at most {LONGEST_KEPT.days:,} days, got {length}")
+    return length.total_seconds()
 
 
 def _timeout_s(job: JobType[Any, Any], timeout: Duration) -> float:

@@ -23,6 +23,7 @@ from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import OptionInvalid, UnknownJobType
 from headgate.jobs.messages.envelope import VERSION, Envelope, UniqueBy, new_job_id
+from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.messages.signatures import reserved
 from headgate.jobs.schedules.delayed_job import DelayedJob, check_input, delayed
@@ -82,6 +83,13 @@ class Submission:
     def unique(self) -> UniqueBy | None:
         """The uniqueness key of the job, if any."""
         return self.envelope.options.unique if self.envelope.options else None
+
+    @property
+    def keep(self) -> JobKeep | None:
+        """The retention of its job's records, if the submission sets it; None for a duplicate,
+        whose job another submission has made."""
+        options = self.envelope.options
+        return None if options is None or self.is_duplicate else options.keep
 
     @property
     def is_duplicate(self) -> bool:

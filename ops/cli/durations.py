@@ -1,4 +1,4 @@
-"""Durations on the command line: ``90s``, ``15m``, ``1h30m``."""
+"""Durations on the command line, ``90s``, ``15m``, ``1h30m``, and backoffs made of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from datetime import timedelta
 
 import typer
+
+from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.retry.backoff import Backoff
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -26,6 +29,23 @@ def duration(text: str | timedelta) -> timedelta:
         return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
     except OverflowError as error:
         raise typer.BadParameter(f"{text!r} is too long a duration") from error
+
+
+def backoff_of(text: str | Backoff) -> Backoff:
+    """Read ``30s``, ``10s,1m,5m``, whose last delay repeats, or ``5s..10m``, which doubles.
+
+    Raises:
+        typer.BadParameter: the text has another form, or there is no such backoff.
+    """
+    if isinstance(text, Backoff):
+        return text  # typer hands defaults to a parser too
+    base, dots, cap = text.partition("..")
+    try:
+        if dots:
+            return Backoff.exponential(base=duration(base), cap=duration(cap))
+        return Backoff.steps(*map(duration, text.split(",")))
+    except SettingsInvalid as error:
+        raise typer.BadParameter(f"{text!r} is no backoff: {error}") from error
 
 
 def in_words(length: timedelta) -> str:

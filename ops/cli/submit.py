@@ -10,7 +10,8 @@ import typer
 from pydantic_core import from_json
 
 from headgate.jobs.core.topology import Priority
-from headgate.ops.cli.durations import duration
+from headgate.jobs.retry.backoff import Backoff
+from headgate.ops.cli.durations import backoff_of, duration
 from headgate.ops.cli.shared import app_of, examples
 from headgate.ops.views.output import show
 
@@ -61,6 +62,14 @@ def submit(
     max_attempts: Annotated[
         int | None, typer.Option(metavar="N", help="Maximum of attempts, instead of its type's.")
     ] = None,
+    backoff: Annotated[
+        Backoff | None,
+        typer.Option(
+            parser=backoff_of,
+            metavar="DELAYS",
+            help="The delays between attempts: 10s,1m,5m, or 5s..10m doubling with full jitter.",
+        ),
+    ] = None,
     attempt_timeout: Annotated[
         timedelta | None,
         typer.Option(
@@ -75,6 +84,14 @@ def submit(
             parser=duration,
             metavar="DURATION",
             help="The time from when it is due within which it has to start.",
+        ),
+    ] = None,
+    keep: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="How long its record and result are kept once it has completed.",
         ),
     ] = None,
     unique_for: Annotated[
@@ -104,11 +121,13 @@ def submit(
     from headgate.jobs.client.waiting import keeps_outcomes
     from headgate.jobs.definitions.options.submit_options import SubmitOptions
     from headgate.jobs.definitions.options.uniqueness import Unique
+    from headgate.jobs.messages.job_options import JobKeep
     from headgate.ops.views.job import show_end
 
     app = app_of(context)
     declared = app.find_type(job_type)
-    if wait and not keeps_outcomes(app, declared):
+    own = None if keep is None else JobKeep(completed_s=keep.total_seconds())
+    if wait and not keeps_outcomes(app, declared, own):
         raise typer.BadParameter("--wait needs a type with records='outcomes' or 'full'")
     loaded = declared.load(_json(payload))
     options = SubmitOptions(
@@ -118,8 +137,10 @@ def submit(
         tenant=tenant,
         group=group,
         max_attempts=max_attempts,
+        backoff=backoff,
         timeout=attempt_timeout,
         expires=expires,
+        keep=keep,
         unique=None if unique_for is None else Unique(within=unique_for),
     )
     with Client(app) as client:

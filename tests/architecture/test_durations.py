@@ -157,6 +157,7 @@ EDGES: dict[str, Edge] = {
     "JobOptions.keep": Edge(give=lambda it: declared(keep=it).keep),
     "SubmitOptions.delay": Edge(give=lambda it: sent(delay=it), at_most=900),
     "SubmitOptions.expires": Edge(give=lambda it: sent(expires=it)),
+    "SubmitOptions.keep": Edge(give=lambda it: sent(keep=it)),
     "SubmitOptions.timeout": Edge(give=lambda it: sent(timeout=it), **_ATTEMPT),
     "JobHandle.wait.timeout": Edge(give=lambda it: waited(it, "wait"), at_most=_HOUR),
     "JobHandle.result.timeout": Edge(give=lambda it: waited(it, "result"), at_most=_HOUR),

@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 import typer
 
-from headgate import App, Client, Priority, Schedule, Unique
+from headgate import App, Backoff, Client, Priority, Schedule, Unique
 from headgate.errors import OptionInvalid
 from headgate.jobs.core.retention import Keep
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
@@ -38,8 +38,10 @@ VALUES: dict[str, Any] = {
     "at": NOW + timedelta(minutes=3),
     "priority": Priority.LOW,
     "max_attempts": 7,
+    "backoff": Backoff.fixed(30),
     "timeout": 2.5,
     "expires": timedelta(minutes=5),
+    "keep": timedelta(hours=1),
     "tenant": "org-1",
     "group": "group-1",
     "unique": Unique(within=60),
@@ -51,8 +53,10 @@ WIRE = {
     "at": "not_before",
     "priority": "priority",
     "max_attempts": "options.attempts",
+    "backoff": "options.backoff",
     "timeout": "options.timeout_s",
     "expires": "expires_at",
+    "keep": "options.keep",
     "tenant": "tenant",
     "group": None,
     "unique": "options.unique",

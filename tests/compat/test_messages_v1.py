@@ -28,6 +28,7 @@ from headgate.jobs.messages.envelope import (
     UniqueBy,
     parse,
 )
+from headgate.jobs.messages.job_options import ExponentialBackoff, JobKeep, StepsBackoff
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.messages.sealing import opened_payload
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed
@@ -91,6 +92,42 @@ EXPECTED = {
         priority=Priority.NORMAL,
         submitted_at=SUBMITTED,
         options=Options(unique=UniqueBy(key="5f0c1a7e93b24d68a1c0", for_s=3600, mode="replace")),
+    ),
+    "backoff": Envelope(
+        v=VERSION,
+        id=job_id(15),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+        options=Options(
+            backoff=ExponentialBackoff(
+                kind="exponential", base_s=5, factor=3, cap_s=600, jitter="full", backlog=1000
+            )
+        ),
+    ),
+    "steps": Envelope(
+        v=VERSION,
+        id=job_id(16),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+        options=Options(
+            backoff=StepsBackoff(kind="steps", delays_s=(60, 300, 900), jitter=0.1),
+        ),
+    ),
+    "keep": Envelope(
+        v=VERSION,
+        id=job_id(17),
+        type="send-email",
+        payload={"to": "ada@example.com"},
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=SUBMITTED,
+        options=Options(keep=JobKeep(completed_s=3600, failed_s=7_776_000)),
     ),
     "tenant": Envelope(
         v=VERSION,

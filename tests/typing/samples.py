@@ -320,8 +320,10 @@ def submissions(client: Client) -> None:
         delay=timedelta(minutes=1),
         priority=Priority.LOW,
         max_attempts=3,
+        backoff=Backoff.steps(10, 60),
         timeout=timedelta(seconds=5),
         tenant="org-1",
+        keep=timedelta(hours=1),
     )
     client.submit(async_two, email, at=datetime(2026, 1, 1, tzinfo=UTC), tenant=Tenant(org="o"))
     client.submit(async_two, email, priority="low")
@@ -335,6 +337,7 @@ def submissions_with_options_that_may_be_none(
 ) -> None:
     client.submit(async_two, email, delay=delay, at=at, tenant=org, group=org, priority=None)
     client.submit(async_two, email, max_attempts=None, timeout=delay, unique=None)
+    client.submit(async_two, email, backoff=None, keep=Keep(failed=delay or 60))
 
 
 # --- durations -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.policies import keep_of, records_of
+from headgate.jobs.definitions.policies import job_keep_of, records_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.records.items import keeps, submitted_item
@@ -39,7 +39,7 @@ class Enveloped(Protocol):
 def items_of(app: App, submissions: Iterable[Enveloped]) -> list[Item]:
     """Return the items to write for some submissions."""
     return [
-        submitted_item(each.envelope, keep_of(app, job))
+        submitted_item(each.envelope, job_keep_of(app, job, each.envelope))
         for each in submissions
         # A spool may hold jobs of a type that the app no longer has.
         if (job := app.types.get(each.envelope.type)) and keeps(records_of(app, job), "full")

@@ -17,8 +17,9 @@ from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.replaying.report import KEPT, MAX_LISTED, LeftLetter
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.policies import keep_of, records_of
-from headgate.jobs.errors import TransportError
+from headgate.jobs.definitions.policies import job_keep_of, records_of
+from headgate.jobs.errors import MessageError, TransportError
+from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.records.items import replayed_item
 from headgate.jobs.records.writes import put_patiently
 from headgate.jobs.values.stored import text
@@ -137,8 +138,16 @@ class Marks:
             self._replay_id,
             replays=letter.replays + 1,
             at=at,
-            keep=keep_of(self._app, declared),
+            keep=job_keep_of(self._app, declared, _envelope_of(letter)),
         )
+
+
+def _envelope_of(letter: DeadLetter) -> Envelope | None:
+    """Return the envelope of a letter; None if its message isn't at hand, or can't be read."""
+    try:
+        return None if letter.content is None else parse(letter.content.body)
+    except MessageError:
+        return None
 
 
 async def left_of(table: AsyncTable, replay_id: str) -> tuple[LeftLetter, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypedDict
 
+from headgate.jobs.core.retention import Keep
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority, PriorityName
 from headgate.jobs.definitions.options.uniqueness import Unique
+from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.values.durations import Duration
 
 
@@ -36,8 +38,13 @@ class SubmitOptions(TypedDict, total=False):
     of the type's ``group_by`` or, without one, to the tenant."""
     max_attempts: int | None
     """Number of attempts, the first included."""
+    backoff: Backoff | None
+    """The delays between its attempts; any `Backoff` but a custom one, which is code."""
     timeout: Duration | None
     """The timeout of one attempt, in seconds or as a timedelta."""
     expires: Duration | datetime | None
     """The time within which the job has to start, in seconds or as a timedelta from when it is due,
     or an aware time. A job that no worker has started by then is dropped without a run."""
+    keep: Keep | Duration | None
+    """The retention of its records: a `Keep` without ``last``, or the time for the completed job
+    and its result alone, in seconds or as a timedelta; 0 keeps nothing if it simply completes."""

@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeVar
 from headgate.jobs.core.events import ClaimFailed, ItemsSkipped
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.policies import keep_of
+from headgate.jobs.definitions.policies import job_keep_of
 from headgate.jobs.errors import ConfigurationError, ItemUnreadable, TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.call import HandlerCall, Means
@@ -99,7 +99,7 @@ class OnceCall:
         self._delivery = delivery
         self._names = names
         self._call = HandlerCall(means, job, delivery, names)
-        keep = keep_of(means.app, job.type).completed
+        keep = job_keep_of(means.app, job.type, job.envelope).completed
         self._claim: Claim = means.claims.on(
             job.attempt.job_id, job.type.name, delivery.queue, keep=keep
         )

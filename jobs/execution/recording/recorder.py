@@ -26,7 +26,7 @@ from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.policies import keep_of, records_of
+from headgate.jobs.definitions.policies import job_keep_of, records_of
 from headgate.jobs.errors import ResultNotKept
 from headgate.jobs.execution.delivery import UNNAMED
 from headgate.jobs.execution.outcome import Attempt, Deferred, Discarded, Done, Dropped
@@ -128,7 +128,10 @@ class Recorder:
         if (job := run.job) is None or run.foregone is not None:
             return
         level, receive = records_of(self._app, job.type), job.attempt.receives
-        if not _tells_ends(level, keep_of(self._app, job.type), receive):
+        keep = job_keep_of(self._app, job.type, job.envelope)
+        if (options := job.envelope.options) is not None and options.keep is not None:
+            self._progress.keeps(job.attempt.job_id, keep)
+        if not _tells_ends(level, keep, receive):
             return
         if receive > 1:
             if (scribe := self._scribe(run)) is not None:
@@ -226,7 +229,7 @@ class Recorder:
             queue=run.delivery.queue.group,
             worker=self._worker,
             level=level,
-            keep=app.keep if declared is None else keep_of(app, declared),
+            keep=app.keep if declared is None else job_keep_of(app, declared, envelope),
             retention=run.delivery.queue.retention,
             submission=submission_of(envelope) if envelope is not None else {},
         )

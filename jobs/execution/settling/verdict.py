@@ -38,7 +38,7 @@ class Verdict:
     outcome: Outcome
     attempt: Attempt
     policy: Retry
-    """The type's retry policy, or the app's parking policy."""
+    """The job's retry policy, or the app's parking policy."""
     room: Room = WHOLE_ROOM
     budget: BudgetAnswer | None = None
     """The retry budget's answer, once it has been asked."""

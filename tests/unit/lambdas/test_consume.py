@@ -1414,3 +1414,26 @@ def test_a_job_that_has_expired_is_deleted_unrun() -> None:
     assert ran == ["in time"]
     assert [each.kind for each in function.events if isinstance(each, JobDropped)] == ["expired"]
     assert function.messages() == []
+
+
+def test_a_job_has_its_own_backoff_and_retention_in_a_function_too() -> None:
+    async def handler(_note: Note, ctx: JobContext) -> None:
+        if ctx.attempt == 1:
+            raise ConnectionError
+
+    function, send = _mail(handler)
+    with _closed(function):
+        function.submit(send, "a", backoff=Backoff.steps(7, 8), keep=90 * 86_400)
+        function.invoke()
+        [waiting] = function.messages()
+        job_id = str(parse(waiting.body).id)
+        assert waiting.visible_at == function.clock.now() + timedelta(seconds=7)
+        function.clock.advance(7)
+        function.invoke()
+    [completed] = [
+        each
+        for each in asyncio.run(function.table.query(partition(job_id)))
+        if each.sk.endswith("completed")
+    ]
+    assert completed.expires_at is not None
+    assert completed.expires_at - function.clock.now() == timedelta(days=90)

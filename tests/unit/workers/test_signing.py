@@ -62,7 +62,7 @@ class Shop:
 
     async def taken(self, text: str = "ada") -> OutgoingMessage:
         """Submit a job, and take its message out of the queue, as whoever may receive could."""
-        await self.rig.submit(self.send, text)
+        await self.rig.submit(self.send, text, backoff=Backoff.fixed(30), keep=60)
         [message] = await self.rig.sqs.receive(MAIL, limit=1, wait_s=0)
         await self.rig.sqs.delete(MAIL, [message.receipt])
         return OutgoingMessage(body=message.body, attributes=message.attributes)
@@ -78,6 +78,14 @@ def _of_another_type(body: str) -> str:
 
 def _with_more_attempts(body: str) -> str:
     return body.replace('"submitted_at"', '"options":{"attempts":1000},"submitted_at"')
+
+
+def _with_another_backoff(body: str) -> str:
+    return body.replace('"delays_s":[30.0]', '"delays_s":[0.0]')
+
+
+def _without_its_retention(body: str) -> str:
+    return body.replace(',"keep":{"completed_s":60.0}', "")
 
 
 def _unsigned(body: str) -> str:
@@ -96,6 +104,8 @@ STRANGE: dict[str, tuple[Callable[[str], str], str]] = {
     "altered": (_altered, "signature-invalid"),
     "another type": (_of_another_type, "signature-invalid"),
     "more attempts": (_with_more_attempts, "signature-invalid"),
+    "another backoff": (_with_another_backoff, "signature-invalid"),
+    "no retention": (_without_its_retention, "signature-invalid"),
     "forged": (_signed_by_a_stranger, "signature-invalid"),
     "unsigned": (_unsigned, "unsigned"),
     "reformatted": (_reformatted, "unsigned"),

@@ -173,7 +173,7 @@ def test_a_faulty_delay_is_refused_with_type_and_field(
         ({"prioriy": Priority.LOW}, "no option 'prioriy': did you mean 'priority'"),
         (
             {"eta": 1},
-            "no option 'eta': known are: at, delay, expires, group, max_attempts",
+            "no option 'eta': known are: at, backoff, delay, expires, group, keep",
         ),
         (
             {"priority": "urgent"},

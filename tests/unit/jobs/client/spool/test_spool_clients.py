@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from headgate import Client, Priority, Spool, Unique
+from headgate import Backoff, Client, Priority, Spool, Unique
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import JobSpooled, JobSubmitted
@@ -31,7 +31,8 @@ from headgate.jobs.errors import (
     Throttled,
     TransportError,
 )
-from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.envelope import Options, parse
+from headgate.jobs.messages.job_options import JobKeep, StepsBackoff
 from headgate.jobs.records.items import asked_partition
 from tests.support.backends import over
 from tests.support.clients import Kind
@@ -74,6 +75,18 @@ async def test_while_sqs_is_away_a_job_is_in_the_file_when_submit_returns(
     await client.close()
     assert bench.sent() == [handle.id]
     assert [told.job_id for told in bench.told(JobSubmitted)] == [handle.id]
+
+
+async def test_a_job_keeps_its_own_backoff_and_retention_in_the_file(bench: Bench) -> None:
+    bench.cut()
+    client = bench.client()
+    await client.submit(bench.email, EMAIL, backoff=Backoff.fixed(10), keep=60)
+    bench.heal()
+    await client.close()
+    [message] = bench.sqs.messages(NORMAL)
+    assert parse(message.body).options == Options(
+        backoff=StepsBackoff(kind="steps", delays_s=(10,)), keep=JobKeep(completed_s=60)
+    )
 
 
 @pytest.mark.parametrize("error", OTHERS, ids=lambda error: type(error).__name__)
