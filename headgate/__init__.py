@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from headgate.jobs.records.pausing.pause import Pause as Pause
     from headgate.jobs.records.state import JobState as JobState
     from headgate.jobs.retry.backoff import Backoff as Backoff
+    from headgate.jobs.retry.backoff_context import BackoffContext as BackoffContext
     from headgate.jobs.retry.policy import CrashLimit as CrashLimit
     from headgate.jobs.retry.policy import Retry as Retry
     from headgate.jobs.retry.signals import Discard as Discard
@@ -73,6 +74,7 @@ __all__ = [
     "AsyncJobHandle",
     "AuditEntry",
     "Backoff",
+    "BackoffContext",
     "Breaker",
     "Client",
     "Concurrency",
@@ -126,6 +128,7 @@ _HOMES = {
     "AsyncJobHandle": "client.handle",
     "AuditEntry": "records.audit.entry",
     "Backoff": "retry.backoff",
+    "BackoffContext": "retry.backoff_context",
     "Breaker": "core.limits",
     "Client": "client.client",
     "Concurrency": "core.limits",

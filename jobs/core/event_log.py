@@ -163,6 +163,8 @@ def log_event(event: Event) -> None:
 def _level(event: Event) -> int:
     if isinstance(event, BreakerEvent) and event.key is not None:
         return logging.INFO  # of many, some are open on any day; the metrics count them
+    if isinstance(event, JobRetryScheduled) and event.backoff_fault:
+        return logging.WARNING
     return LEVELS[type(event)]
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.retry.backoff_context import BackoffContext
+from headgate.jobs.retry.strategies import Range
 
 _LONGEST_S = MAX_VISIBILITY.total_seconds()
 
@@ -27,6 +30,22 @@ class Planned:
     latest_s: float
 
 
+def failures(job: JobType[Any, Any]) -> BackoffContext:
+    """Return the failures of a type's jobs, as far as they are known before anything runs."""
+    return BackoffContext(
+        attempt=1, max_attempts=job.retry.max_attempts, type=job.name, queue=job.queue
+    )
+
+
+def waits(job: JobType[Any, Any]) -> Iterator[Range]:
+    """Yield the shortest and the longest wait before each attempt after the first, in seconds.
+
+    Raises:
+        SettingsInvalid: a custom backoff failed.
+    """
+    return islice(job.retry.backoff.bounds(failures(job)), job.retry.max_attempts - 1)
+
+
 def timeline(job: JobType[Any, Any], *, long_delays: bool = False) -> list[Planned]:
     """Return all attempts that a job of this type may make, in order.
 
@@ -38,7 +57,7 @@ def timeline(job: JobType[Any, Any], *, long_delays: bool = False) -> list[Plann
         SettingsInvalid: a custom backoff failed.
     """
     planned = [Planned(attempt=1, least_wait_s=0, most_wait_s=0, earliest_s=0, latest_s=0)]
-    for least, most in islice(job.retry.backoff.bounds(), job.retry.max_attempts - 1):
+    for least, most in waits(job):
         last, most_s = planned[-1], math.inf if long_delays else _LONGEST_S
         shortest, longest = min(least, most_s), min(most, most_s)
         planned.append(

@@ -134,8 +134,10 @@ def aftermath(
             if isinstance(outcome, Cancelled):
                 return JobCancelled(at=at, reason=outcome.reason, **names)
             return None  # already reported when the handler ended
-        case RetryAfter(delay_s=delay_s, note=note):
-            return JobRetryScheduled(at=at, delay_s=delay_s, note=note, **names)
+        case RetryAfter(delay_s=delay_s, note=note, backoff_fault=fault):
+            return JobRetryScheduled(
+                at=at, delay_s=delay_s, note=note, backoff_fault=fault, **names
+            )
         case DeadLetter(reason=why, error_type=error_type, error_message=message):
             return JobDeadLettered(
                 at=at, reason=why, error_type=error_type, error_message=message, **names

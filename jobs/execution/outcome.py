@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import text_of
 
@@ -212,6 +213,8 @@ class Attempt:
     """Earlier deliveries that nothing explains."""
     backlog: int = 0
     """Messages visible in the queue, where an adaptive backoff asks for it."""
+    failed: BackoffContext | None = None
+    """The failure, where a custom backoff asks for it."""
     worn_at: int = 1000
     """The delivery from which on a message is no longer released to wait."""
     lives_s: float = math.inf

@@ -24,6 +24,7 @@ from headgate.jobs.execution.calling.payload import deferred, fetched
 from headgate.jobs.execution.calling.unique_claims import drop, replaced_by
 from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from headgate.jobs.execution.earlier_deliveries import History
+from headgate.jobs.execution.failure import failure_of
 from headgate.jobs.execution.foregone import expired, foregone
 from headgate.jobs.execution.outcome import (
     STRANGERS,
@@ -348,6 +349,8 @@ class Run:
         room, tell = WHOLE_ROOM, None
         if not isinstance(outcome, Done):  # the message of a completed job needs no more time
             attempt, room = replace(attempt, lives_s=self._lives_s), self._room
+            if job.retry.backoff.needs_context:
+                attempt = replace(attempt, failed=failure_of(job, outcome, attempt))
             names = self._names | {"attempt": attempt.number}
             tell = partial(job_events.aftermath, names, outcome)
         return Verdict(

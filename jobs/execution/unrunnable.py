@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, legible
+from headgate.jobs.execution.failure import unrunnable_failure
 from headgate.jobs.execution.outcome import Attempt, Reason, Unrunnable, Unstarted
 from headgate.jobs.execution.settling.settlement import Room
 from headgate.jobs.execution.settling.verdict import Verdict
@@ -78,6 +80,7 @@ def verdict_on(
         room: the waits that are possible.
     """
     message, envelope = delivery.message, legible(app, delivery)
+    job_type = envelope.type if envelope else message.attributes.get("JobType", UNNAMED)
     attempt = Attempt(
         job_id=str(envelope.id) if envelope else message.message_id,
         number=message.receive_count if tries is None else tries + 1,
@@ -87,11 +90,13 @@ def verdict_on(
         lives_s=lives_s,
         renewable=False,  # a message that can't be read is left as it is
     )
+    if app.parking.backoff.needs_context:
+        attempt = replace(attempt, failed=unrunnable_failure(delivery, attempt, job_type))
     return Verdict(
         outcome=outcome,
         attempt=attempt,
         policy=app.parking,
         room=room,
-        job_type=envelope.type if envelope else message.attributes.get("JobType", UNNAMED),
+        job_type=job_type,
         tell=partial(job_events.unrunnable, delivery, envelope, unfit),
     )

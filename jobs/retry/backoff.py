@@ -16,10 +16,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from itertools import islice
 from typing import Self
 
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.retry.strategies import (
     Adaptive,
     Custom,
@@ -33,6 +35,9 @@ from headgate.jobs.values.durations import Duration
 
 MOST_STEPS = 1_000
 """The highest number of delays in `Backoff.steps`, as many as a policy has attempts."""
+
+_ANY_FAILURE = BackoffContext(attempt=1)
+"""A failure of which nothing is known."""
 
 
 def job_rng(job_id: str) -> random.Random:
@@ -142,21 +147,32 @@ class Backoff:
         return cls(_strategy=Adaptive(growth=growth, backlog=backlog))
 
     @classmethod
-    def custom(cls, fn: Callable[[int], Duration]) -> Self:
-        """``fn(attempt)`` after the failure of that attempt, counted from 1.
+    def custom(cls, fn: Callable[[BackoffContext], Duration]) -> Self:
+        """``fn(failed)`` after each failure: of the attempt, its error, and the job.
 
-        ``fn`` should depend on its argument alone: it is called for every attempt up to the one
-        asked for. It adds any jitter itself. If it raises, or returns anything but a duration of
-        at most a year, computing the delay raises SettingsInvalid, which the caller that settles
-        the job has to handle: guessing a delay here would hide the mistake.
+        ``fn`` is called in the worker's event loop, maybe several times for one failure, so it has
+        to be quick, and must not block. It adds any jitter itself. `BackoffContext` says where its
+        ``error`` and ``payload`` are None: `headgate check` calls it so, once for each attempt.
+
+        If it raises, or returns anything but a duration from 0 to a year, the job is retried after
+        the default backoff, ``Backoff.exponential()``, and the event ``job.retry_scheduled`` has
+        the fault, which is logged as a warning.
 
         Raises:
-            SettingsInvalid: ``fn`` is not callable.
+            SettingsInvalid: ``fn`` is not callable, or is asynchronous.
+
+        Example:
+            >>> backoff = Backoff.custom(lambda failed: 60 if failed.error is None else 5)
         """
         if not callable(fn):
             raise SettingsInvalid(
-                f"Backoff.custom needs a function of the attempt, got {fn!r}: for a constant "
+                f"Backoff.custom needs a function of the failure, got {fn!r}: for a constant "
                 "write Backoff.fixed(delay)"
+            )
+        if iscoroutinefunction(fn):
+            raise SettingsInvalid(
+                f"Backoff.custom needs a synchronous function, and {fn.__qualname__} is async: "
+                "write def, and have it wait for nothing"
             )
         return cls(_strategy=Custom(fn=fn))
 
@@ -165,7 +181,14 @@ class Backoff:
         """True if the delays depend on the queue's depth, which then has to be looked up."""
         return isinstance(self._strategy, Adaptive)
 
-    def delays(self, rng: random.Random, backlog: int = 0) -> Iterator[float]:
+    @property
+    def needs_context(self) -> bool:
+        """True if the delays depend on the failure, which then has to be described."""
+        return isinstance(self._strategy, Custom)
+
+    def delays(
+        self, rng: random.Random, backlog: int = 0, like: BackoffContext = _ANY_FAILURE
+    ) -> Iterator[float]:
         """Yield the seconds before attempt 2, 3, 4, and so on without end.
 
         Draws one random number per delay, or none without jitter.
@@ -174,32 +197,57 @@ class Backoff:
             rng: a fresh `job_rng`, so that the delays are this job's.
             backlog: the number of the queue's visible messages; 0 if unknown. Used by `adaptive`
                 only.
+            like: the failures, but for their attempts. Used by `custom` only.
 
         Raises:
             SettingsInvalid: a custom function failed; see `custom`.
         """
-        if isinstance(self._strategy, Adaptive):
-            return self._strategy.under(backlog).delays(rng)
-        return self._strategy.delays(rng)
+        match self._strategy:
+            case Adaptive() as adaptive:
+                return adaptive.under(backlog).delays(rng)
+            case Custom() as custom:
+                return custom.delays(like)
+            case strategy:
+                return strategy.delays(rng)
 
-    def delay_s(self, attempt: int, rng: random.Random, backlog: int = 0) -> float:
+    def delay_s(
+        self,
+        attempt: int,
+        rng: random.Random,
+        backlog: int = 0,
+        failed: BackoffContext | None = None,
+    ) -> float:
         """Return the seconds to wait after ``attempt``, counted from 1, failed.
 
         This is the element of `delays` at that position, with the same arguments and errors.
 
+        Args:
+            attempt: the number of the attempt.
+            rng: as for `delays`.
+            backlog: as for `delays`.
+            failed: the failure, for `custom`, whose function is called once; None if nothing but
+                the attempt is known.
+
         Raises:
             ValueError: ``attempt`` is below 1.
         """
+        if isinstance(self._strategy, Custom) and attempt >= 1:
+            return self._strategy.delay_s(failed or BackoffContext(attempt=attempt))
         return nth(self.delays(rng, backlog), attempt)
 
-    def bounds(self) -> Iterator[Range]:
+    def bounds(self, like: BackoffContext = _ANY_FAILURE) -> Iterator[Range]:
         """Yield the minimum and maximum seconds before attempt 2, 3, 4, and so on without end.
 
         For an adaptive backoff, the maximum is that of the deepest possible queue.
 
+        Args:
+            like: the failures, but for their attempts. Used by `custom` only.
+
         Raises:
             SettingsInvalid: a custom function failed; see `custom`.
         """
+        if isinstance(self._strategy, Custom):
+            return self._strategy.bounds(like)
         return self._strategy.bounds()
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from headgate.jobs.errors import ChildFailed, SettingsInvalid, did_you_mean
 from headgate.jobs.retry.backoff import Backoff, check_count, nth
+from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.retry.classification import ErrorKind, classify, combined, leaves
 from headgate.jobs.values.durations import DurationField
 
@@ -134,6 +135,7 @@ def retry_delay_s(
     *,
     asked_s: float | None = None,
     backlog: int = 0,
+    failed: BackoffContext | None = None,
 ) -> int:
     """Return the whole seconds to wait after ``attempt`` (from 1) failed.
 
@@ -148,12 +150,13 @@ def retry_delay_s(
         rng: a fresh `job_rng`. The same number of it is used, whichever of the two sets the delay.
         asked_s: seconds that the error asks for, as `retry_after_s` reads them; None for none.
         backlog: the number of the queue's visible messages; 0 if unknown.
+        failed: the failure, for a custom backoff; None if nothing but the attempt is known.
 
     Raises:
         ValueError: ``attempt`` is below 1.
         SettingsInvalid: a custom backoff failed; see `Backoff.custom`.
     """
     if not asked_s:
-        return round(retry.backoff.delay_s(attempt, rng, backlog))
+        return round(retry.backoff.delay_s(attempt, rng, backlog, failed))
     jitter = _RETRY_AFTER_JITTER * nth(iter(rng.random, None), attempt)
     return math.ceil(asked_s * (1 + jitter))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import chain, count, repeat
 from typing import Literal, Self, TypeAlias
 
 from headgate.jobs.errors import SettingsInvalid, did_you_mean
+from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.texts import type_of
 
 _FlatJitter: TypeAlias = Literal["full", "equal"] | float | None
 
@@ -131,26 +134,49 @@ class Steps:
 class Custom:
     """The delays that a function of the user's returns."""
 
-    fn: Callable[[int], Duration]
+    fn: Callable[[BackoffContext], Duration]
 
-    def delays(self, _rng: random.Random, /) -> Iterator[float]:
-        return map(self._delay_s, count(1))
+    def delays(self, like: BackoffContext) -> Iterator[float]:
+        """Yield the delays after failures that differ by their attempts only."""
+        return (self.delay_s(replace(like, attempt=attempt)) for attempt in count(1))
 
-    def bounds(self) -> Iterator[Range]:
-        return ((delay, delay) for delay in map(self._delay_s, count(1)))
+    def bounds(self, like: BackoffContext) -> Iterator[Range]:
+        return ((delay, delay) for delay in self.delays(like))
 
-    def _delay_s(self, attempt: int) -> float:
+    def delay_s(self, failed: BackoffContext) -> float:
+        """Return the seconds after that failure.
+
+        Raises:
+            SettingsInvalid: the function failed, or returned no such duration. Its text shows
+                neither the error's message nor the value, which may quote the payload.
+        """
+        where = f"the function of Backoff.{self} for attempt {failed.attempt}"
         try:
-            delay = self.fn(attempt)
-        except Exception as error:
+            delay = self.fn(failed)
+        except (Exception, SystemExit) as error:  # the user's code: it raises anything
+            raise SettingsInvalid(f"{where} raised {type_of(error)}") from error
+        try:
+            return _seconds("the delay", delay)
+        except SettingsInvalid as error:
             raise SettingsInvalid(
-                f"the function of Backoff.custom failed for attempt {attempt}: {error!r}"
+                f"{where} returned {_described(delay)}: it has to return seconds, or a timedelta, "
+                f"from 0 to {LONGEST_WAIT_S:,.0f} s"
             ) from error
-        what = f"the return value of the function of Backoff.custom for attempt {attempt}"
-        return _seconds(what, delay)
 
     def __str__(self) -> str:
         return f"custom({getattr(self.fn, '__qualname__', self.fn)})"
+
+
+def _described(delay: object) -> str:
+    """Describe what is no delay, without its value."""
+    match delay:
+        case bool():
+            pass
+        case timedelta():
+            return "a timedelta out of range"
+        case int() | float():
+            return "NaN" if delay != delay else "a number out of range"
+    return f"a {type(delay).__name__}"
 
 
 Strategy: TypeAlias = Exponential | Adaptive | Steps | Custom

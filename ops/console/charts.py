@@ -11,7 +11,7 @@ from itertools import accumulate, islice
 from typing import Any
 
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.deployment.retry_timeline import Planned
+from headgate.jobs.deployment.retry_timeline import Planned, failures
 
 WIDTH, HEIGHT = 300.0, 48.0
 """The box of a curve, which the page stretches."""
@@ -123,7 +123,7 @@ def _busiest_seconds(job: JobType[Any, Any], attempts: int, jobs: int) -> list[i
     rng = random.Random(0)  # noqa: S311 - the same picture each time
     seconds: list[Counter[int]] = [Counter() for _ in range(attempts)]
     for _ in range(jobs):
-        waits = islice(job.retry.backoff.delays(rng), attempts - 1)
+        waits = islice(job.retry.backoff.delays(rng, like=failures(job)), attempts - 1)
         for counted, at in zip(seconds, accumulate(waits, initial=0.0), strict=True):
             counted[int(at)] += 1
     return [max(counted.values()) for counted in seconds]

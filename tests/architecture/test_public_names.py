@@ -32,6 +32,7 @@ PUBLIC = [
     "AsyncJobHandle",
     "AuditEntry",
     "Backoff",
+    "BackoffContext",
     "Breaker",
     "Client",
     "Concurrency",

@@ -382,7 +382,7 @@ def durations_of_policies() -> None:
     Backoff.exponential(base=timedelta(seconds=5), cap=60)
     Backoff.adaptive(base=1, cap=minute)
     Backoff.steps(60, timedelta(minutes=5), 900.0)
-    Backoff.custom(lambda attempt: attempt * minute)
+    Backoff.custom(lambda failed: failed.attempt * minute)
 
 
 def durations_of_deployments() -> None:

@@ -57,6 +57,8 @@ class JobRetryScheduled(_Attempted):
     name = "job.retry_scheduled"
     delay_s: int
     note: str = ""
+    backoff_fault: str = ""
+    """The fault of a custom backoff, in whose place the default one counts; empty without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

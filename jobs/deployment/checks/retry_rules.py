@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any
 
 from headgate.jobs.core.topology import MAX_VISIBILITY
@@ -12,7 +11,7 @@ from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import MAX_RECEIVE_COUNT
 from headgate.jobs.deployment.checks.places import is_endless, place_of
-from headgate.jobs.deployment.retry_timeline import timeline
+from headgate.jobs.deployment.retry_timeline import timeline, waits
 from headgate.jobs.errors import Fault, SettingsInvalid
 
 
@@ -25,17 +24,17 @@ def custom_backoff_fails(app: App, _now: datetime) -> Iterator[Fault]:
             yield Fault(
                 rule="custom-backoff-fails",
                 where=place_of(job),
-                what=str(error),
-                why="Its retries would fall back on the default policy",
-                instead="Fix the function: it is called with each attempt, from 1",
+                what=f"{error}: {error.__cause__}",
+                why="Its retries would fall back on the default backoff",
+                instead="Fix the function: it is called for each attempt, from 1, and after a "
+                "crash without an error and maybe without a payload, as it is here",
             )
 
 
 def wait_beyond_visibility(app: App, _now: datetime) -> Iterator[Fault]:
     """A retry that should come later than SQS can hide a message."""
     for job in _with_timeline(app):
-        waits = islice(job.retry.backoff.bounds(), job.retry.max_attempts - 1)
-        longest = timedelta(seconds=max((most for _, most in waits), default=0))
+        longest = timedelta(seconds=max((most for _, most in waits(job)), default=0))
         if longest > MAX_VISIBILITY and not has_long_delays(app, job):
             yield Fault(
                 rule="wait-beyond-visibility",

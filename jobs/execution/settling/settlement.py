@@ -99,6 +99,8 @@ class RetryAfter:
     delay_s: int
     note: str = ""
     """The reason why a policy could not be followed exactly; empty if it was."""
+    backoff_fault: str = ""
+    """The fault of a custom backoff, in whose place the default one counts; empty without one."""
     way: Way = Way.HIDDEN
 
 
@@ -205,7 +207,8 @@ def _budgeted(
         case Exhausted():
             return _letter(Reason.RETRY_BUDGET, outcome)
         case Granted(delay_s=delay_s, is_put_off=True):
-            return RetryAfter(delay_s=delay_s, note=_BUDGET_SPENT)
+            fault = action.backoff_fault
+            return RetryAfter(delay_s=delay_s, note=_BUDGET_SPENT, backoff_fault=fault)
         case Granted(delay_s=delay_s):
             return replace(action, delay_s=delay_s)
 
@@ -222,7 +225,7 @@ def _fitted(action: RetryAfter | Release, outcome: Outcome, attempt: Attempt, ro
         room = replace(room, scheduled_s=0)  # a job that comes too soon is only released again
     way = _way(action.delay_s, attempt, room)
     if room.left_s is not None:
-        return type(action)(delay_s=room.left_s, way=Way.LEFT)
+        return replace(action, delay_s=room.left_s, way=Way.LEFT)
     if way is not Way.HIDDEN:
         return replace(action, way=way)
     return _cut(action, room) if action.delay_s > room.hidden_s else action
@@ -352,21 +355,23 @@ def _is_last(attempt: Attempt) -> bool:
 def _backed_off(
     policy: Retry, number: int, attempt: Attempt, failed: Failed | None = None
 ) -> RetryAfter:
-    note = ""
+    fault = ""
     try:
         delay_s = _delay_s(policy, number, attempt, failed)
     except SettingsInvalid as error:
         # A custom backoff is the user's code. Its fault must not prevent the settlement.
-        delay_s, note = _delay_s(DEFAULT_RETRY, number, attempt, failed), str(error)
+        delay_s, fault = _delay_s(DEFAULT_RETRY, number, attempt, failed), str(error)
     if not attempt.known and attempt.number >= attempt.max_attempts:
         delay_s = max(delay_s, round(blind_s(attempt)))
-    return RetryAfter(delay_s=delay_s, note=note)
+    return RetryAfter(delay_s=delay_s, backoff_fault=fault)
 
 
 def _delay_s(policy: Retry, number: int, attempt: Attempt, failed: Failed | None) -> int:
     asked_s = None if failed is None else retry_after_s(failed.error, failed.at)
     rng = job_rng(attempt.job_id)
-    return retry_delay_s(policy, number, rng, asked_s=asked_s, backlog=attempt.backlog)
+    return retry_delay_s(
+        policy, number, rng, asked_s=asked_s, backlog=attempt.backlog, failed=attempt.failed
+    )
 
 
 def blind_s(attempt: Attempt) -> float:

@@ -69,8 +69,8 @@ def hourly(limit: RateLimit) -> App:
 
 PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
     "custom-backoff-fails": (
-        lambda: declared(retry=Retry(backoff=Backoff.custom(lambda attempt: attempt))),
-        lambda: declared(retry=Retry(backoff=Backoff.custom(lambda attempt: 1 - attempt))),
+        lambda: declared(retry=Retry(backoff=Backoff.custom(lambda failed: failed.attempt))),
+        lambda: declared(retry=Retry(backoff=Backoff.custom(lambda failed: 1 - failed.attempt))),
     ),
     "wait-beyond-visibility": (
         lambda: declared(retry=Retry(max_attempts=2, backoff=Backoff.fixed(43_200))),

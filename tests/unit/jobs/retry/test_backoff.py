@@ -14,6 +14,7 @@ from scipy import stats  # type: ignore[import-untyped]  # scipy has no types
 
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.retry.backoff import Backoff, job_rng
+from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
 from headgate.jobs.retry.strategies import Jitter
 
@@ -31,6 +32,14 @@ def job_ids(count: int = SAMPLES) -> list[str]:
 
 
 IDS = job_ids()
+
+
+def by_attempt(failed: BackoffContext) -> float:
+    return float(failed.attempt)
+
+
+async def too_late(failed: BackoffContext) -> float:
+    return float(failed.attempt)
 
 
 def delays_of_all(backoff: Backoff, attempt: int, backlog: int = 0) -> list[float]:
@@ -61,7 +70,7 @@ def assert_uniform(sample: list[float], low: float, high: float) -> None:
         (Backoff.fixed(0), [0, 0]),
         (Backoff.steps(60, 300, 900), [60, 300, 900, 900, 900]),
         (Backoff.adaptive(jitter=None), [1, 2, 4, 8]),
-        (Backoff.custom(lambda attempt: attempt**2), [1, 4, 9, 16]),
+        (Backoff.custom(lambda failed: failed.attempt**2), [1, 4, 9, 16]),
     ],
     ids=repr,
 )
@@ -178,7 +187,8 @@ def test_adaptive_jitter_spreads_over_the_stretched_delay() -> None:
 
 def test_only_an_adaptive_backoff_needs_the_depth_of_the_queue() -> None:
     assert Backoff.adaptive().needs_backlog
-    others = [Backoff.exponential(), Backoff.fixed(1), Backoff.steps(1, 2), Backoff.custom(float)]
+    custom = Backoff.custom(lambda _failed: 1)
+    others = [Backoff.exponential(), Backoff.fixed(1), Backoff.steps(1, 2), custom]
     assert not any(backoff.needs_backlog for backoff in others)
 
 
@@ -301,7 +311,7 @@ def test_its_repr_is_short_enough_for_a_log_line() -> None:
         "Backoff.exponential(base=1.0, factor=2.0, cap=60.0, jitter='full')"
     )
     assert repr(Backoff.steps(60, 300, 900)) == "Backoff.steps(60.0, 300.0, 900.0, jitter=None)"
-    assert repr(Backoff.custom(float)) == "Backoff.custom(float)"
+    assert repr(Backoff.custom(by_attempt)) == "Backoff.custom(by_attempt)"
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -329,6 +339,8 @@ def test_its_repr_is_short_enough_for_a_log_line() -> None:
         (lambda: Backoff.steps([60]), r"delay must be a timedelta or .* got \[60\]"),  # type: ignore[arg-type]  # the point
         (lambda: Backoff.adaptive(backlog=0), "backlog must be a whole number between 1 and"),
         (lambda: Backoff.custom(5), "write Backoff.fixed"),  # type: ignore[arg-type]  # the point
+        (lambda: Backoff.custom(too_late), "needs a synchronous function, and too_late is async"),  # type: ignore[arg-type]  # the point
+        (lambda: Backoff.steps(*[1] * 1_001), "takes at most 1,000 delays, .* got 1,001"),
     ],
 )
 def test_a_wrong_argument_is_named_with_what_it_may_be(
@@ -338,19 +350,69 @@ def test_a_wrong_argument_is_named_with_what_it_may_be(
         make()
 
 
-@pytest.mark.parametrize("returned", [-1, float("nan"), float("inf"), None, "5", True, 10**400])
-def test_a_custom_backoffs_invalid_delay_names_attempt_and_value(
-    returned: object,
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (-1, "a number out of range"),
+        (float("nan"), "NaN"),
+        (float("inf"), "a number out of range"),
+        (10**400, "a number out of range"),
+        (timedelta(days=-1), "a timedelta out of range"),
+        (None, "a NoneType"),
+        ("5 of the card 4111", "a str"),
+        (True, "a bool"),
+    ],
+    ids=repr,
+)
+def test_a_custom_backoffs_invalid_delay_is_described_but_not_quoted(
+    returned: Any, said: str
 ) -> None:
-    backoff = Backoff.custom(lambda _attempt: returned)  # type: ignore[arg-type, return-value]
-    what = "the return value of the function of Backoff.custom for attempt 1 (must|is out of range)"
-    with pytest.raises(SettingsInvalid, match=what):
-        backoff.delay_s(2, job_rng("any"))
+    def by_card(_failed: BackoffContext) -> Any:
+        return returned
+
+    what = rf"Backoff.custom\(.*by_card\) for attempt 2 returned {said}: it has to return seconds"
+    with pytest.raises(SettingsInvalid, match=what) as caught:
+        Backoff.custom(by_card).delay_s(2, job_rng("any"))
+    assert "4111" not in str(caught.value)
 
 
-def test_a_custom_function_that_raises_is_reported_with_the_attempt_and_its_error() -> None:
-    backoff = Backoff.custom(lambda attempt: {1: 10.0, 2: 20.0}[attempt])
+@pytest.mark.parametrize("error", [KeyError("4111"), SystemExit(4111)])
+def test_a_custom_function_that_raises_is_reported_by_its_errors_class_alone(
+    error: BaseException,
+) -> None:
+    def by_card(failed: BackoffContext) -> float:
+        if failed.attempt < 3:
+            return failed.attempt * 10
+        raise error
+
+    backoff = Backoff.custom(by_card)
     assert backoff.delay_s(2, job_rng("any")) == 20
-    with pytest.raises(SettingsInvalid, match=r"failed for attempt 3: KeyError\(3\)") as caught:
+    with pytest.raises(SettingsInvalid, match="for attempt 3 raised ") as caught:
         backoff.delay_s(3, job_rng("any"))
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert type(error).__name__ in str(caught.value)
+    assert "4111" not in str(caught.value)
+    assert caught.value.__cause__ is error
+
+
+def test_a_custom_function_is_called_once_with_the_failure_that_is_given() -> None:
+    seen: list[BackoffContext] = []
+
+    def remembering(failed: BackoffContext) -> float:
+        seen.append(failed)
+        return 1
+
+    failed = BackoffContext(attempt=7, error=ValueError("no"), id="a", type="send", payload={})
+    Backoff.custom(remembering).delay_s(7, job_rng("any"), failed=failed)
+    assert seen == [failed]
+
+
+def test_the_failures_of_a_sequence_differ_by_their_attempts_only() -> None:
+    backoff = Backoff.custom(lambda failed: len(failed.type) * failed.attempt)
+    like = BackoffContext(attempt=1, type="send")
+    assert list(islice(backoff.delays(job_rng("any"), like=like), 3)) == [4, 8, 12]
+    assert list(islice(backoff.bounds(like), 2)) == [(4, 4), (8, 8)]
+
+
+def test_a_failure_shows_neither_its_error_nor_its_payload_in_a_log_line() -> None:
+    shown = repr(BackoffContext(attempt=1, error=ValueError("4111"), payload={"card": "4111"}))
+    assert "4111" not in shown

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate import Backoff, Retry
+from headgate import Backoff, BackoffContext, Retry
 from headgate.jobs.errors import JobTimeout
 from headgate.jobs.execution.foregone import foregone
 from headgate.jobs.execution.outcome import (
@@ -379,6 +379,21 @@ def test_a_retry_comes_when_its_budget_says(answer: BudgetAnswer | None, action:
     assert settle(_failed(_ERROR), _attempt(1), _POLICY, budget=answer) == action
 
 
+def test_a_custom_backoffs_fault_is_said_though_the_budget_puts_the_retry_off() -> None:
+    policy = Retry(backoff=Backoff.custom(_raises))
+    budget = Granted(60, is_put_off=True)
+    action = settle(_failed(_ERROR), _attempt(1), policy, budget=budget)
+    assert isinstance(action, RetryAfter)
+    assert (action.delay_s, action.note) == (60, "the retry budget is spent")
+    assert "raised RuntimeError" in action.backoff_fault
+
+
+def test_a_custom_backoff_without_a_failure_is_told_its_attempt_alone() -> None:
+    policy = Retry(backoff=Backoff.custom(lambda failed: failed.attempt if not failed.id else 99))
+    action = settle(_failed(_ERROR), _attempt(2), policy)
+    assert action == RetryAfter(delay_s=2)
+
+
 def test_a_retry_that_its_budget_puts_off_past_the_retention_is_dead_lettered() -> None:
     attempt = _attempt(1, lives_s=50, renewable=False)
     action = settle(_failed(_ERROR), attempt, _POLICY, budget=Granted(60, is_put_off=True))
@@ -544,7 +559,7 @@ _ATTEMPTS = st.builds(
 )
 
 
-def _raises(_attempt: int) -> float:
+def _raises(_failed: BackoffContext) -> float:
     raise RuntimeError("a bug in the backoff")
 
 
@@ -556,7 +571,7 @@ _BACKOFFS = st.sampled_from(
         Backoff.adaptive(),
         Backoff.steps(0, 0.4, 100_000, jitter="equal"),
         Backoff.fixed(0),
-        Backoff.custom(lambda attempt: attempt / 3),
+        Backoff.custom(lambda failed: failed.attempt / 3),
         Backoff.custom(lambda _: -1),
         Backoff.custom(lambda _: float("nan")),
         Backoff.custom(_raises),
@@ -605,7 +620,7 @@ def test_a_retrys_delay_is_the_policys_to_the_second(
     attempt = _attempt(number, max_attempts=1000, job_id=job_id)
     action = settle(_failed(_ERROR), attempt, Retry(max_attempts=1000, backoff=backoff))
     assert isinstance(action, RetryAfter)
-    if not action.note:
+    if not action.backoff_fault:
         assert action.delay_s == round(backoff.delay_s(number, job_rng(job_id)))
 
 
