@@ -31,6 +31,7 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.client.submitted_job import async_child_handles
 from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.event_log import log_event
@@ -254,6 +255,7 @@ class Consumer:
             clock=ports.clock,
             events=self._events,
             send=client.send,
+            handles=async_child_handles(client),
             store=ports.store,
             seals=seals,
             call_blocking=self._threads,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.client.submitted_job import async_child_handles
 from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.ports.table import AsyncTable
@@ -120,6 +121,7 @@ class Parts:
             clock=clock,
             events=events,
             send=self.client.send,
+            handles=async_child_handles(self.client),
             store=ports.store,
             seals=seals,
             call_blocking=self.threads,
@@ -324,12 +326,17 @@ class Parts:
             on_fault=partial(_log.error, "%s"),
         )
 
-    async def _submit_for_child(self, _ctx: JobContext, message: Mapping[str, Any]) -> None:
-        """Send a job that a handler in a child process submits."""
+    async def _submit_for_child(self, _ctx: JobContext, message: Mapping[str, Any]) -> str | None:
+        """Send a job that a handler in a child process submits.
+
+        Returns:
+            The id of the job that is kept in its place; None if it was sent itself.
+        """
         outgoing = OutgoingMessage(**message)
         envelope = parse(outgoing.body)
         queue = self._app.topology.queue(envelope.queue, envelope.priority)
-        await self.client.send(Submission(queue=queue, message=outgoing, envelope=envelope))
+        submission = Submission(queue=queue, message=outgoing, envelope=envelope)
+        return (await self.client.send(submission)).duplicate_of
 
     def _describe(self) -> WorkerStatus:
         return self._report()

@@ -324,10 +324,12 @@ class AsyncClient(AsyncDesks):
             )
         if fallback is not None:
             from headgate.jobs.client.inline import AsyncInline
+            from headgate.jobs.client.submitted_job import async_child_handles
 
             return AsyncInline(
                 self._app,
                 sending=self._sends_within,
+                handles=async_child_handles(self),
                 clock=self._clock,
                 events=self._events,
             )

@@ -339,6 +339,13 @@ class Client(Desks):
             )
         if fallback is not None:
             from headgate.jobs.client.inline import Inline  # imports asyncio
+            from headgate.jobs.client.submitted_job import child_handles
 
-            return Inline(self._app, send=self._deliver, clock=self._clock, events=self._events)
+            return Inline(
+                self._app,
+                send=self._deliver,
+                handles=child_handles(self),
+                clock=self._clock,
+                events=self._events,
+            )
         return None

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +81,8 @@ class Lookup:
     async def history(
         self, job_id: str, declared: JobType[Any, Any] | None, keep: JobKeep | None = None
     ) -> JobRecord:
-        """Return a job's record, in which sealed values stay sealed.
-
-        Args:
-            job_id: the job.
-            declared: its type; None if it is unknown.
-            keep: the retention that its submission has set, as far as that is known.
-        """
+        """Return a job's record, in which sealed values stay sealed; ``keep`` is the retention that
+        its submission has set, as far as that is known."""
         record = await self.recorded(job_id, declared)
         if record.state is not JobState.UNKNOWN:
             return record
@@ -125,7 +121,7 @@ class Lookup:
             record = await self.recorded(job_id, declared)
             check_type(record, declared)
             if record.state.is_final:
-                return record  # kept for this job alone, perhaps
+                return record
             require_outcomes(self.app, declared, job_id, keep)
             seen = inferred(self.app, record, declared, now=self.clock.now(), keep=keep)
             await self.sleep(patience.pause_s(seen.state))
@@ -248,7 +244,7 @@ class JobHandle(_Handle[R]):
 
         `history` tells if it is inferred, and from what.
         """
-        return drive(self._lookup.history(self.id, self._declared, self._keep)).state
+        return self._run(self._lookup.history(self.id, self._declared, self._keep)).state
 
     def progress(self) -> ProgressRecord | None:
         """Return the latest progress that the handler reported; None if it has reported none."""
@@ -260,7 +256,7 @@ class JobHandle(_Handle[R]):
         A sealed result or progress that can't be opened here is left out, with the reason in
         `result_fault` of the record or `sealed_fault` of its progress.
         """
-        return drive(self._lookup.opened(self.id, self._declared, self._keep))
+        return self._run(self._lookup.opened(self.id, self._declared, self._keep))
 
     def wait(self, timeout: Duration | None = None) -> JobState:
         """Wait until the job is in a final state, and return that state.
@@ -274,7 +270,7 @@ class JobHandle(_Handle[R]):
             JobTypeWrong: the id is that of a job of another type, or of jobs of several.
             RecordsOff: the app doesn't keep completed jobs.
         """
-        return drive(self._lookup.finished(self.id, self._declared, timeout, self._keep)).state
+        return self._run(self._lookup.finished(self.id, self._declared, timeout, self._keep)).state
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait until the job has completed, and return its handler's result.
@@ -291,7 +287,7 @@ class JobHandle(_Handle[R]):
             JobTypeWrong: the id is that of a job of another type, or of jobs of several.
             RecordsOff: the app doesn't keep results.
         """
-        return drive(self._lookup.result(self.id, self._declared, timeout, self._keep))
+        return self._run(self._lookup.result(self.id, self._declared, timeout, self._keep))
 
     def cancel(self, reason: str = "") -> None:
         """Request the job's cancellation.
@@ -309,7 +305,10 @@ class JobHandle(_Handle[R]):
             RecordsOff: without records workers don't look for cancellations.
             AuditFailed: nothing was requested, since the audit could not be written.
         """
-        drive(self._lookup.cancel(self.id, self._declared, reason))
+        self._run(self._lookup.cancel(self.id, self._declared, reason))
+
+    def _run(self, looking: Coroutine[Any, Any, T]) -> T:
+        return drive(looking)
 
 
 class AsyncJobHandle(_Handle[R]):

@@ -34,7 +34,7 @@ from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.errors import InlineFailed
 from headgate.jobs.execution.calling.call import Means
-from headgate.jobs.execution.calling.handler_host import Send
+from headgate.jobs.execution.calling.handler_host import Handles, Send
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Deferred, Failed
 from headgate.jobs.execution.run import Executor
@@ -100,6 +100,7 @@ class AsyncInline:
         app: the app; its handlers are loaded when this opens, as in a worker, and its resources are
             opened for each call.
         sending: called once per call; returns the function that sends the handlers' submissions.
+        handles: makes their handles.
         clock: tells the time.
         events: receives an event for each step.
     """
@@ -111,11 +112,13 @@ class AsyncInline:
         app: App,
         *,
         sending: Callable[[], AbstractContextManager[Send]],
+        handles: Handles,
         clock: Clock,
         events: Events,
     ) -> None:
         self._app = app
         self._sending = sending
+        self._handles = handles
         self._clock = clock
         self._events = events
         self._loaded = False
@@ -216,6 +219,7 @@ class AsyncInline:
             clock=self._clock,
             events=self._events,
             send=send,
+            handles=self._handles,
             resources=resources,
         )
 
@@ -264,6 +268,7 @@ class Inline:
     Args:
         app: as for `AsyncInline`.
         send: sends the handlers' submissions, and blocks.
+        handles: makes their handles.
         clock: tells the time.
         events: receives an event for each step.
     """
@@ -275,11 +280,18 @@ class Inline:
         app: App,
         *,
         send: Callable[[Sequence[Submission]], Sequence[Submission]],
+        handles: Handles,
         clock: Clock,
         events: Events,
     ) -> None:
         self._send = send
-        self._inner = AsyncInline(app, sending=self._in_order, clock=clock, events=events)
+        self._inner = AsyncInline(
+            app,
+            sending=self._in_order,
+            handles=handles,
+            clock=clock,
+            events=events,
+        )
 
     async def open(self) -> None:
         """Import the handlers; see `AsyncInline.open`."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
+from headgate.jobs.client.submitted_job import async_child_handles
 from headgate.jobs.core.concurrency import Tasks, Threads
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
 from headgate.jobs.core.immediate import drive
@@ -293,6 +294,7 @@ class Harness:
             clock=self.clock,
             events=self._hub,
             send=self.async_client.send,
+            handles=async_child_handles(self.async_client),
             store=self.store,
             seals=self._seals,
             resources=resources,

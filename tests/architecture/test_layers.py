@@ -75,8 +75,11 @@ HEAVY = {
 
 
 UPWARD_FOR_TYPES = {
-    # A job type's handler takes a context, whose `submit` takes a job type.
-    "jobs.definitions.handlers.context": {"jobs.definitions.job_type"},
+    # A job type's handler takes a context, whose `submit` takes a job type and returns a handle.
+    "jobs.definitions.handlers.context": {
+        "jobs.client.submitted_job",
+        "jobs.definitions.job_type",
+    },
 }
 """Upward imports for type checkers, each with its reason."""
 

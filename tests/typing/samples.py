@@ -542,8 +542,9 @@ async def async_results(client: AsyncClient) -> None:
 
 
 async def of_a_handler(ctx: JobContext) -> None:
-    assert_type((await ctx.submit(paying, email)).id, str)
-    assert_type((await ctx.submit(paying.new(email))).id, str)
+    assert_type(await ctx.submit(paying, email), AsyncJobHandle[Receipt])
+    assert_type(await (await ctx.submit(paying.new(email))).result(), Receipt)
+    assert_type(ctx.submit(paying, email).result(timeout=5), Receipt)
     await ctx.submit(counting, {"a": 1}, priority="low", delay=None)
 
 

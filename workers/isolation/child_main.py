@@ -15,9 +15,11 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.definitions.app import App
@@ -25,7 +27,6 @@ from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.current_folder import check_folder
 from headgate.jobs.definitions.handlers.context import JobContext, request_stop
 from headgate.jobs.definitions.handlers.injection import Shared
-from headgate.jobs.definitions.handlers.pending_job import PendingJob
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
@@ -34,7 +35,7 @@ from headgate.jobs.errors import ResultNotSerializable
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
-from headgate.jobs.submission.prepare import prepare_child
+from headgate.jobs.submission.prepare import Submission, prepare_child
 from headgate.jobs.values.redaction import secrets_of
 from headgate.jobs.values.texts import legible, text_of, type_of
 from headgate.workers import logs
@@ -42,7 +43,12 @@ from headgate.workers.isolation import protocol
 from headgate.workers.isolation.channel import Channel, nothing
 from headgate.workers.isolation.protocol import Frame, FrameError, Kind
 
+if TYPE_CHECKING:
+    from headgate.jobs.client.submitted_job import ChildHandles, SubmittedJob
+
 R = TypeVar("R")
+T = TypeVar("T")
+U = TypeVar("U")
 
 _clock = SystemClock()
 
@@ -122,7 +128,7 @@ class _Host:
         self._envelope = envelope
         self._channel = channel
         self._loop = loop
-        self._pending: list[Future[Any]] = []
+        self._pending: list[Future[Submission]] = []
 
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
         """Report the job's progress.
@@ -135,14 +141,15 @@ class _Host:
 
     def submit(
         self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: SubmitOptions
-    ) -> PendingJob[R]:
+    ) -> SubmittedJob[R]:
         """Submit another job through the worker; outside an event loop, wait until SQS has it."""
         submission = prepare_child(self._app, self._envelope, job, payload, overrides, _clock.now())
-        taken = self._channel.request("submit", protocol.message_fields(submission.message))
+        asked = self._channel.request("submit", protocol.message_fields(submission.message))
+        taken = _then(asked, lambda kept: replace(submission, duplicate_of=kept))
         self._pending.append(taken)
-        return PendingJob(
-            id=submission.id, type=submission.envelope.type, taken=self._awaitable(taken)
-        )
+        became = submission if _is_in_loop() else taken.result()
+        declared = job.type if isinstance(job, NewJob) else job
+        return _handles(self._app)(became, declared, self._awaitable(taken))
 
     def all_taken(self) -> None:
         """Wait until SQS has all submitted jobs.
@@ -153,7 +160,7 @@ class _Host:
         for taken in self._pending:
             taken.result()
 
-    def _awaitable(self, taken: Future[Any]) -> asyncio.Future[Any]:
+    def _awaitable(self, taken: Future[Submission]) -> asyncio.Future[Submission]:
         if _is_in_loop():
             waiting = asyncio.wrap_future(taken)
             waiting.add_done_callback(_look_at)
@@ -161,6 +168,29 @@ class _Host:
         done = self._loop.create_future()
         done.set_result(taken.result())
         return done
+
+
+@cache
+def _handles(app: App) -> ChildHandles:
+    """Return what makes handles, over connections of this process, opened on first use."""
+    from headgate.jobs.client.client import Client  # most children submit nothing
+    from headgate.jobs.client.submitted_job import child_handles
+
+    return child_handles(Client(app))
+
+
+def _then(first: Future[T], make: Callable[[T], U]) -> Future[U]:
+    """Return a future of what is made of another's result."""
+    second: Future[U] = Future()
+
+    def hand_on(done: Future[T]) -> None:
+        try:
+            second.set_result(make(done.result()))
+        except Exception as error:  # noqa: BLE001 - handed on
+            second.set_exception(error)
+
+    first.add_done_callback(hand_on)
+    return second
 
 
 def _is_in_loop() -> bool:

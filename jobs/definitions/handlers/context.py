@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
 from headgate.jobs.core.tenant import Tenant
-from headgate.jobs.definitions.handlers.pending_job import PendingJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import Stopped
 
-if TYPE_CHECKING:  # a job type's handler takes a context, whose `submit` takes a job type
+if TYPE_CHECKING:
+    # A job type's handler takes a context, whose `submit` takes a job type and returns a handle.
+    from headgate.jobs.client.submitted_job import SubmittedJob
     from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 
 P = TypeVar("P")
@@ -29,7 +30,7 @@ class Host(Protocol):
 
     def submit(
         self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: SubmitOptions
-    ) -> PendingJob[R]:
+    ) -> SubmittedJob[R]:
         """Submit another job; in a synchronous handler's thread, return once SQS has it."""
         ...
 
@@ -133,25 +134,27 @@ class JobContext:
         return 0 if given < 0 else 100
 
     @overload
-    def submit(self, job: NewJob[R]) -> PendingJob[R]: ...
+    def submit(self, job: NewJob[R]) -> SubmittedJob[R]: ...
     @overload
     def submit(
         self, job: JobType[None, R], **overrides: Unpack[SubmitOptions]
-    ) -> PendingJob[R]: ...
+    ) -> SubmittedJob[R]: ...
     @overload
     def submit(
         self, job: JobType[P, R], payload: Given[P], **overrides: Unpack[SubmitOptions]
-    ) -> PendingJob[R]: ...
+    ) -> SubmittedJob[R]: ...
     def submit(
         self,
         job: JobType[Any, Any] | NewJob[Any],
         payload: Any = None,
         **overrides: Unpack[SubmitOptions],
-    ) -> PendingJob[Any]:
+    ) -> SubmittedJob[Any]:
         """Submit another job as a child of this one, for the same tenant and in the same trace.
 
-        An async handler awaits it to be sure that SQS has taken the job; in a synchronous handler
-        the call itself waits. A job is completed only once SQS has taken all the jobs that it
+        An async handler awaits it, which returns the job's `headgate.AsyncJobHandle` once SQS has
+        taken the job. In a synchronous handler the call itself waits, and returns a
+        `headgate.JobHandle`. A handler that waits for the result keeps its slot meanwhile: give
+        ``result`` a timeout. A job is completed only once SQS has taken all the jobs that it
         submitted: if SQS refuses one, the attempt fails.
 
         Args:

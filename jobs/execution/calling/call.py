@@ -24,7 +24,7 @@ from headgate.jobs.definitions.policies import keeps_results
 from headgate.jobs.errors import ChildDied, JobTimeout, Stopped
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.claims import Claims
-from headgate.jobs.execution.calling.handler_host import Desk, Send
+from headgate.jobs.execution.calling.handler_host import Desk, Handles, Send
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.execution.calling.time_limits import TimeLimit, TimeLimits
 from headgate.jobs.execution.delivery import Delivery, Job
@@ -90,6 +90,8 @@ class Means:
     open_span: OpenSpan = no_span
     send: Send | None = None
     """Sends the jobs that handlers submit; if None, handlers can't submit any."""
+    handles: Handles | None = None
+    """Makes the handles of these jobs; given with ``send``."""
     store: AsyncObjectStore | None = None
     """Holds the payloads that are too large for messages; if None, their jobs are deferred."""
     seals: Seals | None = None
@@ -129,7 +131,13 @@ class HandlerCall:
         self._delivery = delivery
         self._names = names
         self._desk = Desk(
-            means.app, job, names, clock=means.clock, events=means.events, send=means.send
+            means.app,
+            job,
+            names,
+            clock=means.clock,
+            events=means.events,
+            send=means.send,
+            handles=means.handles,
         )
         self._ctx = self._context()
         self._task: asyncio.Task[Any] | None = None

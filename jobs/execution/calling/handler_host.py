@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.handlers.pending_job import PendingJob
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ConfigurationError
@@ -18,10 +16,13 @@ from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.submission.prepare import Submission, prepare_child
 
-R = TypeVar("R")
+Send = Callable[[Submission], asyncio.Future[Submission]]
+"""Sends a handler's submission; the future is done once SQS has it, with what has become of it, and
+raises if that fails."""
 
-Send = Callable[[Submission], asyncio.Future[Any]]
-"""Sends a handler's submission; the future is done once SQS has it, and raises if that fails."""
+Handles = Callable[[Submission, JobType[Any, Any], Awaitable[Submission]], Any]
+"""Makes the handle of a submission that is on its way; called in the event loop. The awaitable
+returns what has become of it once SQS has it, and raises if that fails."""
 
 
 class Desk:
@@ -39,6 +40,7 @@ class Desk:
         clock: Clock,
         events: Events,
         send: Send | None,
+        handles: Handles | None,
     ) -> None:
         self._app = app
         self._job = job
@@ -46,6 +48,7 @@ class Desk:
         self._clock = clock
         self._events = events
         self._send = send
+        self._handles = handles
         self._loop = asyncio.get_running_loop()
         self._pending: list[asyncio.Future[Any]] = []
 
@@ -59,13 +62,14 @@ class Desk:
             self._loop.call_soon_threadsafe(self._events.emit, event)
 
     def submit(
-        self, job: JobType[Any, R] | NewJob[R], payload: Any, overrides: SubmitOptions
-    ) -> PendingJob[R]:
+        self, job: JobType[Any, Any] | NewJob[Any], payload: Any, overrides: SubmitOptions
+    ) -> Any:
         """Submit another job; when called in a thread, return once SQS has it."""
-        if self._is_here():
-            return self._begin(self.prepare(job, payload, overrides))
         submission = self.prepare(job, payload, overrides)
-        taking = asyncio.run_coroutine_threadsafe(self._take(submission), self._loop)
+        declared = job.type if isinstance(job, NewJob) else job
+        if self._is_here():
+            return self._handle(submission, declared, self._begin(submission))
+        taking = asyncio.run_coroutine_threadsafe(self._take(submission, declared), self._loop)
         return taking.result()
 
     def prepare(
@@ -88,18 +92,24 @@ class Desk:
         if self._pending:
             await asyncio.gather(*self._pending)
 
-    async def _take(self, submission: Submission) -> PendingJob[Any]:
-        pending = self._begin(submission)
-        taken = await pending
-        return replace(pending, id=taken.id, is_duplicate=taken.is_duplicate)
+    async def _take(self, submission: Submission, job: JobType[Any, Any]) -> Any:
+        taken = self._begin(submission)
+        return self._handle(await taken, job, taken)
 
-    def _begin(self, submission: Submission) -> PendingJob[Any]:
+    def _begin(self, submission: Submission) -> asyncio.Future[Submission]:
         if self._send is None:
             raise ConfigurationError("ctx.submit is not available here: use your own Client")
         taken = self._send(submission)
         taken.add_done_callback(_look_at)
         self._pending.append(taken)
-        return PendingJob(id=submission.id, type=submission.envelope.type, taken=taken)
+        return taken
+
+    def _handle(
+        self, submission: Submission, job: JobType[Any, Any], taken: asyncio.Future[Submission]
+    ) -> Any:
+        if self._handles is None:
+            raise ConfigurationError("ctx.submit is not available here: use your own Client")
+        return self._handles(submission, job, taken)
 
     def _is_here(self) -> bool:
         try:

@@ -40,6 +40,10 @@ async def parent(note: Note, ctx: JobContext) -> str:
     return note.text
 
 
+def _no_handle(*_given: object) -> None:
+    """Make no handle: nothing looks the jobs up."""
+
+
 def _means(**of_the_host: Any) -> Means:
     return Means(app=APP, clock=CLOCK, events=Events(), **of_the_host)
 
@@ -95,7 +99,7 @@ async def test_what_a_handler_submitted_is_waited_for_once_it_has_returned(how: 
         sent.append(asyncio.get_running_loop().create_future())
         return sent[-1]
 
-    run = await _run_of(parent, "done", _means(send=send))
+    run = await _run_of(parent, "done", _means(send=send, handles=_no_handle))
     verdict = asyncio.create_task(run.verdict())
     await asyncio.sleep(1)
     if how == "interrupted":
@@ -111,7 +115,7 @@ async def test_a_worker_that_has_to_end_does_not_wait_for_what_a_handler_submitt
     def send(_submission: Submission) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
 
-    run = await _run_of(parent, "done", _means(send=send))
+    run = await _run_of(parent, "done", _means(send=send, handles=_no_handle))
     verdict = asyncio.create_task(run.verdict())
     await asyncio.sleep(1)
     run.interrupt("the worker is stopping")
