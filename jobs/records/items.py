@@ -101,6 +101,7 @@ class Mark(StrEnum):
 
 
 LISTS: Mapping[str, str] = {
+    Mark.STARTED: "running",
     Mark.FAILED: "failed",
     Mark.CRASHED: "failed",
     Mark.DEAD: "dead",
@@ -112,7 +113,7 @@ LISTS: Mapping[str, str] = {
     REPLAYED: "replayed",
 }
 """Lists by what happened. What ends well is listed at ``full``, after an attempt that is listed,
-and if it completed where jobs are kept by count."""
+and if it completed where jobs are kept by count. A start stays listed once its job has ended."""
 
 _WELL = frozenset({Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED})
 """Ends that most jobs have, so that listing each of them would double what records cost."""
@@ -205,7 +206,13 @@ class Scribe:
     """The facts about the job's submission that each item repeats; see `submission_of`."""
 
     def mark(
-        self, kind: Mark, at: datetime, data: Mapping[str, Any], *, receive: int | None = None
+        self,
+        kind: Mark,
+        at: datetime,
+        data: Mapping[str, Any],
+        *,
+        receive: int | None = None,
+        listed: bool = True,
     ) -> Item:
         """Return the item of one fact about the delivery.
 
@@ -214,15 +221,17 @@ class Scribe:
             at: when; aware.
             data: more about it, as JSON values.
             receive: the number of an earlier delivery of the message, if the fact is about that.
+            listed: False to leave it out of the list of such facts.
         """
         told = {**self.submission, **data}
+        listed = listed and self._is_listed(kind, told)
         whole = _signed(at, self.worker, self.job_type, self.queue, told)
         return Item(
             pk=partition(self.job_id),
             sk=f"{deliveries_of(self.message_id)}{receive or self.receive:05d}#{kind}",
             data=whole,
             expires_at=at + self._lasting(kind),
-            line=line_of(kind, self.job_id, at, whole) if self._is_listed(kind, told) else None,
+            line=line_of(kind, self.job_id, at, whole) if listed else None,
         )
 
     def _lasting(self, kind: Mark) -> timedelta:

@@ -43,8 +43,8 @@ States = Annotated[
     typer.Option(
         "--state",
         metavar="NAME",
-        help="Only in this state: retrying, dead, quarantined, cancelled, completed, discarded or "
-        "dropped.",
+        help="Only in this state: running, retrying, dead, quarantined, cancelled, completed, "
+        "discarded or dropped.",
     ),
 ]
 Queues = Annotated[
@@ -64,6 +64,7 @@ Until = Annotated[
     "list",
     epilog=examples(
         f"{APP} list --state dead --type send-email --since 2h",
+        f"{APP} list --state running",
         f"{APP} list --tenant org-1 --limit 100 --json",
     ),
 )
@@ -89,9 +90,9 @@ def list_jobs(
     """List jobs that failed, died or were cancelled.
 
     Those that completed since are listed too, the newest change first. All completed jobs are
-    listed where records="full" or Keep(last=...) has them so. Waiting jobs, and those in their
-    first attempt, are in no list: `show` tells of one. Options that select can be given several
-    times: --type a --type b means either. Exits with 3 if there are none.
+    listed where records="full" or Keep(last=...) has them so. --state running lists jobs that have
+    run for a second. Waiting jobs are in no list: `show` tells of one. Options that select can be
+    given several times: --type a --type b means either. Exits with 3 if there are none.
     """
     from headgate.ops.views.job_list import show_page
 
@@ -158,7 +159,11 @@ def show(
 
 
 @jobs.command(
-    epilog=examples(f"{APP} cancel {ID}", f"{APP} cancel --type send-email --since 2h --dry-run")
+    epilog=examples(
+        f"{APP} cancel {ID}",
+        f"{APP} cancel --type send-email --since 2h --dry-run",
+        f"{APP} cancel --state running --type report",
+    )
 )
 def cancel(
     context: typer.Context,

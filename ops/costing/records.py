@@ -146,7 +146,7 @@ def put(size: int, kept: timedelta, *, indexed: bool = False) -> Usage:
 def _records(stream: Stream, level: RecordsLevel, keep: Keep, load: Load, *, long: bool) -> Usage:
     failures = stream.failures / stream.jobs if stream.jobs else 0.0
     failed = put(FAILED_BYTES, keep.failed, indexed=True) * failures
-    later = (put(STARTED_BYTES, keep.failed) + _READ_ONCE) * (stream.attempts - 1)
+    later = (put(STARTED_BYTES, keep.failed, indexed=True) + _READ_ONCE) * (stream.attempts - 1)
     dead = put(DEAD_BYTES, keep.failed, indexed=True) * stream.dead
     ended = _ended(stream, level, keep, load)
     return failed + later + dead + ended + _begun(level, keep, long=long)
@@ -154,10 +154,14 @@ def _records(stream: Stream, level: RecordsLevel, keep: Keep, load: Load, *, lon
 
 def _begun(level: RecordsLevel, keep: Keep, *, long: bool) -> Usage:
     """Return the usage of a submission and a first start; below ``full``, of a long job's start."""
-    started = put(STARTED_BYTES, keep.failed)
+    listed = NOTHING
+    if long and keeps(level, "outcomes") and keep.completed:
+        listed = put(STARTED_BYTES, keep.failed, indexed=True)
     if keeps(level, "full"):
-        return put(SUBMITTED_BYTES, max(keep.completed, keep.failed)) + started
-    return started if long and keeps(level, "outcomes") and keep.completed else NOTHING
+        submitted = put(SUBMITTED_BYTES, max(keep.completed, keep.failed))
+        at_once = replace(put(STARTED_BYTES, keep.failed), byte_s=0.0) if long else NOTHING
+        return submitted + (listed + at_once if long else put(STARTED_BYTES, keep.failed))
+    return listed
 
 
 def _ended(stream: Stream, level: RecordsLevel, keep: Keep, load: Load) -> Usage:

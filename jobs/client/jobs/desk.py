@@ -11,15 +11,16 @@ import builtins
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from headgate.jobs.client.handle import Lookup
 from headgate.jobs.client.jobs.filters import JobFilter
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.tenant import Tenant
+from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.records.history import JobRecord, read_job
-from headgate.jobs.records.items import LISTS, read_partitions
+from headgate.jobs.records.items import LISTS, Mark, read_partitions
 from headgate.jobs.records.lists.entries import ListEntry, lists_of, read_entry
 from headgate.jobs.records.lists.merged import MergedLists
 from headgate.jobs.records.state import JobState
@@ -38,6 +39,12 @@ _LOOKED_AT = 20
 
 _CHUNK, _COUNTED_CHUNK = 25, 1_000
 """Entries that a request reads of one list, for a page and for a count."""
+
+_LONGEST_RUN = MAX_VISIBILITY
+"""The longest that an attempt runs: SQS then delivers its message again."""
+
+_ENDS = LISTS.keys() - {Mark.STARTED}
+"""What happens to jobs and is listed, besides their starts."""
 
 _AT_ONCE = 16
 """Maximum number of jobs whose records are read at the same time."""
@@ -121,6 +128,11 @@ class AsyncJobDesk:
 
     async def count(self, wanted: JobFilter = EVERY_JOB, *, most: int = MOST_COUNTED) -> JobCounts:
         """`JobDesk.count`, awaited."""
+        if JobState.RUNNING in wanted.states:
+            raise ConfigurationError(
+                "jobs that are running can't be counted: their list still has those that have "
+                "ended since. List them, or see `headgate workers list`"
+            )
         merged = self._merged(wanted, (), before="", chunk=_COUNTED_CHUNK)
         seen: set[tuple[str, str]] = set()
         found: Counter[tuple[str, JobState]] = Counter()
@@ -144,7 +156,10 @@ class AsyncJobDesk:
     def _merged(
         self, wanted: JobFilter, states: Sequence[JobState], *, before: str, chunk: int = _CHUNK
     ) -> MergedLists:
-        since, until = wanted.bounds(self._lookup.clock.now())
+        now = self._lookup.clock.now()
+        since, until = wanted.bounds(now)
+        if {*states} == {JobState.RUNNING}:
+            since = max(since, (now - _LONGEST_RUN).astimezone(UTC).isoformat())
         return MergedLists(
             self._lookup.table,
             lists_of(wanted.types or self._lookup.app.types, states),
@@ -160,8 +175,8 @@ class JobDesk:
 
     Listed are jobs of which an attempt failed or crashed, that are dead, quarantined or cancelled,
     and what became of them afterwards; with ``records="full"`` every job that has ended, and with
-    ``Keep(last=...)`` the completed ones. Jobs that wait, or run their first attempt, are in no
-    list: `headgate.Client.handle` tells of one.
+    ``Keep(last=...)`` the completed ones. Jobs that have run for a second are listed if
+    ``running`` is asked for. Jobs that wait are in no list: `headgate.Client.handle` tells of one.
 
     Every method may raise a `TransportError`.
     """
@@ -173,7 +188,8 @@ class JobDesk:
         """Return a page of jobs, the newest first, each once and in the state that it is in now.
 
         It takes one query for each list (four for each type and state), and two for each job on the
-        page, however many jobs there are.
+        page, however many jobs there are; of ``running`` also two for each job that was started
+        meanwhile and has ended.
 
         Args:
             wanted: selects the jobs.
@@ -194,6 +210,9 @@ class JobDesk:
         Args:
             wanted: selects the jobs.
             most: the number of entries to read, the newest first, a thousand to a request.
+
+        Raises:
+            ConfigurationError: running jobs are to be counted.
         """
         return drive(self._desk.count(wanted, most=most))
 
@@ -206,6 +225,7 @@ class _Page:
         self._merged = merged
         self._wanted = wanted
         self._limit = limit
+        self._listed = LISTS.keys() if JobState.RUNNING in wanted.states else _ENDS
         self._seen: set[tuple[str, str]] = set()
         self._last = ""
         """The place of the last entry that was taken."""
@@ -251,7 +271,8 @@ class _Page:
         items = await read_partitions(self._lookup.table, entry.job_id)
         now = self._lookup.clock.now()
         record = read_job(entry.job_id, items, entry.job_type, now=now)
-        newest = max((each.at for each in record.timeline if each.what in LISTS), default=None)
+        listed = (each.at for each in record.timeline if each.what in self._listed)
+        newest = max(listed, default=None)
         if newest != entry.at or not self._wanted.has_state(record.state):
             return None
         return _listed(record, entry)

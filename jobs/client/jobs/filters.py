@@ -21,7 +21,6 @@ LISTED = frozenset(STATES.values()) - {JobState.WAITING}
 _ELSEWHERE = {
     JobState.WAITING: "SQS tells only how many wait: see `headgate queues list`",
     JobState.DELAYED: "a schedule or SQS holds each: look one up by its id",
-    JobState.RUNNING: "records tell of one job at a time whether it runs: look one up by its id",
     JobState.UNKNOWN: "nothing is recorded of them",
 }
 
@@ -39,8 +38,8 @@ class JobFilter:
     """
 
     states: tuple[str, ...] = ()
-    """``retrying``, ``dead``, ``quarantined``, ``cancelled``, ``completed``, ``discarded`` or
-    ``dropped``; as texts, or a `JobState`."""
+    """``running``, ``retrying``, ``dead``, ``quarantined``, ``cancelled``, ``completed``,
+    ``discarded`` or ``dropped``; as texts, or a `JobState`."""
     types: tuple[str, ...] = ()
     """Names of job types, which need not exist any more; if none is given, all that the app has."""
     queues: tuple[str, ...] = ()

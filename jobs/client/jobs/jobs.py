@@ -133,8 +133,9 @@ class Jobs(JobDesk):
     ) -> JobsCancelled:
         """Request the cancellation of the listed jobs that have not ended.
 
-        Those are jobs that wait or run again after a failed attempt or a replay; jobs that wait for
-        the first time are in no list, and cancelled by their ids (`headgate.JobHandle.cancel`).
+        Those are jobs that wait or run again after a failed attempt or a replay and, with the state
+        ``running``, all that have run for a second. Jobs that wait for the first time are in no
+        list, and cancelled by their ids (`headgate.JobHandle.cancel`).
 
         Args:
             wanted: selects the jobs; ``JobFilter()`` all of them.

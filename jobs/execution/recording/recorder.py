@@ -122,8 +122,9 @@ class Recorder:
 
         The start of a later delivery is written before the job runs, in case it kills the process.
         The start of a first delivery is written once the job has run for a second, so that short
-        jobs cost nothing. Without an end to follow it no start is written: it would count as a
-        crash if the message came again and the worker was gone by then.
+        jobs cost nothing; with ``full`` it is written at once, and listed then. Without an end to
+        follow it no start is written: it would count as a crash if the message came again and the
+        worker was gone by then.
         """
         if (job := run.job) is None or run.foregone is not None:
             return
@@ -136,20 +137,29 @@ class Recorder:
         if receive > 1:
             if (scribe := self._scribe(run)) is not None:
                 await self._writer.write(scribe, self._start(run, scribe, job.attempt))
-        elif keeps(level, "full"):
-            self._put_start(run)
-        else:
-            self._late.begun(run)
+            return
+        if keeps(level, "full"):
+            self._put_start(run, listed=False)
+        self._late.begun(run)
 
-    def _put_start(self, run: Run, ago_s: float = 0.0) -> None:
+    def _put_start(self, run: Run, ago_s: float = 0.0, *, listed: bool = True) -> None:
         if (job := run.job) is not None and (scribe := self._scribe(run)) is not None:
-            self._journal.put(self._start(run, scribe, job.attempt, ago_s))
+            self._journal.put(self._start(run, scribe, job.attempt, ago_s, listed=listed))
 
-    def _start(self, run: Run, scribe: Scribe, attempt: Attempt, ago_s: float = 0.0) -> Item:
+    def _start(
+        self,
+        run: Run,
+        scribe: Scribe,
+        attempt: Attempt,
+        ago_s: float = 0.0,
+        *,
+        listed: bool = True,
+    ) -> Item:
         told: dict[str, Any] = {"attempt": attempt.number, **seen(run)}
         if self._until is not None and (until := self._until()) is not None:
             told["until"] = until.isoformat()
-        return scribe.mark(Mark.STARTED, self._clock.now() - timedelta(seconds=ago_s), told)
+        at = self._clock.now() - timedelta(seconds=ago_s)
+        return scribe.mark(Mark.STARTED, at, told, listed=listed)
 
     async def explain(self, run: Run, verdict: Verdict) -> None:
         """Record the outcome; to be awaited before the message shows again, or is parked."""

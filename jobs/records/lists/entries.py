@@ -1,6 +1,7 @@
 """Entries of the lists in the table's index, one for each thing that people look for.
 
     list          what happened                                  state, if it is the latest
+    running       an attempt had run for a second                running
     failed        an attempt failed or crashed                   retrying
     replayed      a replay has sent a dead job anew              waiting
     dead          it went to its dead-letter queue               dead
@@ -10,7 +11,8 @@
     discarded     its handler ended it                           discarded
     dropped       a later job replaced it                        dropped
 
-Jobs that wait for the first time, or run their first attempt, are in no list.
+Jobs that wait for the first time are in no list. An entry of ``running`` stays there when its
+attempt ends, so that list is only read where it is asked for.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from headgate.jobs.records.state import JobState
 from headgate.jobs.values.stored import moment
 
 STATES: Mapping[str, JobState] = {
+    "running": JobState.RUNNING,
     "failed": JobState.RETRYING,
     "replayed": JobState.WAITING,
     "dead": JobState.DEAD,
@@ -36,6 +39,8 @@ STATES: Mapping[str, JobState] = {
     "dropped": JobState.DROPPED,
 }
 """The state that each list stands for."""
+
+_UNASKED = frozenset(STATES.values()) - {JobState.RUNNING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +83,9 @@ def read_entry(item: Item) -> ListEntry | None:
 
 
 def lists_of(types: Iterable[str], states: Iterable[JobState] = ()) -> Sequence[str]:
-    """Return the names of the lists of some types, of all states or of those given."""
-    wanted = frozenset(states)
-    kinds = [kind for kind, state in STATES.items() if not wanted or state in wanted]
+    """Return the names of the lists of some types, of the states given or of all but running."""
+    wanted = frozenset(states) or _UNASKED
+    kinds = [kind for kind, state in STATES.items() if state in wanted]
     return [
         list_name(kind, each, shard) for each in types for kind in kinds for shard in range(SHARDS)
     ]

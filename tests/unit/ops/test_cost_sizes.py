@@ -107,7 +107,7 @@ def marked(kind: Mark, **data: Any) -> Item:
 @pytest.mark.parametrize(
     ("item", "most"),
     [
-        (marked(Mark.STARTED), records.STARTED_BYTES),
+        (marked(Mark.STARTED), records.STARTED_BYTES + 150),
         (marked(Mark.COMPLETED, ran_s=1.2345678), records.COMPLETED_BYTES),
         (
             marked(Mark.FAILED, ran_s=1.2345678, **ERROR, traceback=TRACEBACK, retry_in_s=3),

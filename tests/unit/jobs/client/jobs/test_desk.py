@@ -44,11 +44,17 @@ class CountingTable(MemoryTable):
 class Office:
     """A client of one kind, and a table to write jobs' stories into."""
 
-    def __init__(self, kind: Kind = "AsyncClient", types: Sequence[str] = ("send",)) -> None:
+    def __init__(
+        self,
+        kind: Kind = "AsyncClient",
+        types: Sequence[str] = ("send",),
+        *,
+        now: datetime = LATER,
+    ) -> None:
         self.app = App("shop")
         for name in types:
             self.app.define(name, dict)
-        clock = VirtualClock(LATER)
+        clock = VirtualClock(now)
         sqs = MemorySqs(clock)
         sqs.provision(self.app.topology)
         self.table = CountingTable(clock)
@@ -157,7 +163,6 @@ STORIES: list[tuple[str, Story, JobState | None]] = [
         JobState.DROPPED,
     ),
     ("completed at once", Story().run(1, "completed", attempt=1), None),
-    ("only begun", Story().run(1, "started", attempt=1), None),
     ("only given back", Story().run(1, "released", attempt=1), None),
 ]
 
@@ -168,12 +173,95 @@ STORIES: list[tuple[str, Story, JobState | None]] = [
 async def test_each_job_is_listed_once_in_the_state_that_it_is_in(
     story: Story, state: JobState | None
 ) -> None:
-    office = Office()
+    office = Office(now=START + timedelta(hours=1))
     await office.write(story)
     expected = [] if state is None else [(story.job_id, state)]
     assert await office.listed() == expected
     for each in (each for each in STATES.values() if each is not JobState.WAITING):
         assert await office.listed(states=(each,)) == (expected if each is state else [])
+
+
+BEGUN = Story().run(1, "started", attempt=1)
+
+RUNNING: list[tuple[str, Story, bool]] = [
+    ("begun", BEGUN, True),
+    ("failed, and runs again", Story().run(1, "failed").run(9, "started", 2), True),
+    ("interrupted", Story().run(1, "started").run(2, "interrupted"), False),
+    ("completed", Story().run(1, "started").run(2, "completed", attempt=1), False),
+    ("failed", Story().run(1, "started").run(2, "failed"), False),
+    ("completed later", Story().run(1, "started", 2).run(2, "completed", 2, attempt=2), False),
+    ("dead", Story().run(1, "started").run(2, "failed").run(3, "dead"), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("story", "runs"), [pytest.param(story, runs, id=name) for name, story, runs in RUNNING]
+)
+async def test_a_job_is_listed_as_running_until_its_attempt_ends(story: Story, runs: bool) -> None:
+    office = Office(now=START + timedelta(hours=1))
+    await office.write(story)
+    found = [(story.job_id, JobState.RUNNING)] if runs else []
+    assert await office.listed(states=("running",)) == found
+    assert await office.listed(states=("running", "cancelled")) == found
+
+
+async def test_a_running_job_that_was_not_listed_before_is_listed_only_if_asked_for() -> None:
+    office = Office(now=START + timedelta(hours=1))
+    await office.write(BEGUN)
+    assert await office.listed() == []
+    assert await office.listed(states=("retrying",)) == []
+
+
+async def test_jobs_that_ended_since_are_read_past_to_those_that_still_run() -> None:
+    office = Office(now=START + timedelta(hours=1))
+    runs = office.story().run(0, "started", attempt=1)
+    ended = [
+        office.story(at=each).run(0, "started", attempt=1).run(1, "completed", attempt=1)
+        for each in range(1, 30)
+    ]
+    await office.write(runs, *ended)
+    page = await office.client.jobs.list(JobFilter(states=("running",)), limit=2)
+    assert [each.id for each in page.jobs] == [runs.job_id]
+    short = await office.client.jobs.list(JobFilter(states=("running",)), limit=1)
+    assert ([each.id for each in short.jobs], bool(short.next)) == ([], True)
+    rest = await office.client.jobs.list(JobFilter(states=("running",)), limit=1, after=short.next)
+    assert [each.id for each in rest.jobs] == [runs.job_id]
+
+
+async def test_starts_older_than_any_attempt_are_not_read() -> None:
+    office = Office(now=START + timedelta(hours=12, seconds=2))
+    await office.write(BEGUN)
+    assert await office.listed(states=("running",)) == []
+    assert office.table.read == 0
+
+
+async def test_running_jobs_are_selected_by_type_queue_tenant_and_time() -> None:
+    office = Office(now=START + timedelta(hours=1), types=("send", "charge"))
+    one = office.story().run(0, "started", attempt=1, queue="mail", tenant={"org": "org-1"})
+    two = office.story(at=60, job_type="charge").run(0, "started", attempt=1, queue="money")
+    await office.write(one, two)
+    running = {"states": ("running",)}
+    assert [found for found, _ in await office.listed(**running)] == [two.job_id, one.job_id]
+    for selected in (
+        {"types": ("send",)},
+        {"queues": ("mail",)},
+        {"tenants": ("org-1",)},
+        {"until": START + timedelta(seconds=60)},
+    ):
+        assert [found for found, _ in await office.listed(**running, **selected)] == [one.job_id]
+
+
+async def test_running_jobs_are_cancelled_by_a_filter(office: Office) -> None:
+    await office.write(office.story(at=86_000).run(0, "started", attempt=1))
+    cancelled = await office.client.jobs.cancel(JobFilter(states=("running",)))
+    assert [each.state for each in cancelled.jobs] == [JobState.RUNNING]
+
+
+async def test_running_jobs_can_not_be_counted_and_the_error_says_what_to_do(
+    office: Office,
+) -> None:
+    with pytest.raises(ConfigurationError, match="List them, or see `headgate workers list`"):
+        await office.client.jobs.count(JobFilter(states=("running",)))
 
 
 def _filtered(office: Office) -> tuple[Story, Story, Story]:
@@ -335,7 +423,6 @@ async def test_a_page_that_can_not_be_is_refused(
     [
         ({"states": "dead"}, r"states takes a tuple of texts, got 'dead': write \('dead',\)"),
         ({"states": ("waiting",)}, "jobs that are waiting are not listed: SQS tells only how many"),
-        ({"states": ("running",)}, "jobs that are running are not listed"),
         ({"states": ("delayed",)}, "jobs that are delayed are not listed"),
         ({"states": ("unknown",)}, "jobs that are unknown are not listed"),
         ({"states": ("daed",)}, "there is no state 'daed': did you mean 'dead'?"),
