@@ -18,7 +18,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.replay import Replay
 from headgate.jobs.definitions.policies import keep_of, records_of, replay_of
-from headgate.jobs.definitions.queue import Queue
+from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue
 
 
 class GroupOutline(BaseModel):
@@ -80,11 +80,12 @@ def replay_plan(app: App) -> ReplayPlan | None:
 
 def outline_of(plan: ReplayPlan) -> App:
     """Return an app with the queues and the types of a plan; its payloads are any values."""
-    first, *others = [
-        Queue(group.name, priorities=group.priorities, fifo=group.fifo) for group in plan.groups
-    ]
-    app = App(plan.name, stage=plan.stage or "", default_queue=first)
-    app.include(*others)
+    queues = {
+        group.name: Queue(group.name, priorities=group.priorities, fifo=group.fifo)
+        for group in plan.groups
+    }
+    app = App(plan.name, stage=plan.stage or "", default_queue=queues.pop(DEFAULT_QUEUE, None))
+    app.include(*queues.values())
     for rule in plan.rules:
         queue = app.queues[rule.group]
         keep = Keep(failed=timedelta(seconds=rule.kept_s))

@@ -222,6 +222,18 @@ def on_harness(app: App) -> tuple[Harness, SweepBench]:
     return jobs, bench
 
 
+@pytest.mark.parametrize("others", [(), ("jobs",)])
+def test_letters_of_any_queue_are_sent_back_whatever_its_name(others: tuple[str, ...]) -> None:
+    app = App("shop", stage="test", replay=Replay(after=HOUR))
+    for name in ("billing", *others):
+        queue = app if name == "jobs" else app.queue(name, priorities=[Priority.LOW])
+        queue.define(f"of-{name}", Order)
+    bench = SweepBench(app)
+    bench.die("of-billing")
+    assert later(bench) == 1
+    assert len(bench.sqs.messages("shop-test-billing-low")) == 1
+
+
 def test_a_sweep_with_nothing_to_replay_writes_no_replay() -> None:
     bench = bench_of()
     bench.die("by-hand")
