@@ -10,7 +10,18 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
-from headgate import App, Backoff, Discard, DoNotRetry, JobContext, Retry, RetryLater, Unique
+from headgate import (
+    App,
+    Backoff,
+    BackoffContext,
+    Discard,
+    DoNotRetry,
+    JobContext,
+    Replay,
+    Retry,
+    RetryLater,
+    Unique,
+)
 from headgate.jobs.core.events import Event
 from headgate.jobs.core.limits import Breaker, Concurrency, LimitOptions, RateLimit, RetryBudget
 from headgate.jobs.core.retention import Keep
@@ -19,7 +30,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from tests.simulation import surroundings
-from tests.simulation.plan import Act, How, LimitPlan, Plan, QueuePlan, TypePlan
+from tests.simulation.plan import Act, How, LimitPlan, Plan, PolicyPlan, QueuePlan, TypePlan
 from tests.simulation.surroundings import Session
 
 LARGE = 320_000
@@ -83,6 +94,7 @@ def build(plan: Plan, stage: Stage | None, *, old: bool = False) -> App:
         keep=Keep(timedelta(seconds=plan.keep_s)),
         long_delays=plan.long_delays,
         max_message_bytes=plan.max_message_bytes,
+        replay=_replay(plan.policy),
         **_limits(plan, "app"),
     )
     if stage is not None:
@@ -154,7 +166,28 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _backoff(declared: TypePlan) -> Backoff:
+    if declared.custom:
+        return Backoff.custom(partial(_answer, declared))
     return Backoff.steps(*declared.backoff_s)
+
+
+def _answer(declared: TypePlan, failed: BackoffContext) -> float:
+    """Return the delay of a custom backoff, or none of every third job."""
+    work: Work | None = failed.payload  # not read if the job crashed, and its payload is large
+    if work is not None and answers_badly(declared, work.job):
+        return float("nan") if failed.error is None else -1.0
+    return declared.backoff_s[min(failed.attempt, len(declared.backoff_s)) - 1]
+
+
+def answers_badly(declared: TypePlan, job: int) -> bool:
+    """Return True if the backoff of a job, by its index, has no valid answer."""
+    return declared.custom and job >= 0 and job % 3 == 2
+
+
+def _replay(policy: PolicyPlan | None) -> Replay | None:
+    if policy is None:
+        return None
+    return Replay(max_replays=policy.max_replays, after=policy.after_s)
 
 
 def _limits(plan: Plan, owner: str) -> LimitOptions:

@@ -21,6 +21,7 @@ from tests.simulation.plan import (
     OperationPlan,
     PausePlan,
     Plan,
+    PolicyPlan,
     QueuePlan,
     Service,
     TypePlan,
@@ -63,6 +64,8 @@ class _Drawing:
         jobs = self._jobs(busy_s, queues, types, functions)
         around = stream(self._seed, "around")  # its own, so that older seeds keep their lives
         types = tuple(replace(declared, session=around.random() < 0.3) for declared in types)
+        types, jobs = _own_options(stream(self._seed, "options"), queues, types, jobs)
+        policy = _policy(stream(self._seed, "policy"))
         return Plan(
             seed=self._seed,
             busy_s=busy_s,
@@ -79,7 +82,8 @@ class _Drawing:
             faults=self._faults(busy_s, workers),
             old_receipts_work=self._may(0.3),
             max_message_bytes=rng.choice((262_144, 2_048)),
-            sweeps=self._may(0.3),
+            sweeps=self._may(0.3) or policy is not None,
+            policy=policy,
             around=around.random() < 0.3,
             pauses=_pauses(stream(self._seed, "pauses"), busy_s, queues, types),
             operations=_operations(stream(self._seed, "operations"), busy_s),
@@ -338,6 +342,38 @@ class _Drawing:
                 )
             )
         return tuple(faults)
+
+
+def _own_options(
+    rng: random.Random,
+    queues: Sequence[QueuePlan],
+    types: Sequence[TypePlan],
+    jobs: Sequence[JobPlan],
+) -> tuple[tuple[TypePlan, ...], tuple[JobPlan, ...]]:
+    """Draw expiries and backoffs of jobs, and custom backoffs; by randomness of their own."""
+    fifo = {queue.name for queue in queues if queue.fifo}
+    short = {declared.name for declared in types if declared.queue in fifo}
+    types = tuple(replace(declared, custom=rng.random() < 0.2) for declared in types)
+    drawn = []
+    for job in jobs:
+        expires_s = rng.choice((0.5, 3.0, 20.0, 600.0))
+        backoff_s = rng.choice(((0.0,), (3.0, 7.0), (45.0,), (13 * HOUR,)))
+        may_wait = job.type not in short or max(backoff_s) < HOUR
+        drawn.append(
+            replace(
+                job,
+                expires_s=expires_s if rng.random() < 0.15 else None,
+                backoff_s=backoff_s if rng.random() < 0.15 and may_wait else None,
+            )
+        )
+    return types, tuple(drawn)
+
+
+def _policy(rng: random.Random) -> PolicyPlan | None:
+    """Draw the policy of the sweeps' replays; by randomness of its own, as `_pauses`."""
+    if rng.random() < 0.8:
+        return None
+    return PolicyPlan(max_replays=rng.choice((1, 1, 2)), after_s=rng.choice((300.0, HOUR)))
 
 
 def _pauses(

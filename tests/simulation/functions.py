@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
+from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
+from headgate.jobs.core.immediate import (
+    ImmediateObjectStore,
+    ImmediateTable,
+    ImmediateTransport,
+    immediate,
+)
 from headgate.jobs.core.ports.transport import ReceivedMessage
-from headgate.jobs.deployment.sweep_plan import sweep_plan
+from headgate.jobs.dead_letters.policy_replay import PolicyReplay
+from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.deployment.replay_plan import outline_of
+from headgate.jobs.deployment.sweep_plan import HOLD, sweep_plan
 from headgate.jobs.errors import TransportError
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import read_input
@@ -93,6 +103,8 @@ class Functions:
             tickets=topic,
             clock=actor.clock,
             count=count,
+            sleep=lambda _s: None,
+            replay=self._replay(actor),
         )
         self._ledger.counts["sweep"] += 1
         with actor.acting():
@@ -101,6 +113,25 @@ class Functions:
             except TransportError as error:
                 self._ledger.log("sweep-failed", repr(error))
         actor.alive = False
+
+    def _replay(self, actor: Actor) -> PolicyReplay | None:
+        if (plan := sweep_plan(self._world.app, has_bridge=True).replay) is None:
+            return None
+        link = self._world.aws.link(actor)
+        services = ReplayServices(
+            app=outline_of(plan),
+            transport=ImmediateTransport(link.sqs.sync),
+            table=ImmediateTable(link.table.sync),
+            store=ImmediateObjectStore(link.store.sync),
+            clock=actor.clock,
+            sleep=immediate(lambda _s: None),
+            rng=self._rng,
+            concurrency=Threads(),
+            look_wait_s=0.0,
+            seals=None,
+            keyring=None,
+        )
+        return PolicyReplay(plan, services, hold=HOLD)
 
     async def _sweep_on(self) -> None:
         while not self._world.healing:

@@ -38,6 +38,12 @@ from tests.simulation.excuses import (
     was_replayed_twice,
 )
 from tests.simulation.ledger import Life, Message
+from tests.simulation.own_options import (
+    expires_unstarted,
+    has_expired,
+    policies_are_kept,
+    waits_as_it_says,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -282,12 +288,12 @@ def unique_jobs_are_one(world: World) -> Violations:
         assert declared is not None
         ordered = sorted(lives, key=lambda life: life.id)
         if declared.replaces:
-            if ordered[-1].told(JobDropped):
+            if ordered[-1].told(JobDropped) and not has_expired(ordered[-1]):
                 yield "last-replaced", f"{ordered[-1].name} is the last, and was replaced"
             continue
         for first, second in pairwise(ordered):
             apart_s = (second.accepted_at or 0.0) - (first.accepted_at or 0.0)
-            if apart_s < declared.unique_s - 60:
+            if apart_s < declared.unique_s - 60 and not has_expired(first):  # its key is free
                 yield "not-unique", f"{first.name} and {second.name} are the same"
 
 
@@ -358,6 +364,9 @@ OF_JOBS: tuple[Callable[[World, Life], Violations], ...] = (
     attempts_are_bounded,
     runs_once,
     records_are_true,
+    expires_unstarted,
+    waits_as_it_says,
+    policies_are_kept,
 )
 
 OF_ALL: tuple[Callable[[World], Violations], ...] = (

@@ -19,7 +19,10 @@ from tests.simulation.actors import Actor
 from tests.simulation.plan import JobPlan, TypePlan
 from tests.simulation.surroundings import Entered
 
-OPERATORS = ("operator.", "resuming.")
+SWEEP = "sweep."
+"""The start of the names of processes that sweep the dead letters."""
+
+OPERATORS = ("operator.", "resuming.", SWEEP)
 """The starts of the names of processes that replay and purge dead letters."""
 
 
@@ -105,6 +108,8 @@ class Life:
     unsubmitted: bool = False
     """True if the bridge could not send it, and Lambda has kept its input."""
     cancel_asked_at: float | None = None
+    expires_at: float | None = None
+    """The time by which it has to start, according to its first message."""
 
     @property
     def resting(self) -> list[Message]:

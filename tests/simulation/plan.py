@@ -70,6 +70,10 @@ class JobPlan:
     """The index of the job that it submits."""
     inner: bool = False
     """Submitted by another job's handler, not by a client."""
+    expires_s: float | None = None
+    """Seconds from when it is due within which it has to start."""
+    backoff_s: tuple[float, ...] | None = None
+    """The delays between its own attempts; None: its type's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,8 @@ class TypePlan:
     """Minutes between firings of its schedule; None for no schedule."""
     new: bool = False
     """True if old workers don't know it."""
+    custom: bool = False
+    """True if its backoff is a function, whose answer for every third job is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +201,14 @@ class OperationPlan:
     skew_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyPlan:
+    """The policy by which sweeps replay dead letters."""
+
+    max_replays: int = 1
+    after_s: float = 300.0
+
+
 Owner = TypeVar("Owner")
 
 Service = Literal["sqs", "table", "store", "scheduler"]
@@ -241,6 +255,8 @@ class Plan:
     sweeps: bool = False
     around: bool = False
     """True if its app runs code around every attempt."""
+    policy: PolicyPlan | None = None
+    """The policy of its sweeps' replays; None: they replay nothing."""
     removed: frozenset[str] = field(default=frozenset())
 
     @property
@@ -339,6 +355,7 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "keep_last": None,
         "timeout_s": None,
         "records": None,
+        "custom": False,
     },
     JobPlan: {
         "delay_s": 0.0,
@@ -349,9 +366,11 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "attempts": None,
         "priority": None,
         "child": None,
+        "expires_s": None,
+        "backoff_s": None,
     },
     WorkerPlan: {"skew_s": 0.0, "old": False, "stop_s": None, "start_s": 0.0},
-    Plan: {"sweeps": False, "around": False, "old_receipts_work": False},
+    Plan: {"sweeps": False, "around": False, "old_receipts_work": False, "policy": None},
 }
 """The fields of a part that can be reset, and their value afterwards."""
 
@@ -389,6 +408,7 @@ def described(plan: Plan) -> str:
         + (", old receipts work" if plan.old_receipts_work else "")
         + (", sweeps" if plan.sweeps else "")
         + (", code around attempts" if plan.around else "")
+        + (f", {_brief(plan.policy)}" if plan.policy is not None else "")
     ]
     for name in (
         "queues",

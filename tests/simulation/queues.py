@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 from headgate.jobs.core.ports.transport import ReceivedMessage
@@ -12,7 +13,7 @@ from headgate.jobs.core.topology import Topology
 from headgate.jobs.testing.memory.ordering import Message as StoredIn
 from headgate.jobs.testing.memory.ordering import MessageState, StandardOrdering
 from headgate.jobs.testing.memory.queue import MemoryQueue, QueueSettings
-from tests.simulation.actors import Actor, current_actor
+from tests.simulation.actors import START, Actor, current_actor
 from tests.simulation.ledger import Delivery, Ledger, Message, job_of
 
 
@@ -59,6 +60,8 @@ class Watch:
         life = ledger.life(job_id)
         life.kind = life.kind or str(envelope.get("type", ""))
         life.tenant = (envelope.get("tenant") or {}).get("org")
+        if (expires_at := envelope.get("expires_at")) is not None and not life.messages:
+            life.expires_at = (datetime.fromisoformat(expires_at) - START).total_seconds()
         if queue in self.sources:
             life.messages.append(entry)
         elif queue in self.parking:

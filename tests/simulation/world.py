@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from headgate import App, AsyncClient
+from headgate import App, AsyncClient, Backoff
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.errors import PartlySubmitted, RecordsOff, SubmissionError, TransportError
@@ -35,7 +35,7 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.observer import Observer
 from tests.simulation.operating import Operating
 from tests.simulation.pausing import Pausing
-from tests.simulation.plan import JobPlan, Plan, WorkerPlan
+from tests.simulation.plan import JobPlan, Plan, PolicyPlan, WorkerPlan
 from tests.simulation.services import Aws
 from tests.simulation.stage import Stage
 from tests.support.backends import async_over
@@ -97,9 +97,13 @@ class World:
         if self.plan.operations:
             await self.operating.finish()
             await self._heal()
+        if self.plan.policy is not None:
+            await self._replay_by(self.plan.policy)
         if self.plan.sweeps:
             await asyncio.sleep(_SWEEP_OVER_S)
             self.functions.sweep()
+        if self.plan.policy is not None:
+            await self._heal()
         scheduling.cancel()
         await asyncio.wait([scheduling, watching])
         await self.functions.stop()
@@ -232,6 +236,8 @@ class World:
             "tenant": job.tenant,
             "max_attempts": job.attempts,
             "priority": job.priority,
+            "expires": job.expires_s,
+            "backoff": Backoff.steps(*job.backoff_s) if job.backoff_s is not None else None,
         }
         return overrides
 
@@ -254,6 +260,13 @@ class World:
             await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
             await self.fleet.end(actor, worker, running)
+
+    async def _replay_by(self, policy: PolicyPlan) -> None:
+        """Sweep until no dead letter is left that the policy replays."""
+        for _ in range(policy.max_replays + 1):
+            await asyncio.sleep(max(policy.after_s, _SWEEP_OVER_S) + self.plan.skew_s + 1)
+            self.functions.sweep()
+            await self._heal()
 
     def _is_anything_left(self) -> bool:
         if self.functions.is_sending:
