@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from headgate.jobs.deployment.groups import WorkerGroup as WorkerGroup
     from headgate.jobs.deployment.pollers import ProvisionedPollers as ProvisionedPollers
     from headgate.jobs.deployment.surroundings import ExistingVpc as ExistingVpc
+    from headgate.jobs.deployment.surroundings import Hardening as Hardening
+    from headgate.jobs.deployment.surroundings import Sidecar as Sidecar
 
 __all__ = [
     "ConsumerGroup",
     "Deployment",
     "ExistingVpc",
+    "Hardening",
     "HeadgateStack",
     "IJobSystem",
     "JobSystem",
@@ -36,6 +39,7 @@ __all__ = [
     "ProvisionedPollers",
     "QueueSelection",
     "QueueThresholds",
+    "Sidecar",
     "Thresholds",
     "WorkerGroup",
 ]
@@ -44,6 +48,7 @@ _HOMES = {
     "ConsumerGroup": "jobs.deployment.groups",
     "Deployment": "jobs.deployment.deployment",
     "ExistingVpc": "jobs.deployment.surroundings",
+    "Hardening": "jobs.deployment.surroundings",
     "HeadgateStack": "infra.stack",
     "IJobSystem": "infra.ijob_system",
     "JobSystem": "infra.job_system",
@@ -51,6 +56,7 @@ _HOMES = {
     "ProvisionedPollers": "jobs.deployment.pollers",
     "QueueSelection": "jobs.deployment.groups",
     "QueueThresholds": "jobs.deployment.alarms.thresholds",
+    "Sidecar": "jobs.deployment.surroundings",
     "Thresholds": "jobs.deployment.alarms.thresholds",
     "WorkerGroup": "jobs.deployment.groups",
 }

@@ -141,7 +141,7 @@ class JobSystem(IJobSystem):
         }
         """The functions that run jobs, by their groups' names."""
         self._watching = self._watch()
-        add_tags(self)
+        add_tags(self, deployment)
 
     @staticmethod
     def from_app(

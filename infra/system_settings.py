@@ -5,9 +5,11 @@ from __future__ import annotations
 from aws_cdk import RemovalPolicy, Stack, Tags
 
 from headgate.infra.ijob_system import IJobSystem
+from headgate.infra.monitoring.budget import SYSTEM_TAG
 from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError
 
 
@@ -42,7 +44,10 @@ def environment_of(system: IJobSystem) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def add_tags(system: IJobSystem) -> None:
+def add_tags(system: IJobSystem, deployment: Deployment) -> None:
     """Tag the resources, for cost allocation."""
-    for name, value in tags_of(system.app.topology).items():
+    app = system.app
+    for name, value in tags_of(app.topology).items():
         Tags.of(system).add(name, value)
+    if deployment.budget_of == "stage":
+        Tags.of(system).add(SYSTEM_TAG, service_name(app.name, app.stage))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.jobs.deployment.deployment import GATEWAY_ENDPOINTS, ZONES, Deployment
-from headgate.jobs.deployment.surroundings import ExistingVpc
+from headgate.jobs.deployment.surroundings import ExistingVpc, Hardening
 from headgate.jobs.errors import ConfigurationError
 
 _GATEWAYS = {
@@ -50,6 +53,7 @@ class Network(Construct):
                 f"two VPCs are named for the workers: vpc={deployment.vpc.id!r} in the deployment, "
                 "and one where the stack is made: leave one out"
             )
+        self._gateways: list[ec2.GatewayVpcEndpoint] = []
         self.vpc = vpc or self._existing(deployment.vpc) or self._own(deployment)
         self.subnets = self._subnets(deployment.vpc)
         """The subnets of the tasks."""
@@ -60,15 +64,27 @@ class Network(Construct):
             "Workers",
             vpc=self.vpc,
             description="Workers: nothing comes in",
-            allow_all_outbound=True,
+            allow_all_outbound=not self._hardened(deployment, vpc).egress,
         )
+        if self._hardened(deployment, vpc).egress:
+            self.security_group.add_egress_rule(
+                ec2.Peer.any_ipv4(), ec2.Port.HTTPS, "Workers call AWS"
+            )
         self.security_groups = [self.security_group, *self._given_groups(deployment.vpc)]
         """The security groups of the tasks."""
         if vpc is None:
             services = deployment.interface_endpoints(
                 long_delays=long_delays, seals=seals, signing=signing
             )
-            self._add_endpoints(services, deployment.endpoint_zones)
+            made = self._add_endpoints(services, deployment.endpoint_zones)
+            if self._hardened(deployment, vpc).endpoint_policies:
+                _confine([*self._gateways, *made])
+
+    @staticmethod
+    def _hardened(deployment: Deployment, vpc: ec2.IVpc | None) -> Hardening:
+        """Return the options; nothing is changed in a VPC that exists."""
+        own = vpc is None and deployment.vpc is None
+        return deployment.hardening if own else Hardening()
 
     def _existing(self, named: ExistingVpc | None) -> ec2.IVpc | None:
         if named is None:
@@ -105,24 +121,32 @@ class Network(Construct):
             max_azs=ZONES,
             nat_gateways=0,
             subnet_configuration=[subnets],
-            # CDK would need a function for it; nothing is in the default group.
-            restrict_default_security_group=False,
-            gateway_endpoints={
-                name: ec2.GatewayVpcEndpointOptions(service=_GATEWAYS[name])
-                for name in GATEWAY_ENDPOINTS
-            },
+            # CDK needs a function for it, and nothing is in the default group.
+            restrict_default_security_group=deployment.hardening.default_security_group,
         )
-        acknowledge(
-            made,
-            "VPC7",
-            "Nothing gets in, and CloudTrail tells what the workers ask of AWS; who wants flow "
-            "logs hands in a VPC that has them",
-        )
+        self._gateways = [
+            made.add_gateway_endpoint(name, service=_GATEWAYS[name]) for name in GATEWAY_ENDPOINTS
+        ]
+        self._log_flows(made, deployment)
         return made
 
-    def _add_endpoints(self, services: Sequence[str], zones: int) -> None:
-        if not services:
+    def _log_flows(self, made: ec2.Vpc, deployment: Deployment) -> None:
+        if not deployment.hardening.flow_logs:
+            acknowledge(
+                made,
+                "VPC7",
+                "Nothing gets in, and CloudTrail tells what the workers ask of AWS; flow logs are "
+                "an option of the deployment",
+            )
             return
+        log_group = add_log_group(self, deployment.log_retention_days)
+        made.add_flow_log(
+            "Flows", destination=ec2.FlowLogDestination.to_cloud_watch_logs(log_group)
+        )
+
+    def _add_endpoints(self, services: Sequence[str], zones: int) -> list[ec2.InterfaceVpcEndpoint]:
+        if not services:
+            return []
         group = ec2.SecurityGroup(
             self,
             "Endpoints",
@@ -131,7 +155,7 @@ class Network(Construct):
             allow_all_outbound=False,
         )
         group.add_ingress_rule(self.security_group, ec2.Port.HTTPS, "Workers call AWS")
-        for service in services:
+        return [
             ec2.InterfaceVpcEndpoint(
                 self,
                 service,
@@ -140,6 +164,43 @@ class Network(Construct):
                 subnets=ec2.SubnetSelection(subnets=self.vpc.isolated_subnets[:zones]),
                 security_groups=[group],
                 open=False,
+            )
+            for service in services
+        ]
+
+
+def _confine(endpoints: Sequence[ec2.VpcEndpoint]) -> None:
+    """Admit principals and resources of this account alone, and the layers of images.
+
+    ECR hands out the layers by signed addresses, whose principal is its own.
+    https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
+    """
+    for endpoint in endpoints:
+        account = Stack.of(endpoint).account
+        endpoint.add_to_policy(
+            iam.PolicyStatement(
+                principals=[iam.AnyPrincipal()],
+                actions=["*"],
+                resources=["*"],
+                conditions={
+                    "StringEquals": {"aws:PrincipalAccount": account},
+                    "StringEqualsIfExists": {"aws:ResourceAccount": account},
+                },
+            )
+        )
+        if endpoint.node.id == "s3":
+            region = Stack.of(endpoint).region
+            layers = Stack.of(endpoint).format_arn(
+                service="s3",
+                region="",
+                account="",
+                resource=f"prod-{region}-starport-layer-bucket",
+                resource_name="*",
+            )
+            endpoint.add_to_policy(
+                iam.PolicyStatement(
+                    principals=[iam.AnyPrincipal()], actions=["s3:GetObject"], resources=[layers]
+                )
             )
 
 

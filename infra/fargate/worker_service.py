@@ -17,10 +17,11 @@ from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.scaling_policies import Scaling
+from headgate.infra.fargate.sidecars import add_sidecars
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import HEALTH_HOSTS, WorkerGroup
-from headgate.jobs.deployment.surroundings import SSM, Architecture
+from headgate.jobs.deployment.surroundings import SSM, WORKER, Architecture
 
 HEALTH_PORT = 8080
 """The first process's port; by default only the task's own containers can reach it."""
@@ -176,6 +177,7 @@ class WorkerService(Construct):
         # even the rollback of its creation.
         self.log_group = add_log_group(self, log_days, RemovalPolicy.RETAIN)
         self._add_container(task, group, image, environment, secrets)
+        add_sidecars(task, group.sidecars, self.log_group)
         self.service = ecs.FargateService(
             self,
             "Service",
@@ -259,7 +261,7 @@ class WorkerService(Construct):
     ) -> None:
         container = task.add_container(
             "Worker",
-            container_name="worker",
+            container_name=WORKER,
             image=image,
             entry_point=["headgate"],
             command=command(group),

@@ -10,6 +10,10 @@ from constructs import Construct
 
 from headgate.jobs.aws.descriptions import APP_TAG
 from headgate.jobs.core.topology import Topology
+from headgate.jobs.deployment.metric_names import service_name
+
+SYSTEM_TAG = "headgate:system"
+"""The tag of a stage's resources, if its budget counts them: the app's name with the stage's."""
 
 
 class MonthlyBudget(Construct):
@@ -23,7 +27,7 @@ class MonthlyBudget(Construct):
     Args:
         topology: the app's topology.
         usd: the limit for a month.
-        of: the scope of the costs.
+        of: the scope of the costs; those of a stage have a tag of their own.
         topic: the topic to notify; Budgets has to be allowed to publish to it.
     """
 
@@ -34,14 +38,16 @@ class MonthlyBudget(Construct):
         *,
         topology: Topology,
         usd: int,
-        of: Literal["account", "app"],
+        of: Literal["account", "app", "stage"],
         topic: sns.ITopic,
     ) -> None:
         super().__init__(scope, construct_id)
         filters: dict[str, Any] = {}
-        if of == "app":
+        if of != "account":
+            system = service_name(topology.app, topology.stage)
+            tag = f"{APP_TAG}${topology.app}" if of == "app" else f"{SYSTEM_TAG}${system}"
             # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-budgets-budget-budgetdata.html
-            filters = {"cost_filters": {"TagKeyValue": [f"user:{APP_TAG}${topology.app}"]}}
+            filters = {"cost_filters": {"TagKeyValue": [f"user:{tag}"]}}
         self.budget = budgets.CfnBudget(
             self,
             "Budget",  # unnamed: a change of its notifications replaces it

@@ -22,7 +22,7 @@ from headgate.jobs.deployment.alarms.mutes import MuteWindow
 from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
-from headgate.jobs.deployment.surroundings import ExistingVpc
+from headgate.jobs.deployment.surroundings import ExistingVpc, Hardening
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 
 COMMON = "headgate:deployment"
@@ -43,6 +43,7 @@ _PARTS = {
     "consumers": ConsumerGroup,
     "alarms": Thresholds,
     "vpc": ExistingVpc,
+    "hardening": Hardening,
     "mutes": MuteWindow,
 }
 """Classes of a deployment's fields that are not plain values."""

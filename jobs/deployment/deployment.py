@@ -20,6 +20,7 @@ from headgate.jobs.deployment.surroundings import (
     LOG_RETENTION_DAYS,
     Architecture,
     ExistingVpc,
+    Hardening,
     check_surroundings,
     secret_services,
 )
@@ -111,18 +112,21 @@ class Deployment:
     - ``"public"``: a public address for each task, about 4 USD a month, nothing let in, and
       everything let out: for handlers that call services outside AWS.
     """
+    hardening: Hardening = field(default_factory=Hardening)
+    """Options of the network that is created if the workers are given none."""
     endpoint_zones: int = 1
     """Zones with endpoints, 1 or 2. With one, workers stand still while its zone fails, and jobs
     wait in their queues."""
     standby: bool = False
     """True for a region that waits to take over: the job types' schedules exist there, but are
     disabled, since the other region's fire."""
-    budget_of: Literal["account", "app"] = "account"
+    budget_of: Literal["account", "app", "stage"] = "account"
     """The costs that the budget counts.
 
     - ``"account"``: all costs of the AWS account.
     - ``"app"``: resources whose tag ``headgate:app`` is the app's name. Nothing is counted until
       that tag is activated for cost allocation, which only the account that pays can do.
+    - ``"stage"``: likewise the tag ``headgate:system``, the app's name with its stage.
       https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
     """
     bridge_reserved: int | None = None

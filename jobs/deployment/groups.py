@@ -15,7 +15,7 @@ from headgate.jobs.core.topology import (
     check_name,
 )
 from headgate.jobs.deployment.pollers import INVOCATIONS_EACH, ProvisionedPollers
-from headgate.jobs.deployment.surroundings import Architecture, check_surroundings
+from headgate.jobs.deployment.surroundings import Architecture, Sidecar, check_surroundings
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
@@ -145,11 +145,15 @@ class WorkerGroup:
     """Environment variables of this group, in addition to the deployment's or in their place."""
     secrets: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Secrets of this group, likewise."""
+    sidecars: tuple[Sidecar, ...] = ()
+    """Further containers in each of its tasks."""
 
     def __post_init__(self) -> None:
         check_name("worker group", self.name)
         check_kinds(f"the worker group {self.name!r}", self)
         check_surroundings(f"the worker group {self.name!r}", self.environment, self.secrets)
+        if len({each.name for each in self.sidecars}) < len(self.sidecars):
+            raise ConfigurationError(f"the worker group {self.name!r}: two sidecars have one name")
         memories = FARGATE_MEMORY_MB.get(self.cpu)
         if memories is None:
             raise ConfigurationError(

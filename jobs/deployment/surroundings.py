@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from headgate.jobs.core.topology import check_name
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
 
@@ -20,6 +21,9 @@ LOG_RETENTION_DAYS = (
 )
 """Days for which CloudWatch Logs can keep a log group's lines.
 https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
+
+WORKER = "worker"
+"""The name of the worker's container in its task."""
 
 SSM = "ssm:"
 """Prefix of a secret that is a parameter of Systems Manager's."""
@@ -66,6 +70,61 @@ class ExistingVpc:
                 raise ConfigurationError(
                     f"the deployment's vpc: {value!r} is not an id: it begins with {prefix!r}"
                 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """A container beside the worker in each task of a group, such as a collector of traces.
+
+    The worker reaches it at 127.0.0.1. It shares the task's CPU and memory.
+
+    Raises:
+        ConfigurationError: its name is the worker's, or a variable is not one.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    name: str
+    """Its name, which its lines in the log begin with."""
+    image: str
+    """Its image in a registry, which the workers' network has to reach."""
+    command: tuple[str, ...] = ()
+    """Its command; empty: the image's own."""
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Its environment variables."""
+    memory_mib: int | None = None
+    """The memory at which it is killed; None: the task's."""
+    essential: bool = False
+    """Whether the task stops when it ends."""
+
+    def __post_init__(self) -> None:
+        owner = f"the sidecar {self.name!r}"
+        check_kinds(owner, self)
+        check_name("sidecar", self.name)
+        check_surroundings(owner, self.environment, {})
+        if self.name == WORKER:
+            raise ConfigurationError(f"{owner}: the worker's own container has that name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardening:
+    """Options of the network that is created for workers, beyond what they need."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    flow_logs: bool = False
+    """Log the metadata of all traffic in CloudWatch Logs, for as long as the other logs."""
+    endpoint_policies: bool = False
+    """Admit to the endpoints principals and resources of this account alone, besides the buckets
+    that hold the layers of images."""
+    egress: bool = False
+    """Let workers open connections to port 443 only; a database in the VPC then needs a rule of its
+    own."""
+    default_security_group: bool = False
+    """Take the rules of the VPC's default security group away, by a function of CDK's."""
+
+    def __post_init__(self) -> None:
+        check_kinds("the deployment's hardening", self)
 
 
 def check_surroundings(

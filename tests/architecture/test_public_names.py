@@ -110,6 +110,7 @@ INFRA = [
     "ConsumerGroup",
     "Deployment",
     "ExistingVpc",
+    "Hardening",
     "HeadgateStack",
     "IJobSystem",
     "JobSystem",
@@ -117,6 +118,7 @@ INFRA = [
     "ProvisionedPollers",
     "QueueSelection",
     "QueueThresholds",
+    "Sidecar",
     "Thresholds",
     "WorkerGroup",
 ]

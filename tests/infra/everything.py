@@ -14,13 +14,14 @@ from headgate.jobs.deployment.alarms.thresholds import QueueThresholds, Threshol
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.pollers import ProvisionedPollers
+from headgate.jobs.deployment.surroundings import Hardening, Sidecar
 from tests.infra.conftest import Params
 
 GROUPS = ("jobs", "ledger")
 
 DEPLOYMENT = Deployment(
     workers=(
-        WorkerGroup(queues=GROUPS),
+        WorkerGroup(queues=GROUPS, sidecars=(Sidecar(name="traces", image="collector:1"),)),
         WorkerGroup(
             name="batch", queues=GROUPS, priorities=(Priority.LOW,), min_tasks=0, spot=True
         ),
@@ -39,6 +40,9 @@ DEPLOYMENT = Deployment(
     tickets_to=("shop-team@example.com",),
     alarms=Thresholds(by_tenant=True, queues={"mail": QueueThresholds(depth=100)}),
     mutes=(MuteWindow(schedule="cron(0 22 * * *)", duration=8 * 3_600, timezone="Europe/Berlin"),),
+    # Not the default security group, whose function of CDK's has a policy of AWS's own.
+    hardening=Hardening(flow_logs=True, endpoint_policies=True, egress=True),
+    budget_of="stage",
     protected=True,
 )
 

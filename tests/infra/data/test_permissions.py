@@ -33,6 +33,9 @@ TAKES_NO_RESOURCE = {
     # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoncloudwatch.html
     "cloudwatch:PutMetricData",
     "cloudwatch:GetMetricData",
+    # https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsx-ray.html
+    "xray:PutTraceSegments",
+    "xray:PutTelemetryRecords",
 }
 """Actions that can't be allowed for a named resource."""
 

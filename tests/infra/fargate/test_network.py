@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from aws_cdk import aws_ec2 as ec2
 
 from headgate.infra.fargate.network import Network
 from headgate.jobs.deployment.deployment import DELAY_ENDPOINT, GATEWAY_ENDPOINTS, ZONES, Deployment
+from headgate.jobs.deployment.surroundings import Hardening
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.templates import Properties, resources, template_of
 
@@ -106,6 +108,55 @@ def test_nothing_may_come_in_but_what_workers_ask_of_endpoints(
     assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
     for endpoint in endpoints(isolated, "Interface").values():
         assert endpoint["SecurityGroupIds"] == [{"Fn::GetAtt": [shared, "GroupId"]}]
+
+
+# --- hardening -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hardened() -> Mapping[str, Any]:
+    everything = Hardening(
+        flow_logs=True, endpoint_policies=True, egress=True, default_security_group=True
+    )
+    return made(Deployment(hardening=everything))[1]
+
+
+def test_each_endpoint_admits_this_account_alone(hardened: Mapping[str, Any]) -> None:
+    found = resources(hardened, "AWS::EC2::VPCEndpoint").values()
+    assert len(found) > len(GATEWAY_ENDPOINTS)
+    for endpoint in found:
+        own, *others = endpoint["PolicyDocument"]["Statement"]
+        account = {"Ref": "AWS::AccountId"}
+        assert own["Condition"] == {
+            "StringEquals": {"aws:PrincipalAccount": account},
+            "StringEqualsIfExists": {"aws:ResourceAccount": account},
+        }
+        layers = [json.dumps(each["Resource"]) for each in others]
+        assert len(layers) == (_service(endpoint["ServiceName"]) == "s3")
+        assert all("starport-layer-bucket/*" in each for each in layers)
+        assert all(each["Action"] == "s3:GetObject" for each in others)
+
+
+def test_workers_may_call_port_443_alone(hardened: Mapping[str, Any]) -> None:
+    groups = resources(hardened, "AWS::EC2::SecurityGroup")
+    [workers] = [each for name, each in groups.items() if "Workers" in name]
+    [rule] = workers["SecurityGroupEgress"]
+    assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
+
+
+def test_flows_are_logged_and_the_default_group_is_closed(hardened: Mapping[str, Any]) -> None:
+    [flows] = resources(hardened, "AWS::EC2::FlowLog").values()
+    assert flows["TrafficType"] == "ALL"
+    [group] = resources(hardened, "AWS::Logs::LogGroup")
+    assert flows["LogGroupName"] == {"Ref": group}
+    assert resources(hardened, "Custom::VpcRestrictDefaultSG")
+
+
+def test_by_default_the_network_is_as_before(isolated: Mapping[str, Any]) -> None:
+    assert not resources(isolated, "AWS::EC2::FlowLog")
+    assert not resources(isolated, "Custom::VpcRestrictDefaultSG")
+    for endpoint in resources(isolated, "AWS::EC2::VPCEndpoint").values():
+        assert "PolicyDocument" not in endpoint
 
 
 def test_a_public_network_has_no_paid_endpoint_and_no_inbound_traffic() -> None:

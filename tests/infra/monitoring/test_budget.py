@@ -61,12 +61,20 @@ def test_the_app_s_own_costs_are_those_with_its_tag(app: App) -> None:
     assert budget["Budget"]["BudgetLimit"]["Amount"] == 20
 
 
+def test_a_stage_s_own_costs_are_those_with_a_tag_of_its_own(app: App) -> None:
+    template = synthesized(app, replace(ELSEWHERE, budget_of="stage"))
+    [budget] = resources(template, "AWS::Budgets::Budget").values()
+    assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:headgate:system$shop-test"]}
+    for queue in resources(template, "AWS::SQS::Queue").values():
+        assert {"Key": "headgate:system", "Value": "shop-test"} in queue["Tags"]
+
+
 def test_a_budget_of_nothing_is_none(app: App) -> None:
     assert budgets(app, budget_usd=0) == []
 
 
 def test_costs_are_the_account_s_or_the_app_s() -> None:
     with pytest.raises(ConfigurationError, match="budget_of"):
-        parse_deployment({"budget_of": "stage"})
+        parse_deployment({"budget_of": "team"})
     assert parse_deployment({"budget_of": "app"}).budget_of == "app"
     assert parse_deployment({"alarms": {"depth": 9}}).alarms == Thresholds(depth=9)
