@@ -36,6 +36,8 @@ def show_plan(report: ReplayReport) -> None:
     show(f"{_jobs(report.sent)} to replay{', at most as many as the limit' * _is_bound(report)}")
     for queue, count in sorted(report.by_queue.items()):
         show(in_line(f"  {count:>7,}  {queue}"))
+    if report.reason:
+        show(f"  {report.reason}")
     _show_left(report)
 
 

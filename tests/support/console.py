@@ -78,9 +78,12 @@ class Browser:
 
     async def _sent(self, scope: dict[str, Any], body: bytes) -> Answer:
         messages: list[Message] = []
+        requests: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
+            if not requests:  # it waits for the whole answer
+                await asyncio.Event().wait()
+            return requests.pop()
 
         async def send(message: Message) -> None:
             messages.append(dict(message))

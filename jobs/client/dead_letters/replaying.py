@@ -17,9 +17,10 @@ from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.replaying.options import ReplaySettings, check_options
 from headgate.jobs.dead_letters.replaying.replays import Replays, untold
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
-from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.dead_letters.replaying.services import WITHIN, ReplayServices
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.audit.entry import AuditAction
+from headgate.jobs.values.durations import Duration, duration
 
 
 class AsyncReplayer:
@@ -40,13 +41,15 @@ class AsyncReplayer:
         letters: DeadLetterFilter | Sequence[str],
         *,
         dry_run: bool = False,
+        within: Duration = WITHIN,
         on_step: Callable[[ReplayReport], None] = untold,
         **settings: Unpack[ReplaySettings],
     ) -> ReplayReport:
         """`Replayer.replay`, awaited."""
         chosen, options = _chosen(letters), check_options(settings)
         if dry_run:
-            return await self._replays.rehearse(chosen, options)
+            bound = min(duration("within", within, positive=True), WITHIN)
+            return await self._replays.rehearse(chosen, options, within=bound)
         self._stopping = False
         replaying = self._auditor.action(
             AuditAction.REPLAY, "dead letters", in_words(chosen), detail=settings_in_words(settings)
@@ -104,6 +107,7 @@ class Replayer:
         letters: DeadLetterFilter | Sequence[str],
         *,
         dry_run: bool = False,
+        within: Duration = WITHIN,
         on_step: Callable[[ReplayReport], None] = untold,
         **settings: Unpack[ReplaySettings],
     ) -> ReplayReport:
@@ -122,6 +126,8 @@ class Replayer:
             letters: the letters to replay: ``DeadLetterFilter(types=("send-email",))``, or ids of
                 jobs or messages. ``DeadLetterFilter()`` selects all.
             dry_run: send nothing; the report says what would be sent.
+            within: the longest time that a dry run looks for letters, in seconds or as a timedelta,
+                at most two minutes. A replay itself goes on until all are sent.
             on_step: called with the report as it starts, and every few seconds.
             settings: see `jobs.dead_letters.replaying.options.ReplaySettings`.
 
@@ -129,7 +135,15 @@ class Replayer:
             SettingsInvalid: a setting is unknown or out of range; nothing was sent.
             TransportError: AWS could not be asked; the replay, if it had started, has stopped.
         """
-        return drive(self._replayer.replay(letters, dry_run=dry_run, on_step=on_step, **settings))
+        return drive(
+            self._replayer.replay(
+                letters,
+                dry_run=dry_run,
+                within=within,
+                on_step=on_step,
+                **settings,
+            )
+        )
 
     def stop(self) -> None:
         """Stop the replay that this client carries out, once its requests under way are answered.

@@ -6,7 +6,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.letter import DeadLetter
@@ -23,8 +23,8 @@ from headgate.jobs.dead_letters.replaying.report import (
 )
 from headgate.jobs.dead_letters.replaying.runner import Replaying
 from headgate.jobs.dead_letters.replaying.sealed_set import opened_options, sealed_options
-from headgate.jobs.dead_letters.replaying.services import ReplayServices, new_walk
-from headgate.jobs.dead_letters.walk import HeldLetter
+from headgate.jobs.dead_letters.replaying.services import WITHIN, ReplayServices, new_walk
+from headgate.jobs.dead_letters.walk import HeldLetter, Look
 from headgate.jobs.errors import SettingsInvalid, did_you_mean
 
 Tell = Callable[[ReplayReport], None]
@@ -123,8 +123,15 @@ class Replays:
         """
         return await self._book.all()
 
-    async def rehearse(self, chosen: DeadLetterFilter, options: ReplayOptions) -> ReplayReport:
+    async def rehearse(
+        self, chosen: DeadLetterFilter, options: ReplayOptions, *, within: timedelta = WITHIN
+    ) -> ReplayReport:
         """Return the report of a replay that would be made now; nothing is sent.
+
+        Args:
+            chosen: selects the letters.
+            options: those of the replay, whose limit ends the look, too.
+            within: the longest time to look.
 
         Raises:
             SettingsInvalid: the app has no type ``as_type``.
@@ -132,9 +139,10 @@ class Replays:
         """
         self._check(options)
         report = self._new(chosen, options, "")
-        rehearsal = _Rehearsal(self._services, report)
-        await new_walk(self._services).through(self._services.parking, rehearsal.visit)
-        return rehearsal.report()
+        walk = new_walk(self._services, within=within)
+        rehearsal = _Rehearsal(self._services, report, walk.stop)
+        look = await walk.through(self._services.parking, rehearsal.visit)
+        return rehearsal.report(look)
 
     def _check(self, options: ReplayOptions) -> None:
         known = self._services.app.types
@@ -162,11 +170,14 @@ class Replays:
 
 
 class _Rehearsal:
-    """Counts what a replay would send, by queue."""
+    """Counts what a replay would send, by queue, and ends the look once that is its limit."""
 
-    def __init__(self, services: ReplayServices, report: ReplayReport) -> None:
+    def __init__(
+        self, services: ReplayServices, report: ReplayReport, end: Callable[[], None]
+    ) -> None:
         self._services = services
         self._report = report
+        self._end = end
         self._remaker = Remaker(services, report.id, report.options)
         self._by_queue = Counter[str]()
         self._left: list[LeftLetter] = []
@@ -175,19 +186,28 @@ class _Rehearsal:
     async def visit(self, round_: Sequence[HeldLetter]) -> Collection[str]:
         """Count the letters of a round; none is kept."""
         for held in round_:
+            if self._is_full:
+                self._end()
+                break
             letter = self._services.read(held)
             if self._report.filter.matches(letter, now=self._services.clock.now()):
                 await self._count(letter)
         return ()
 
-    def report(self) -> ReplayReport:
+    @property
+    def _is_full(self) -> bool:
+        limit = self._report.options.limit
+        return limit is not None and self._by_queue.total() >= limit
+
+    def report(self, look: Look) -> ReplayReport:
         """Return the counts."""
-        sent, limit = self._by_queue.total(), self._report.options.limit
+        unseen = 0 if self._is_full else sum(look.unseen.values())
         return replace(
             self._report,
             id="",
             state=ReplayState.DONE,
-            sent=sent if limit is None else min(sent, limit),
+            reason=f"letters that were not seen: about {unseen:,}" if unseen else "",
+            sent=self._by_queue.total(),
             refused=self._refused,
             by_queue=dict(self._by_queue),
             left=tuple(self._left),

@@ -75,7 +75,8 @@ class ReplayReport:
     """Empty for a dry run."""
     state: ReplayState
     reason: str = ""
-    """The reason for which it has stopped, or the person who aborted it."""
+    """The reason for which it has stopped, or the person who aborted it; of a dry run, the number
+    of letters that it did not see."""
     actor: str = ""
     """The person or program that started it."""
     started_at: datetime

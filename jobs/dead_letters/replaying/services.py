@@ -14,7 +14,7 @@ from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.sealing import Seals
 
 WITHIN = timedelta(minutes=2)
-"""Time for which one pass receives."""
+"""The longest time for which one pass receives."""
 
 HOLD = timedelta(minutes=3)
 """Time after which letters show again if the process is killed."""
@@ -35,6 +35,8 @@ class ReplayServices(LetterServices):
     """Returns True once the process wants to end."""
 
 
-def new_walk(services: ReplayServices, at_once: int = AT_ONCE) -> Walk:
+def new_walk(
+    services: ReplayServices, at_once: int = AT_ONCE, *, within: timedelta = WITHIN
+) -> Walk:
     """Return a pass through the dead-letter queues, with so many receives at the same time."""
-    return services.walk(within=WITHIN, hold=HOLD, at_once=at_once)
+    return services.walk(within=within, hold=HOLD, at_once=at_once)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headgate.jobs.client.jobs.desk import JobCounts
+from headgate.jobs.client.jobs.desk import JobCounts, JobPage
 from headgate.jobs.client.jobs.filters import JobFilter
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
 from headgate.jobs.errors import SettingsInvalid
@@ -20,13 +21,17 @@ from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.ops.console.charts import Curve
 from headgate.ops.console.context import Console
 from headgate.ops.console.lanes import groups, lanes, total
+from headgate.ops.console.pages.month import month
 from headgate.ops.console.rendering import console_of, render
 
 _COUNTED = timedelta(days=1)
 _MOST_COUNTED = 10_000
 _COUNTS_FRESH_S = 60.0
+_MOST_DEAD = 50
+"""The latest dead jobs, of which the reasons are counted: each is read."""
+
 _MOST_UPCOMING = 6
-_NOTHING: Mapping[str, Any] = {"health": None, "lanes": {}, "totals": {}}
+_NOTHING: Mapping[str, Any] = {"health": None, "lanes": {}, "totals": {}, "month": None}
 _TROUBLE = (JobState.DEAD, JobState.QUARANTINED, JobState.RETRYING, JobState.CANCELLED)
 
 
@@ -44,6 +49,7 @@ def overview(request: Request) -> Response:
     console = console_of(request)
     seen = console.queues()
     counts = console.reader.read("counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S)
+    dead = console.reader.read("dead jobs", lambda: _dead(console), fresh_s=_COUNTS_FRESH_S)
     schedules = console.schedules()
     values: Mapping[str, Any] = {} if seen.value is None else _of(console, seen.value)
     return render(
@@ -55,6 +61,8 @@ def overview(request: Request) -> Response:
         seen=seen,
         counts=counts,
         troubles=() if counts.value is None else troubles(counts.value),
+        dead=dead,
+        reasons=() if dead.value is None else reasons(dead.value),
         charts=charts(console),
         schedules=schedules,
         upcoming=upcoming(schedules.value or (), console.clock.now()),
@@ -85,6 +93,7 @@ def _of(console: Console, found: QueueList) -> Mapping[str, Any]:
     workers = found.workers or ()
     return {
         "health": health,
+        "month": month(console, found),
         "lanes": groups(lanes(console.app, found, health)),
         "totals": {
             **{name: total(found, name) for name in ("waiting", "in_flight", "delayed", "dead")},
@@ -99,6 +108,16 @@ def _of(console: Console, found: QueueList) -> Mapping[str, Any]:
 def _count(console: Console) -> JobCounts:
     wanted = JobFilter(states=tuple(_TROUBLE), since=_COUNTED)
     return console.client.jobs.count(wanted, most=_MOST_COUNTED)
+
+
+def _dead(console: Console) -> JobPage:
+    wanted = JobFilter(states=(JobState.DEAD, JobState.QUARANTINED), since=_COUNTED)
+    return console.client.jobs.list(wanted, limit=_MOST_DEAD)
+
+
+def reasons(found: JobPage) -> Sequence[tuple[tuple[str, str], int]]:
+    """Return the reasons and errors of dead jobs with their counts, the most frequent first."""
+    return Counter((each.reason, each.error_type) for each in found.jobs).most_common()
 
 
 def troubles(counts: JobCounts) -> Sequence[tuple[str, Mapping[JobState, int]]]:

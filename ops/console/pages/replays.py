@@ -13,6 +13,7 @@ from headgate.jobs.dead_letters.replaying.report import ReplayReport, ReplayStat
 from headgate.jobs.errors import ReplayMissing
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import refuse
+from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.rendering import base_of, console_of, render
 from headgate.ops.console.words import span
 
@@ -57,6 +58,7 @@ def replay(request: Request) -> Response:
         report=report,
         chosen=[] if report is None else _chosen(report),
         pace=[] if report is None else _pace(report),
+        jobs=Wanted() if report is None else _jobs(report),
     )
 
 
@@ -116,6 +118,12 @@ def _chosen(report: ReplayReport) -> list[tuple[str, str]]:
         *(("queue", chosen.queues), ("tenant", chosen.tenants), ("id", chosen.ids)),
     )
     return [(name, each) for name, values in lists for each in values]
+
+
+def _jobs(report: ReplayReport) -> Wanted:
+    """Return the filter for what has happened, since it began, to jobs such as it sends."""
+    types = tuple(("type", each) for each in report.filter.types)
+    return Wanted(types).having("since", report.started_at.isoformat(timespec="seconds"))
 
 
 def _pace(report: ReplayReport) -> list[tuple[str, object]]:

@@ -94,12 +94,12 @@ document.addEventListener("change", (event) => {
 // --- keys ---
 
 function press(name) {
-  const button = document.querySelector(`[data-key="${name}"]:not(:disabled)`);
-  if (!button) return;
-  button.scrollIntoView({ block: "nearest" });
-  const field = [...(button.form?.elements ?? [])].find((each) => each.required && !each.value);
-  (field ?? button).focus();
-  if (!field) button.click();
+  const target = document.querySelector(`[data-key="${name}"]:not(:disabled)`); // a button or a link
+  if (!target) return;
+  target.scrollIntoView({ block: "nearest" });
+  const field = [...(target.form?.elements ?? [])].find((each) => each.required && !each.value);
+  (field ?? target).focus();
+  if (!field) target.click();
 }
 
 const commands = {
@@ -107,8 +107,7 @@ const commands = {
   k: () => move(-1),
   Enter: () => current()?.querySelector("a")?.click(),
   x: () => current()?.querySelector("input[type=checkbox]")?.click(),
-  r: () => press("r"),
-  d: () => press("d"),
+  ...Object.fromEntries(["r", "d", "a", "o"].map((name) => [name, () => press(name)])),
   "/": () => document.querySelector("[data-search]")?.focus(),
   "?": () => keys.showModal(),
   g: () => { going = Date.now(); },

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from headgate.ops.console.pages.dead import acting, letter, listing
+from headgate.ops.console.pages.dead import acting, exporting, letter, listing
 
-ROUTES = [*listing.ROUTES, *acting.ROUTES, *letter.ROUTES]
+ROUTES = [*listing.ROUTES, *acting.ROUTES, *exporting.ROUTES, *letter.ROUTES]

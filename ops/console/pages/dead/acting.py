@@ -3,68 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from headgate.jobs.client.dead_letters.looking import LettersPurged
-from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.replaying.options import ReplaySettings
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.ops.console.forms import Fields, form_of, refuse
 from headgate.ops.console.outcomes import Outcome, OutcomeLine
-from headgate.ops.console.pages.dead.filters import letter_filter, until_at_most, wanted_letters
+from headgate.ops.console.pages.dead.asked import AskedLetters, asked_letters
+from headgate.ops.console.pages.dead.filters import until_at_most
 from headgate.ops.console.pages.dead.listing import looks
-from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.rendering import base_of, console_of, render
 from headgate.ops.console.words import plural
 
-_MOST = 1_000
+_COUNTED_WITHIN = timedelta(seconds=15)
+"""The longest time for which letters are counted before somebody confirms it."""
+
 _PACE = ("limit", "rate", "spread", "canary")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """A form: the letters that it is about, and whether that has been confirmed."""
-
-    ids: tuple[str, ...]
-    """The messages that are chosen."""
-    wanted: Wanted
-    all: bool
-    """True: all that ``wanted`` selects, in place of ``ids``."""
-    confirmed: bool
-
-    @property
-    def back(self) -> str:
-        """The path of the list that it came from."""
-        return f"/dead{self.wanted.query()}"
-
-    @property
-    def letters(self) -> str:
-        """The letters in words, for the log."""
-        if not self.all:
-            return f"{plural(len(self.ids), 'dead letter')}: {', '.join(self.ids[:20])}"
-        return f"all dead letters of {self.wanted.query() or 'the app'}"
-
-    def filter(self) -> DeadLetterFilter:
-        """Return the filter that selects them."""
-        return letter_filter(self.wanted) if self.all else DeadLetterFilter(ids=self.ids)
-
-    def fields(self) -> list[tuple[str, str]]:
-        """Return the fields of a form that asks for the same."""
-        chosen = [("all", "1")] if self.all else [("letter", each) for each in self.ids]
-        return [*chosen, *self.wanted.given]
 
 
 def replay(request: Request) -> Response:
     """Send dead letters back to their queues, once the number has been confirmed."""
     console, form = console_of(request), form_of(request)
-    asked, settings = _asked(form), _settings(form)
+    asked, settings = asked_letters(form), _settings(form)
     chosen, letters = asked.filter(), console.client.dead_letters
     if not asked.confirmed:
-        return _confirm_replay(request, asked, letters.replay(chosen, dry_run=True, **settings))
+        plan = letters.replay(chosen, dry_run=True, within=_COUNTED_WITHIN, **settings)
+        return _confirm_replay(request, asked, plan)
 
     def carry_out(tell: Callable[[ReplayReport], None]) -> ReplayReport:
         return letters.replay(chosen, on_step=tell, **settings)
@@ -80,7 +49,7 @@ def replay(request: Request) -> Response:
 
 def purge(request: Request) -> Response:
     """Delete dead letters, once the number has been confirmed."""
-    console, asked = console_of(request), _asked(form_of(request))
+    console, asked = console_of(request), asked_letters(form_of(request))
     if not asked.confirmed:
         return _confirm_purge(request, asked)
     chosen = asked.filter()
@@ -93,41 +62,65 @@ def purge(request: Request) -> Response:
     return RedirectResponse(f"{base_of(request)}{console.outcomes.keep(outcome)}", status_code=303)
 
 
-def _confirm_replay(request: Request, asked: _Asked, plan: ReplayReport) -> Response:
+def _confirm_replay(request: Request, asked: AskedLetters, plan: ReplayReport) -> Response:
     form = form_of(request)
     pace = [(name, text) for name in _PACE if (text := form.text(name))]
     to = [f"{count:,} to {queue}" for queue, count in sorted(plan.by_queue.items())]
     left = [f"{each.job_id or each.message_id}: {each.why}" for each in plan.left]
-    note = f"{plural(plan.refused, 'letter')} would be left where they are." if plan.refused else ""
+    refused = f"{plural(plan.refused, 'letter')} would be left where they are."
+    unseen = f"At least that many. There are {plan.reason}; those that match go too."
+    notes = [*([unseen] if plan.reason else ()), *([refused] if plan.refused else ())]
     things = [*to, *(f"{name} {text}" for name, text in pace), *left]
-    return _confirm(request, asked, "Replay", count=plan.sent, things=things, more=pace, note=note)
+    return _confirm(
+        request,
+        asked,
+        "Replay",
+        count=plan.sent,
+        things=things,
+        more=pace,
+        note=" ".join(notes),
+        at_least=bool(plan.reason),
+    )
 
 
-def _confirm_purge(request: Request, asked: _Asked) -> Response:
+def _confirm_purge(request: Request, asked: AskedLetters) -> Response:
     """Ask with the number of what has died by now: what dies later stays."""
     console = console_of(request)
     if asked.all:
         until = until_at_most(asked.wanted, console.clock.now())
-        asked = _Asked(ids=(), wanted=until, all=True, confirmed=False)
-    counts = console.client.dead_letters.count(("queue", "type"), asked.filter())
+        asked = AskedLetters(ids=(), wanted=until, all=True, confirmed=False)
+    counts = console.client.dead_letters.count(
+        ("queue", "type"), asked.filter(), within=_COUNTED_WITHIN
+    )
     things = [
         f"{each.count:,} of {each.group['type'] or 'unknown type'} in {each.group['queue']}"
         for each in counts.groups
     ]
     kept = "Each is copied to the app's bucket before it is deleted."
-    note = kept if counts.look.complete else f"At least that many: some were not seen. {kept}"
-    return _confirm(request, asked, "Purge", count=counts.total, things=things, more=(), note=note)
+    is_cut = not counts.look.complete
+    note = f"At least that many: some were not seen. {kept}" if is_cut else kept
+    return _confirm(
+        request,
+        asked,
+        "Purge",
+        count=counts.total,
+        things=things,
+        more=(),
+        note=note,
+        at_least=is_cut,
+    )
 
 
 def _confirm(
     request: Request,
-    asked: _Asked,
+    asked: AskedLetters,
     verb: str,
     *,
     count: int,
     things: Sequence[str],
     more: Sequence[tuple[str, str]],
     note: str,
+    at_least: bool,
 ) -> Response:
     return render(
         request,
@@ -144,10 +137,11 @@ def _confirm(
         back=asked.back,
         has_reason=False,
         note=note,
+        at_least=at_least,
     )
 
 
-def _purged(done: LettersPurged, asked: _Asked) -> Sequence[OutcomeLine]:
+def _purged(done: LettersPurged, asked: AskedLetters) -> Sequence[OutcomeLine]:
     said = f"deleted, {done.copied:,} copied to the bucket"
     count = plural(done.purged, "dead letter")
     lines = [OutcomeLine(of=count, text=said, is_done=True, path=asked.back)]
@@ -158,20 +152,6 @@ def _purged(done: LettersPurged, asked: _Asked) -> Sequence[OutcomeLine]:
         text = "some letters were not seen: look again"
         lines.append(OutcomeLine(of="unseen", text=text, is_done=False, path=asked.back))
     return lines
-
-
-def _asked(form: Fields) -> _Asked:
-    asked = _Asked(
-        ids=form.texts("letter", most=128),
-        wanted=wanted_letters(form),
-        all=form.flag("all"),
-        confirmed=form.flag("confirmed"),
-    )
-    if not asked.ids and not asked.all:
-        refuse("No dead letter is chosen: tick some in the list.")
-    if len(asked.ids) > _MOST:
-        refuse(f"At most {_MOST:,} dead letters are chosen at a time.")
-    return asked
 
 
 def _settings(form: Fields) -> ReplaySettings:

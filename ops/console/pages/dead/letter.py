@@ -7,9 +7,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headgate.jobs.client.dead_letters.looking import LetterDetails
+from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import query_of, refuse
 from headgate.ops.console.pages.revealed import LOOK, Revealed, revealed_payload
+from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.rendering import console_of, render
 
 _FRESH_S = 60.0
@@ -40,6 +42,7 @@ def letter(request: Request) -> Response:
         traceback=_traceback(details),
         attributes={} if details is None else _attributes(details),
         revealed=_payload(request, console, name) if has_asked else None,
+        alike=Wanted() if details is None else _alike(details.letter),
         within=LOOK,
     )
 
@@ -72,6 +75,12 @@ def _traceback(details: LetterDetails | None) -> str:
     """Return the traceback of the last attempt that has one."""
     attempts = details.record.attempts if details and details.record else ()
     return next((each.traceback for each in reversed(attempts) if each.traceback), "")
+
+
+def _alike(letter: DeadLetter) -> Wanted:
+    """Return the filter for letters of the same type that failed in the same way."""
+    told = (("type", letter.job_type), ("reason", letter.reason), ("error", letter.error_type))
+    return Wanted(tuple((name, value) for name, value in told if value))
 
 
 def _attributes(details: LetterDetails) -> dict[str, str]:

@@ -151,6 +151,7 @@ def _confirm(
         has_reason=has_reason,
         longest_reason=LONGEST_REASON,
         note=note,
+        at_least=bool(note),
     )
 
 

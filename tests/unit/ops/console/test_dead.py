@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from headgate import JobState
+from headgate import JobState, Priority
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.ops.console.pages.dead import listing
 from tests.support.console import MARKUP, Browser
@@ -126,6 +128,54 @@ def test_all_that_match_are_replayed_at_the_pace_of_the_form(shop: Shop, browser
     assert "There is none" in browser.post("/dead/replay", {"all": "1", "type": "none"}).text
 
 
+def test_a_letter_leads_to_a_gentle_replay_of_its_like(
+    shop: Shop, browser: Browser, dead: Sequence[str]
+) -> None:
+    shop.client.submit(shop.capture, Email(to="another"))
+    text = browser.get(f"/dead/{dead[0]}").text
+    form = text.partition("<h2>Replay its like</h2>")[2].partition("</form>")[0]
+    fields = dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form))
+    assert fields == {
+        "all": "1",
+        "type": "send-email",
+        "reason": "do-not-retry",
+        "error": "DoNotRetry",
+        "limit": "20",
+        "spread": "1m",
+    }
+    assert "Replay 3 dead letters?" in browser.post("/dead/replay", fields).text
+
+
+@pytest.mark.parametrize("action", ["replay", "purge"])
+@pytest.mark.usefixtures("dead")
+def test_a_number_to_confirm_that_was_not_counted_to_the_end_says_at_least(
+    shop: Shop, browser: Browser, action: str
+) -> None:
+    queue = shop.app.topology.queue("jobs", Priority.NORMAL)
+    shop.harness.sqs.receive_now(queue.dlq_name, limit=1, visibility_s=3_600)
+    text = browser.post(f"/dead/{action}", {"all": "1"}).text
+    assert "at least 2 dead letters?" in text
+    assert "not seen" in text
+    assert 'name="confirmed"' in text
+
+
+@pytest.mark.usefixtures("dead")
+def test_letters_are_exported_as_a_file_that_can_be_imported(
+    shop: Shop, browser: Browser, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headgate.audit")
+    answer = browser.post("/dead/export", {"all": "1", "type": "send-email"})
+    assert answer.status == 200
+    disposition = answer.headers["content-disposition"]
+    assert re.fullmatch(r'attachment; filename="shop-dead-letters-[\d-]+\.jsonl"', disposition)
+    assert answer.headers["content-type"].startswith("application/jsonl")
+    path = tmp_path / "letters.jsonl"
+    path.write_text(answer.text)
+    [said] = [each.message for each in caplog.records]
+    assert shop.client.dead_letters.import_(path) == 3
+    assert said.startswith("ada@laptop: export dead letters")
+
+
 def test_letters_are_purged_once_their_number_is_confirmed(
     shop: Shop, browser: Browser, dead: Sequence[str]
 ) -> None:
@@ -203,6 +253,6 @@ def test_nobody_acts_on_letters_of_a_console_that_is_read_only(
     browser = shop.browser(read_only=True)
     for path in ("/dead", "/dead?group=none", f"/dead/{dead[0]}"):
         assert 'method="post"' not in browser.get(path).text
-    for action in ("replay", "purge"):
+    for action in ("replay", "purge", "export"):
         assert browser.post(f"/dead/{action}", {"all": "1", "confirmed": "1"}).status == 403
     assert len(shop.harness.dead_letters()) == len(dead)

@@ -61,12 +61,31 @@ def test_a_page_says_that_aws_does_not_answer(shop: Shop, browser: Browser, path
     assert "<script>alert" not in answer.text
 
 
-def test_ten_who_look_cost_as_much_as_one(shop: Shop, browser: Browser) -> None:
-    for _ in range(10):
-        assert browser.get("/").status == 200
-        assert browser.get("/queues").status == 200
-    asked = [call for call in shop.harness.sqs.calls if call.action == "depth"]
-    assert len(asked) == 2 * len(shop.app.topology.queues) + 1
+@pytest.mark.parametrize("path", PAGES)
+def test_ten_who_look_cost_aws_as_much_as_one(
+    shop: Shop, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedules: list[str] = []
+    names_in = shop.harness.scheduler.names_in
+
+    def counted(group: str, prefix: str) -> list[str]:
+        schedules.append(prefix)
+        return names_in(group, prefix)
+
+    monkeypatch.setattr(shop.harness.scheduler, "names_in", counted)
+    shop.client.submit_many(shop.send_email, [Email(to=f"bad{n}") for n in range(3)])
+    shop.harness.drain()
+
+    def asked() -> int:
+        return len(shop.harness.sqs.calls) + len(shop.harness.table.calls) + len(schedules)
+
+    def requests(viewers: int) -> int:
+        browser, before = shop.browser(), asked()
+        for _ in range(viewers):
+            assert browser.get(path).status == 200
+        return asked() - before
+
+    assert requests(10) == requests(1) > 0
 
 
 def test_addresses_that_lead_nowhere_say_so(browser: Browser) -> None:

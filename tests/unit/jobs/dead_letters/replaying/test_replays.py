@@ -177,6 +177,31 @@ def test_a_dry_run_counts_and_sends_nothing() -> None:
     assert (shop.letters(), shop.sent(), asyncio.run(replays.all())) == (2, [], [])
 
 
+def test_a_dry_run_with_a_limit_looks_no_further() -> None:
+    shop = Shop()
+    shop.dead(*numbered(200))
+    replays = shop.bench.replays()
+
+    def receives() -> int:
+        return sum(call.action == "receive" for call in shop.jobs.sqs.calls)
+
+    before = receives()
+    few = asyncio.run(replays.rehearse(EVERYTHING, shop.bench.options(limit=5)))
+    looked = receives() - before
+    everything = asyncio.run(replays.rehearse(EVERYTHING, shop.bench.options()))
+    assert (few.sent, few.by_queue, few.reason) == (5, {NORMAL: 5}, "")
+    assert (everything.sent, everything.reason) == (200, "")
+    assert looked < receives() - before - looked
+
+
+def test_a_dry_run_tells_how_many_letters_it_did_not_see() -> None:
+    shop = Shop()
+    shop.dead("a", "b", "c")
+    shop.jobs.sqs.receive_now(LETTERS, limit=1, visibility_s=3_600)
+    plan = asyncio.run(shop.bench.replays().rehearse(EVERYTHING, shop.bench.options()))
+    assert (plan.sent, plan.reason) == (2, "letters that were not seen: about 1")
+
+
 def test_letters_of_jobs_that_die_after_the_start_are_left() -> None:
     shop = Shop()
     shop.dead("a")
