@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload simulate simulate-faults trials clean
+.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload simulate simulate-faults trials pictures clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ MINUTES ?= 3
 SEED ?= 1
 trials: $(INSTALLED) ## Real processes under odd answers, kills and random messages; MINUTES of all of it mixed
 	$(BIN)/python -m tests.crash.trials answers submissions cuts letters messages mixed --minutes $(MINUTES) --seed $(SEED)
+
+pictures: $(INSTALLED) ## The console's pages as pictures, into docs/images (Chromium; a few minutes)
+	$(BIN)/python -m tests.browser pictures
 
 clean: ## Remove what was built
 	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist

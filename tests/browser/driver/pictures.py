@@ -1,0 +1,78 @@
+"""Shoots the console's pages into docs/images."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+from pages import DESKTOP, PHONE, Scheme, Stage, browser_of, new_page
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+FOLDER = Path(__file__).parents[3] / "docs" / "images"
+
+_COLOURS = 96
+_TALLEST = 1_250
+"""Pixels after which a long page is cut."""
+
+_POINTS = 12
+"""Points of a chart that is worth a look; there is one each five seconds or more."""
+
+_IN_DARK = ("overview", "job", "dead-letters", "queue")
+
+
+def main() -> None:
+    """Shoot each page on a desktop and a phone, some of them in the dark too."""
+    stage = Stage.of_arguments()
+    with browser_of(stage) as browser:
+        _wait_for_charts(browser, stage)
+        for name in stage.paths:
+            _shoot(browser, stage, name)
+            _shoot(browser, stage, name, size=PHONE)
+            if name in _IN_DARK:
+                _shoot(browser, stage, name, scheme="dark")
+    whole = sum(each.stat().st_size for each in FOLDER.glob("console-*.png"))
+    print(f"{whole / 1024:,.0f} KB in {FOLDER}")
+
+
+def _wait_for_charts(browser: Browser, stage: Stage) -> None:
+    page = new_page(browser, stage)
+    page.goto("/")
+    print("waiting until the charts have a past: two minutes")
+    page.wait_for_function(
+        "least => document.querySelector('.chart polyline')?.points.length >= least",
+        arg=_POINTS,
+        timeout=300_000,
+    )
+    page.context.close()
+
+
+def _shoot(
+    browser: Browser,
+    stage: Stage,
+    name: str,
+    *,
+    size: tuple[int, int] = DESKTOP,
+    scheme: Scheme = "light",
+) -> None:
+    page = new_page(browser, stage, size=size, scheme=scheme, scale=1.5 if size == PHONE else 1)
+    page.goto(stage.paths[name])
+    width = page.evaluate("document.documentElement.scrollWidth")
+    if width > size[0]:
+        print(f"{name} is {width} pixels wide, more than the screen's {size[0]}")
+    suffix = ("-phone" if size == PHONE else "") + ("-dark" if scheme == "dark" else "")
+    _save(page, FOLDER / f"console-{name}{suffix}.png", size[0])
+    page.context.close()
+
+
+def _save(page: Page, path: Path, width: int) -> None:
+    height = page.evaluate("document.documentElement.scrollHeight")
+    area = {"x": 0, "y": 0, "width": width, "height": min(height, _TALLEST)}
+    shot = Image.open(BytesIO(page.screenshot(full_page=True, clip=area)))
+    few = shot.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size / 1024:.0f} KB")
+
+
+if __name__ == "__main__":
+    main()

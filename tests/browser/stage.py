@@ -1,0 +1,171 @@
+"""The stage: the shop on a local AWS, at work, with its console."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+from starlette.types import ASGIApp
+
+from headgate import Client, Schedule, acting_as
+from headgate.jobs.aws.backend import AsyncAwsBackend
+from headgate.jobs.core.events import Events
+from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.dead_letters.replaying.report import ReplayReport
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.ops.console import console
+from headgate.ops.console.access import LOOPBACK_HOSTS, everybody
+from headgate.ops.console.serving import server_of
+from headgate.ops.demo.environment import only_local_aws
+from headgate.ops.dev.preparing import provision_all
+from headgate.ops.listening import listen
+from headgate.ops.local_aws import LocalAws
+from headgate.workers.configuration import WorkerSettings
+from headgate.workers.worker import Worker
+from tests.browser.shop import (
+    BANK,
+    Catalogue,
+    Email,
+    Payment,
+    app,
+    capture_payment,
+    import_catalogue,
+    send_email,
+    sync_stock,
+)
+from tests.browser.traffic import Traffic, load
+
+_ORDERED, _BOUNCED, _IMPORTED = 75, 40, 3
+_SETTINGS = WorkerSettings(
+    concurrency=25, receive_wait=timedelta(seconds=1), drain=timedelta(seconds=1)
+)
+
+
+def perform(driver: Sequence[str]) -> int:
+    """Set the stage, run a driver on it, and clear it; return the driver's exit code.
+
+    Args:
+        driver: the command; it gets one more argument, the stage as JSON: the address of the
+            console, and the ids of what there is to see.
+    """
+    with LocalAws() as aws, only_local_aws(aws.endpoint_url), acting_as("grace@ops"):
+        provision_all(app)
+        return asyncio.run(_performed(driver))
+
+
+async def _performed(driver: Sequence[str]) -> int:
+    traffic = Traffic()
+    events = Events(traffic)
+    async with AsyncExitStack() as stack:
+        client = stack.enter_context(Client(app, events=events))
+        for _ in range(2):
+            await stack.enter_async_context(_worker(events))
+        shown = await _scene(client, traffic)
+        pages = console(
+            app,
+            access=everybody("ada@laptop"),
+            hosts=LOOPBACK_HOSTS,
+            client=client,
+            deployment=Deployment(),
+        )
+        shown["console"] = await stack.enter_async_context(_served(pages))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.to_thread(_replay_slowly, client))
+            background = [group.create_task(each) for each in (load(client), traffic.report())]
+            try:
+                return await _driven([*driver, json.dumps(shown)])
+            finally:
+                client.dead_letters.stop()
+                for each in background:
+                    each.cancel()
+
+
+async def _driven(command: Sequence[str]) -> int:
+    """Run a command to its end; return its exit code."""
+    running = await asyncio.create_subprocess_exec(*command)
+    try:
+        return await running.wait()
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
+
+
+async def _scene(client: Client, traffic: Traffic) -> dict[str, str]:
+    """Have something happen for each page, and return the ids of what is worth a look."""
+    orders = [
+        Payment(order_id=f"{'declined' if n % 5 == 4 else 'order'}-{n}") for n in range(_ORDERED)
+    ]
+    handles = await asyncio.to_thread(client.submit_many, capture_payment, orders, tenant="org-1")
+    bounced = [Email(to=f"nobody-{n}@shop.example") for n in range(_BOUNCED)]
+    await asyncio.to_thread(client.submit_many, send_email, bounced, tenant="org-3")
+    imports = [Catalogue(supplier=f"supplier-{n}") for n in range(_IMPORTED)]
+    running = await asyncio.to_thread(client.submit_many, import_catalogue, imports)
+    await traffic.until_dead("capture-payment", len(orders))
+    await traffic.until_dead("send-email", len(bounced))
+    await traffic.until_progress("import-catalogue", _IMPORTED)
+    BANK.is_down = False
+    letters = DeadLetterFilter(types=("capture-payment",), errors=("ConnectionError",))
+    replayed = await asyncio.to_thread(client.dead_letters.replay, letters, limit=8)
+    await asyncio.to_thread(_arrange, client)
+    [letter] = (await asyncio.to_thread(client.dead_letters.list, letters, limit=1)).letters
+    return {
+        "replay": replayed.id,
+        "letter": letter.message_id,
+        "dead_job": str(letter.job_id or handles[0].id),
+        "running_job": running[0].id,
+    }
+
+
+def _arrange(client: Client) -> None:
+    """Make schedules at run time, and pause some things."""
+    when = Schedule.cron("0 9 ? * MON-FRI *", timezone="America/New_York")
+    client.schedules.create("warm-up", sync_stock, schedule=when)
+    client.schedules.create("price-check", sync_stock, schedule=Schedule.rate(timedelta(hours=2)))
+    client.schedules.pause("price-check")
+    client.pauses.create(
+        queue="notifications",
+        priority="low",
+        lasts=timedelta(hours=2),
+        reason="the SMS provider asks for less",
+    )
+
+
+def _replay_slowly(client: Client) -> ReplayReport:
+    """Replay some letters over an hour, which outlasts the stage."""
+    letters = DeadLetterFilter(types=("send-email",))
+    hour = timedelta(hours=1)
+    return client.dead_letters.replay(letters, limit=30, spread=hour)
+
+
+@asynccontextmanager
+async def _worker(events: Events) -> AsyncIterator[Worker]:
+    async with AsyncAwsBackend(app.topology) as backend:
+        worker = Worker(app, backend, _SETTINGS, events=events)
+        running = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.hurry()
+            await running
+
+
+@asynccontextmanager
+async def _served(pages: ASGIApp) -> AsyncIterator[str]:
+    """Serve a console in this event loop, and yield its address."""
+    with listen("127.0.0.1", 0) as listener:
+        server = server_of(pages)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield _address(listener)
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def _address(listener: socket.socket) -> str:
+    return f"http://localhost:{listener.getsockname()[1]}"
