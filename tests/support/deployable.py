@@ -43,6 +43,7 @@ GAPS: tuple[Gap, ...] = (
             "AWS::ApplicationAutoScaling::ScalableTarget",
             "AWS::ApplicationAutoScaling::ScalingPolicy",
             "AWS::Budgets::Budget",
+            "AWS::CloudWatch::CompositeAlarm",
             "AWS::EC2::SecurityGroupIngress",
             "AWS::Logs::QueryDefinition",
         )
