@@ -11,9 +11,12 @@ from unittest import mock
 
 import pytest
 
+from headgate import Backoff
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.dead_letters import purging
+from headgate.jobs.dead_letters.policy_replay import PolicyReplay
 from headgate.jobs.dead_letters.replaying.sending import Dispatcher
+from headgate.jobs.execution import run as runs
 from headgate.jobs.execution.calling import surroundings
 from headgate.jobs.execution.calling.claims import Claim
 from headgate.jobs.execution.outcome import Failed
@@ -24,6 +27,7 @@ from headgate.jobs.execution.settling import verdict as verdicts
 from headgate.jobs.execution.settling.settlement import Ack, settle
 from headgate.jobs.execution.settling.settler import End, Settler
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.messages.job_options import StepsBackoff
 from headgate.jobs.records.lives import Fate
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.schedules import bridging
@@ -47,6 +51,7 @@ from tests.simulation.plan import (
     OperationPlan,
     PausePlan,
     Plan,
+    PolicyPlan,
     QueuePlan,
     TypePlan,
     WorkerPlan,
@@ -88,6 +93,18 @@ _PLAN = Plan(
     faults=(),
 )
 """One job, and one worker that runs it; without faults."""
+
+
+def _nothing_of(*_given: object) -> None:
+    """Find no reason."""
+
+
+def _a_second(_self: object) -> Backoff:
+    return Backoff.fixed(1)
+
+
+def _all_of_them(*_given: object) -> bool:
+    return True
 
 
 _LOST = FaultPlan(name="f", service="sqs", mode="lose", start_s=0.0, lasts_s=5.0, action="receive")
@@ -386,6 +403,31 @@ BREAKS: dict[str, Break] = {
         by=_nothing,
         plan=replace(_OPERATED, operations=(OperationPlan(kind="purge", at_s=10.0),)),
         kind="letter-lost",
+    ),
+    "no job ever expires": Break(
+        owner=runs,
+        name="expired",
+        by=_nothing_of,
+        plan=replace(
+            _PLAN,
+            jobs=_jobs(expires_s=3.0),
+            workers=(WorkerPlan(name="w0", start_s=15.0, groups=("q",)),),
+        ),
+        kind="ran-expired",
+    ),
+    "a job's own backoff is ignored": Break(
+        owner=StepsBackoff,
+        name="backoff",
+        by=_a_second,
+        plan=replace(_PLAN, jobs=_jobs(_FLAKY, Act(), backoff_s=(7.0,))),
+        kind="backoff",
+    ),
+    "sweeps replay whatever is dead": Break(
+        owner=PolicyReplay,
+        name="selects",
+        by=_all_of_them,
+        plan=replace(_PLAN, busy_s=120.0, sweeps=True, policy=PolicyPlan(), jobs=_jobs(_WRONG)),
+        kind="policy-wrong",
     ),
     "a claim is never finished": Break(
         owner=Claim,
