@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from uuid import uuid4
@@ -10,6 +11,7 @@ import boto3
 import pytest
 
 from headgate import App, DeadLetterFilter
+from headgate.jobs.aws.provision import create_table
 from tests.support.clients import KINDS, Kind, connected
 from tests.support.environment import REGION, with_test_credentials
 
@@ -17,11 +19,13 @@ LETTERS = 130
 
 
 @pytest.fixture
-def app(elasticmq: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> App:
+def app(elasticmq: str, moto: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> App:
     """An app of one queue, with letters of two errors in its dead-letter queue."""
     with_test_credentials(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", elasticmq)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto)  # for the audit
     app = App(f"t{uuid4().hex[:12]}", records="off")
+    asyncio.run(create_table(app.topology.table_name, endpoint_url=moto))
     app.define("send-email", dict[str, str])
     sqs = boto3.session.Session(region_name=REGION).client("sqs")
     urls = {}
