@@ -96,9 +96,9 @@ class DeployedShop:
         """Create a queue that receives the notifications to people."""
         sns, sqs = self.cloud.client("sns"), self.cloud.client("sqs")
         sqs.create_queue(QueueName=queue)
-        [topic] = sns.list_topics()["Topics"]
         arn = self.attributes(queue)["QueueArn"]
-        sns.subscribe(TopicArn=topic["TopicArn"], Protocol="sqs", Endpoint=arn)
+        for topic in sns.list_topics()["Topics"]:
+            sns.subscribe(TopicArn=topic["TopicArn"], Protocol="sqs", Endpoint=arn)
 
     def sweep(self) -> None:
         """Invoke the sweep as its schedule does."""

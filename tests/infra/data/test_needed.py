@@ -173,7 +173,7 @@ def policies_of(app: App) -> tuple[Policies, dict[str, str], str]:
         for function in ("Bridge", "Sweep"):
             if logical_id.startswith(f"Jobs{function}Role"):
                 roles[function] = arn_of("AWS::IAM::Role", logical_id)
-    [topic] = template.of_type("AWS::SNS::Topic")
+    [topic] = [each for each in template.of_type("AWS::SNS::Topic") if "AlertsTopic" in each]
     return Policies.of(template), roles, topic
 
 
