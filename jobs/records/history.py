@@ -236,7 +236,10 @@ def _attempts(timeline: Sequence[Happening]) -> Iterable[AttemptRecord]:
     for each in timeline:
         if each.receive:
             deliveries[each.message_id, each.receive][each.what] = each
-    attempts = (facts for facts in deliveries.values() if _is_attempt(facts))
+    # Those of one message by their numbers: two may have the same time, and workers' clocks differ.
+    messages = [*dict.fromkeys(message_id for message_id, _ in deliveries)]
+    ordered = sorted(deliveries, key=lambda each: (messages.index(each[0]), each[1]))
+    attempts = (deliveries[each] for each in ordered if _is_attempt(deliveries[each]))
     for place, facts in enumerate(attempts, start=1):
         yield _attempt(place, facts)
 

@@ -328,6 +328,12 @@ def test_deferrals_and_releases_are_no_attempts_but_are_in_the_timeline() -> Non
     assert len(found.timeline) == 3
 
 
+def test_attempts_of_one_moment_come_in_the_order_of_their_deliveries() -> None:
+    story = Story().run(5, "failed").run(5, "started", 2).run(5, "failed", 2).run(4, "completed", 3)
+    outcomes = [attempt.outcome for attempt in read(story).attempts]
+    assert outcomes == [Mark.FAILED, Mark.FAILED, Mark.COMPLETED]
+
+
 def test_attempts_of_which_nobody_wrote_a_number_are_counted() -> None:
     story = Story().run(1, "crashed", detail="killed").run(9, "crashed", 2, detail="killed")
     assert [each.number for each in read(story).attempts] == [1, 2]
