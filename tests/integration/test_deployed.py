@@ -199,7 +199,7 @@ def test_the_same_template_again_changes_nothing(deployed: DeployedShop) -> None
 def test_another_visibility_timeout_changes_its_queue_and_replaces_nothing(
     deployed: DeployedShop,
 ) -> None:
-    spec = TOPOLOGY.queue("inventory", Priority.NORMAL)
+    spec = TOPOLOGY.queue("inventory", Priority.HIGH)
     before = deployed.stack.resources()
     longer: Any = copy.deepcopy(deployable(deployed.template))
     [queue] = [
