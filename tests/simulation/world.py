@@ -262,8 +262,11 @@ class World:
             await self.fleet.end(actor, worker, running)
 
     async def _replay_by(self, policy: PolicyPlan) -> None:
-        """Sweep until no dead letter is left that the policy replays."""
-        for _ in range(policy.max_replays + 1):
+        """Sweep until no dead letter is left that the policy replays.
+
+        A letter is counted by one sweep, and sent back by the next; its job may submit another.
+        """
+        for _ in range(4 * policy.max_replays):
             await asyncio.sleep(max(policy.after_s, _SWEEP_OVER_S) + self.plan.skew_s + 1)
             self.functions.sweep()
             await self._heal()
