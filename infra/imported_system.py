@@ -32,14 +32,16 @@ from headgate.jobs.schedules.firing import schedule_name
 
 _MADE_ELSEWHERE: Mapping[str, str] = {
     "alarms": "the alarms",
-    "alerts": "the topic of alerts",
+    "alerts": "the topic for pages",
     "bridge": "the bridge function",
     "consumers": "the consumers' functions",
     "dashboard": "the dashboard",
     "deployment": "the deployment",
+    "pages": "the composite alarms",
     "services": "the workers' services",
     "signing_key": "the secret with the signing key",
     "sweep": "the sweep function",
+    "tickets": "the topic for tickets",
     "vpc": "the workers' VPC",
 }
 """Attributes of a `JobSystem` that can't be derived from its app, with what they are."""

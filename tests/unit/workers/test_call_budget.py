@@ -7,6 +7,7 @@ a worker or a client, which are a few calls for each of these jobs.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -29,6 +30,9 @@ JOBS = 240
 """Number of jobs, a multiple of the numbers of queues."""
 
 TOLERANCE = 0.1
+
+COUNTED_HERE = sys.version_info < (3, 12)
+"""False where comprehensions are no calls, so that a figure may be well below its budget."""
 
 BUDGETS = {
     "drain": 238,
@@ -129,7 +133,8 @@ WORK: dict[str, Callable[[], Awaitable[Counter[str]]]] = {
 async def test_a_job_takes_no_more_calls_than_its_budget(name: str) -> None:
     calls = await WORK[name]()
     each = calls.total() / JOBS
-    assert each == pytest.approx(BUDGETS[name], rel=TOLERANCE), _advice(name, calls)
+    least = BUDGETS[name] * (1 - TOLERANCE) if COUNTED_HERE else 0
+    assert least <= each <= BUDGETS[name] * (1 + TOLERANCE), _advice(name, calls)
 
 
 def _advice(name: str, calls: Counter[str]) -> str:
