@@ -33,7 +33,9 @@ def stage(folder: Path) -> None:
     for path, name in found.items():
         named = titled(indented(texts[name]), partial(_named, path=path, found=found))
         moved = relinked(named, partial(_moved, path=path, found=found))
-        _write(folder / "pages" / name, moved)
+        # The generator reads code without running it, and then `headgate.events` has no names.
+        shown = moved.replace("::: headgate.events.", "::: headgate.jobs.core.events.")
+        _write(folder / "pages" / name, shown)
         for linked in _files(path, texts[name]) - found.keys():
             _copy(linked, folder / "pages" / place(linked, found))
     order = navigation(found.values())
