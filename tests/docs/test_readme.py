@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from sqlalchemy import Engine
 
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.definitions.app import App
@@ -74,6 +75,8 @@ def test_every_python_block_of_a_page_runs_in_order(
         _run(block, module)
     for app in [value for value in vars(module).values() if isinstance(value, App)]:
         load_handlers(app)
+    for engine in [value for value in vars(module).values() if isinstance(value, Engine)]:
+        engine.dispose()  # or its connection would warn in the test that collects it
 
 
 def test_every_make_target_that_the_readme_names_exists() -> None:
