@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from headgate.jobs.core.topology import QUARANTINE_RETENTION, Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.replay_plan import ReplayPlan, replay_plan
-from headgate.jobs.errors import MessageUnreadable
+from headgate.jobs.schedules.function_input import read_scheduled_input
 
 EVERY = timedelta(minutes=5)
 """Interval between sweeps, and so the longest delay before people hear of critical dead letters."""
@@ -104,17 +104,7 @@ def read_plan(event: Mapping[str, Any]) -> SweepPlan:
     Raises:
         MessageUnreadable: it is not a plan; the message names the fields.
     """
-    try:
-        return SweepPlan.model_validate(event)
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
-        )
-        raise MessageUnreadable(
-            f"the input is not that of the sweep's schedule: {faults}. Both are deployed together: "
-            "run `cdk deploy`, or invoke the sweep with the input of its schedule"
-        ) from error
+    return read_scheduled_input(SweepPlan, event, "sweep")
 
 
 def parking_queues(topology: Topology, *, has_bridge: bool) -> Iterator[ParkingQueue]:

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.deployment.scaling.backlog import acceptable_backlog
-from headgate.jobs.errors import MessageUnreadable
+from headgate.jobs.schedules.function_input import read_scheduled_input
 
 EVERY = timedelta(minutes=1)
 """Interval between counts: that of the alarms that read them."""
@@ -73,17 +73,7 @@ def read_demand_plan(event: Mapping[str, Any]) -> DemandPlan:
     Raises:
         MessageUnreadable: it is not a plan; the message names the fields.
     """
-    try:
-        return DemandPlan.model_validate(event)
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
-        )
-        raise MessageUnreadable(
-            f"the input is not that of the schedule of the function 'demand': {faults}. Both are "
-            "deployed together: run `cdk deploy`"
-        ) from error
+    return read_scheduled_input(DemandPlan, event, "demand function")
 
 
 def _watched(group: WorkerGroup, queues: Sequence[QueueSpec]) -> WatchedGroup:
