@@ -9,48 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-_ROOT = Path(__file__).parents[2]
-_STOP_BOUND_S = 5.0
+from tests.support.own_server import OwnServer
 
 
-class PromptAws:
+class PromptAws(OwnServer):
     """Such a server in a process of its own; a context manager."""
 
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=_ROOT,
-        )
-        assert self._process.stdout is not None
-        self.endpoint_url = self._process.stdout.readline().strip()
-        """The value for ``AWS_ENDPOINT_URL``."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            self._process.communicate(timeout=_STOP_BOUND_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
+    def __init__(self) -> None:
+        super().__init__(__spec__.name)
 
 
 @contextmanager

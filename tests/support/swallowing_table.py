@@ -9,54 +9,25 @@ input, the number of items it has received.
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from aiohttp import web
 
-_ROOT = Path(__file__).parents[2]
-_STOP_BOUND_S = 5.0
+from tests.support.own_server import OwnServer
+
 _LARGEST = 16 * 2**20
 
 
-class SwallowingTable:
+class SwallowingTable(OwnServer):
     """Such a table in a process of its own; a context manager."""
 
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=_ROOT,
-        )
-        assert self._process.stdout is not None
-        self.endpoint_url = self._process.stdout.readline().strip()
-        """The value for ``AWS_ENDPOINT_URL_DYNAMODB``."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            self._process.communicate(timeout=_STOP_BOUND_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
+    def __init__(self) -> None:
+        super().__init__(__spec__.name)
 
     def items(self) -> int:
         """Return the number of items received so far."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        self._tell("")
+        return int(self._line())
 
 
 async def _serve() -> None:

@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-_ROOT = Path(__file__).parents[3]
-_STOP_BOUND_S = 5.0
+from tests.support.own_server import OwnServer
 
 
-class ProxyProcess:
+class ProxyProcess(OwnServer):
     """A proxy in front of the server at ``target``; a context manager."""
 
     def __init__(self, target: str) -> None:
-        self._target = target
-
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __package__, self._target],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=_ROOT,
-        )
-        self.endpoint_url: str = self._read()["endpoint_url"]
-        """The value for ``AWS_ENDPOINT_URL``."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            self._process.communicate(timeout=_STOP_BOUND_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
+        assert __package__ is not None
+        super().__init__(__package__, target)
 
     def delay(self, latency_s: float) -> None:
         """Delay every request by that many seconds, from now on."""
@@ -57,12 +29,12 @@ class ProxyProcess:
         return Counter(self._command({}))
 
     def _command(self, command: dict[str, float]) -> dict[str, int]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
+        self._tell(json.dumps(command))
         return self._read()
 
+    def _address(self) -> str:
+        return str(self._read()["endpoint_url"])
+
     def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        answer: dict[str, Any] = json.loads(self._line())
         return answer
