@@ -1,4 +1,4 @@
-"""What the suite of this repository needs; a project of your own doesn't."""
+"""Settings of this repository's suite; a project of your own needs none."""
 
 import asyncio
 

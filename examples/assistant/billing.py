@@ -26,7 +26,7 @@ class Usage(BaseModel):
 
 
 class QuotaCheck(BaseModel):
-    """When to tell a tenant, and when to stop it; in per cent of its plan."""
+    """Shares of a plan at which a tenant is told or stopped, in per cent."""
 
     model_config = ConfigDict(frozen=True)
 

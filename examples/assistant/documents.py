@@ -54,7 +54,7 @@ class Embedded(BaseModel):
 
 
 class Indexing(BaseModel):
-    """What an index has to reach."""
+    """The bounds of a good index."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -21,7 +21,7 @@ learning = Queue(
 
 
 class Training(BaseModel):
-    """What training needs, and what its outcome has to reach."""
+    """The bounds of training, and of its outcome."""
 
     model_config = ConfigDict(frozen=True)
 

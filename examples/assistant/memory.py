@@ -36,7 +36,7 @@ class Fact(BaseModel):
 
 
 class Consolidation(BaseModel):
-    """How alike memories have to be to become one."""
+    """The likeness from which memories become one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -45,7 +45,7 @@ class Consolidation(BaseModel):
 
 
 class Forgetting(BaseModel):
-    """How memories fade."""
+    """The pace at which memories fade."""
 
     model_config = ConfigDict(frozen=True)
 

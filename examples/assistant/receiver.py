@@ -15,7 +15,7 @@ from examples.assistant import signing
 
 
 class Receiver:
-    """What one endpoint got, and how it answers.
+    """The requests to one endpoint, and its answers.
 
     Args:
         secret: the secret that it shares with the assistant.

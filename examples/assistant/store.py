@@ -64,7 +64,7 @@ class Endpoint:
     failures: int = 0
     """Failed deliveries since the last one that succeeded."""
     disabled: str = ""
-    """Why nothing is sent any more; empty while it is enabled."""
+    """The reason why nothing is sent any more; empty while it is enabled."""
 
     def succeeded(self) -> None:
         self.failures = 0
@@ -80,7 +80,7 @@ class Endpoint:
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """What a tenant has paid for in a month."""
+    """The usage that a tenant has paid for in a month."""
 
     tokens: int
 
@@ -95,7 +95,7 @@ class TenantData:
     sessions: dict[str, Session] = field(default_factory=dict)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     examples: list[tuple[str, str]] = field(default_factory=list)
-    """What users said, with the action that followed."""
+    """Sentences of users, with the action that followed."""
     votes: defaultdict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
     """Feedback by prompt."""
     ranking: list[str] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SECRET_KEY = "only for this example"  # noqa: S105
+SECRET_KEY = "only for this example"  # noqa: S105 - it guards nothing
 ALLOWED_HOSTS = ["localhost", "testserver"]
 ROOT_URLCONF = "examples.django.urls"
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}

@@ -51,7 +51,7 @@ class LocalBank:
 
     def __init__(self) -> None:
         self.transfers: dict[str, Transfer] = {}
-        """What was carried out, by key."""
+        """The payments that were carried out, by key."""
         self.is_down = False
 
     async def charge(self, key: str, booking: str, card: str, cents: int) -> str:

@@ -28,7 +28,7 @@ class PartnerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a partner asks of its listings, and takes for a booking."""
+    """A partner's rules for its listings, and its share of a booking."""
 
     commission_per_cent: int = 15
     longest_title: int = 60

@@ -34,7 +34,7 @@ class JobStatus(BaseModel):
     percent: float | None = None
     """The progress that its handler reported last, 0 to 100."""
     message: str | None = None
-    """What the handler said with it."""
+    """The handler's own note on it."""
     result: Any = None
     """The handler's return value, if the route tells results."""
 

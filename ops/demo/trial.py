@@ -81,7 +81,7 @@ def _completed(events: Iterable[Event], job: JobType[Any, Any]) -> int:
 
 
 Story = Callable[[Trial], Awaitable[None]]
-"""What a run submits, waits for and checks."""
+"""The story of a run: it submits, waits and checks."""
 
 
 def run_trial(

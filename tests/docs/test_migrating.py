@@ -41,7 +41,7 @@ from datetime import UTC, datetime, timedelta
 from headgate import *
 from headgate.testing import Harness
 """
-"""What a table takes for granted."""
+"""The names that a table takes for granted."""
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ SHOWN = [
     for page in sorted((ROOT / "docs" / "reference").glob("*.md"))
     for name in re.findall(r"^::: (.*)$", page.read_text(), re.MULTILINE)
 ]
-"""What the reference shows."""
+"""The names that the reference shows."""
 
 PAGE = """\
 # Limits: what waits

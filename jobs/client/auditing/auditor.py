@@ -49,7 +49,7 @@ class Auditor:
 
     @property
     def actor(self) -> str:
-        """Who acts now."""
+        """The present actor."""
         return current_actor(self.own_actor)
 
     def action(
@@ -136,7 +136,7 @@ class Audited:
         self.count: int | None = None
         """Number of the things acted on."""
         self.result = ""
-        """What came of it; no payload."""
+        """Its outcome; no payload."""
 
     async def __aenter__(self) -> Self:
         await self._auditor.begin(self._entry)

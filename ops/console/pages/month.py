@@ -1,4 +1,4 @@
-"""What a month costs if it goes on as it does now, by the model of ``headgate cost``."""
+"""The cost of a month at the present rate, by the model of ``headgate cost``."""
 
 from __future__ import annotations
 

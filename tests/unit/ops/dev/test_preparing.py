@@ -1,4 +1,4 @@
-"""What a start of `headgate dev` provisions, and what it leaves as an earlier one has made it."""
+"""A start of `headgate dev` provisions what is missing, and leaves the rest as it is."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ QUEUE = "shop-jobs-normal"
 
 
 class Busy(ConnectionError):
-    """What a handler raises, with something to say about the wait."""
+    """A handler's error that says something about the wait."""
 
     wait_s = 40
 

@@ -1,4 +1,4 @@
-"""Who acts: the client's actor, the environment's, or the one named for a block."""
+"""The actor: the client's actor, the environment's, or the one named for a block."""
 
 from __future__ import annotations
 
