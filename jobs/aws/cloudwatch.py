@@ -22,13 +22,12 @@ from headgate.jobs.aws.connections.clients import (
 from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.backend import MetricQuery
+from headgate.jobs.core.existing.arns import bare_name
 from headgate.jobs.core.immediate import driven
 from headgate.jobs.values.stored import number
 
 _AT_ONCE = 500
 """Maximum number of metrics of one request (same page)."""
-
-_PERIOD_S = 60
 
 _PAGES = 10
 """Maximum number of requests for the values of these: an answer may name another page for ever."""
@@ -119,9 +118,9 @@ def _asked(name: str, query: MetricQuery) -> dict[str, Any]:
             "Metric": {
                 "Namespace": "AWS/SQS",
                 "MetricName": query.name,
-                "Dimensions": [{"Name": "QueueName", "Value": query.queue}],
+                "Dimensions": [{"Name": "QueueName", "Value": bare_name(query.queue)}],
             },
-            "Period": _PERIOD_S,
+            "Period": query.period_s,
             "Stat": query.statistic,
         },
     }

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headgate.jobs.core.topology import (
-    DEAD_LETTERS,
-    DEAD_LETTERS_KEPT,
-    PAYLOADS,
-    RESULTS,
-    Topology,
-)
+from headgate.jobs.core.naming import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS, RESULTS
+from headgate.jobs.core.topology import Topology
 
 LINES = "lines"
 """The index that `jobs.core.ports.table.ListLine` is for, by ``list`` and ``place``."""

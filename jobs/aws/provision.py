@@ -30,6 +30,7 @@ from headgate.jobs.aws.queue_descriptions import (
     quarantine,
     redrive_allow_policy,
 )
+from headgate.jobs.core.existing.arns import bare_name
 from headgate.jobs.core.topology import Topology
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ async def _create(
     """Create a queue, and return its URL and its ARN."""
     with naming("sqs:CreateQueue", name):
         # The stubs want literal keys; ours are a plain mapping, compared with the CDK template's.
-        created = await sqs.create_queue(QueueName=name, Attributes=attributes)  # type: ignore[arg-type]
+        created = await sqs.create_queue(QueueName=bare_name(name), Attributes=attributes)  # type: ignore[arg-type]
         url = created["QueueUrl"]
         await sqs.tag_queue(QueueUrl=url, Tags=tags_of(topology))
         answer = await sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from headgate.jobs.core.existing.arns import is_arn
 from headgate.jobs.core.topology import QUARANTINE_RETENTION, QueueSpec, Topology
 
 Attributes = dict[str, str]
@@ -48,6 +49,10 @@ class QueueDescription:
     """None: SQS moves its messages nowhere."""
     takes_from: str | None = None
     """Physical name of the only queue that SQS may move messages from to this one; None: any."""
+    existing: bool = False
+    """True for one that something else created; its name may be an ARN."""
+    key: str | None = None
+    """The ARN of the customer-managed key that encrypts it, if it exists and any does."""
 
 
 def pairs(topology: Topology) -> Iterator[tuple[QueueDescription, QueueDescription]]:
@@ -112,6 +117,7 @@ def redrive_allow_policy(source_arn: str) -> dict[str, Any]:
 
 
 def _queue(spec: QueueSpec) -> QueueDescription:
+    found = spec.existing
     return QueueDescription(
         label=f"{spec.group}-{spec.priority}",
         name=spec.name,
@@ -120,16 +126,22 @@ def _queue(spec: QueueSpec) -> QueueDescription:
         receive_wait=spec.receive_wait,
         fifo=spec.fifo,
         redrive=Redrive(to=spec.dlq_name, max_receive_count=spec.max_receive_count),
+        existing=found is not None,
+        key=found.key if found is not None else None,
     )
 
 
 def _dead_letters(spec: QueueSpec) -> QueueDescription:
+    found = spec.existing
     return QueueDescription(
         label=f"{spec.group}-{spec.priority}-dlq",
         name=spec.dlq_name,
         retention=spec.dlq_retention,
         fifo=spec.fifo,
-        takes_from=spec.name,
+        # SQS redrives within an account alone.
+        takes_from=None if is_arn(spec.name) else spec.name,
+        existing=found is not None and found.dead_letters is not None,
+        key=found.dead_letters_key if found is not None else None,
     )
 
 

@@ -23,8 +23,8 @@ from headgate.jobs.aws.connections.clients import (
 from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.immediate import driven, immediate
+from headgate.jobs.core.naming import Bucket
 from headgate.jobs.core.ports.object_store import MAX_LISTED, ObjectPage, StoredObject
-from headgate.jobs.core.topology import Bucket
 from headgate.jobs.errors import PayloadLost
 
 _CONNECT_TIMEOUT_S = 2.0

@@ -13,8 +13,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from headgate.jobs.core.naming import role_in
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
-from headgate.jobs.core.topology import role_in
 from headgate.jobs.errors import MessageUnreadable
 
 Request = dict[str, Any]
@@ -155,6 +155,7 @@ def _spec_of(answer: Response, arn: str, target: Response) -> ScheduleSpec:
         delete_when_done=answer.get("ActionAfterCompletion") == "DELETE",
         dead_letters=_queue_of(target.get("DeadLetterConfig") or {}),
         description=answer.get("Description") or "",
+        arn=arn,
         created_at=answer.get("CreationDate"),
         modified_at=answer.get("LastModificationDate"),
         as_of=_answered_at(answer),

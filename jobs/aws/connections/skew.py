@@ -32,9 +32,14 @@ CODES = frozenset(
 
 
 def skew_of(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """Return the time by which AWS's clock is ahead of ``now``; None if the answer has none."""
+    """Return the time by which AWS's clock is ahead of ``now``; None if the answer has none.
+
+    Args:
+        headers: The answer's, by lower-case names.
+        now: This machine's time.
+    """
     try:
-        date = parsedate_to_datetime(headers.get("Date") or headers.get("date") or "")
+        date = parsedate_to_datetime(headers.get("date", ""))
     except (ValueError, OverflowError):  # not a date, or one with numbers out of range
         return None
     return (date.replace(tzinfo=UTC) if date.tzinfo is None else date) - now

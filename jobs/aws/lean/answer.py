@@ -16,14 +16,6 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError, create_parser
 from pydantic_core import from_json, to_json
 
-MAX_BYTES = 64 * 2**20
-"""Maximum bytes of an answer that is read. The largest that there can be is SQS's of ten messages
-of 1 MiB with every byte escaped, in 60 MiB of JSON; DynamoDB's have 1 MB of items, or 16 MB.
-https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
-
-TOO_LARGE = f"the answer has over {MAX_BYTES:,} bytes"
-
 _NO_SHAPE: Any = None  # an error response needs no shape of a model, but botocore's stubs want one
 
 
@@ -33,7 +25,7 @@ class HttpAnswer:
 
     status: int
     headers: Mapping[str, str]
-    """Names are in the server's spelling."""
+    """By lower-case names."""
     body: bytes
 
     @property
@@ -66,8 +58,7 @@ class HttpAnswer:
 
         Its further members, such as the item that a condition forbids to replace, are added.
         """
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        response = {"status_code": self.status, "headers": headers, "body": self.body}
+        response = {"status_code": self.status, "headers": self.headers, "body": self.body}
         try:
             parsed = self._members() | create_parser("json").parse(response, _NO_SHAPE)
         except Exception:  # noqa: BLE001 - a proxy's page, or anything else with that status

@@ -1,113 +1,243 @@
-"""HTTP of `jobs.aws.lean.caller` in an event loop, by aiohttp."""
+"""HTTP of `jobs.aws.lean.caller` in an event loop, over connections that are kept open.
+
+A request is one write, and its answer is read as it comes in, without a task or a stream between.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-
-import aiohttp
-from botocore.exceptions import (
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    ReadTimeoutError,
-    SSLError,
-)
-from yarl import URL
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
 
 from headgate.jobs.aws.connections.connection import Connection
-from headgate.jobs.aws.lean.answer import MAX_BYTES, TOO_LARGE, HttpAnswer
-from headgate.jobs.aws.lean.route import KEEP_ALIVE_S, Route
+from headgate.jobs.aws.lean.answer import HttpAnswer
+from headgate.jobs.aws.lean.http1 import AnswerReader, request_of
+from headgate.jobs.aws.lean.http_failures import FAILURES, failed, failed_to_open
+from headgate.jobs.aws.lean.route import KEEP_ALIVE_S, Route, ServiceEndpoint
 
 
 @asynccontextmanager
 async def async_http(route: Route, connection: Connection) -> AsyncIterator[AsyncHttp]:
     """Open a pool of connections to a route's endpoint, until the block ends."""
-    connector = aiohttp.TCPConnector(
-        limit=connection.pool,
-        keepalive_timeout=KEEP_ALIVE_S,
-        ssl=route.tls or True,
-    )
-    timeout = aiohttp.ClientTimeout(
-        sock_connect=connection.connect_timeout_s, sock_read=connection.read_timeout_s
-    )
-    async with aiohttp.ClientSession(
-        connector=connector,
-        timeout=timeout,
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
-    ) as session:
-        yield AsyncHttp(
-            session,
-            URL(str(route.endpoint)),
-            pool=connection.pool,
-            bound_s=connection.connect_timeout_s + connection.read_timeout_s,
-        )
+    http = AsyncHttp(route, connection)
+    try:
+        yield http
+    finally:
+        await http.close()
 
 
 class AsyncHttp:
-    """A `jobs.aws.lean.caller.Http` for an event loop.
+    """A `jobs.aws.lean.caller.Http` for an event loop, with a pool of connections to one endpoint.
 
-    Each request is bounded as a whole by ``bound_s``, from when it has one of the ``pool``
-    connections: an answer that arrives byte by byte never exceeds a read timeout by its silence.
+    A request waits for one of the pool's places. It is then given up after the read timeout's
+    silence, and is bounded as a whole by the connect and the read timeout together: an answer that
+    arrives byte by byte is never silent. One that is cancelled closes its connection.
+
+    Args:
+        route: the endpoint, and TLS.
+        connection: the timeouts, and the size of the pool.
     """
 
-    def __init__(
-        self, session: aiohttp.ClientSession, url: URL, *, pool: int, bound_s: float
-    ) -> None:
-        self._session = session
-        self._url = url
-        self._places = asyncio.Semaphore(pool)
-        self._bound_s = bound_s
+    def __init__(self, route: Route, connection: Connection) -> None:
+        self._endpoint, self._tls = route.endpoint, route.tls
+        self._url = str(route.endpoint)
+        self._connect_timeout_s = connection.connect_timeout_s
+        self._read_timeout_s = connection.read_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._places = asyncio.Semaphore(connection.pool)
+        self._open = set[_Connection]()
+        self._idle = deque[tuple[_Connection, float]]()
+        """Each with the time at which it goes stale; the freshest is last."""
+        self._closed = False
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """`Http.post`."""
-        with _botocores_errors(str(self._url)):
-            async with (
-                self._places,
-                asyncio.timeout(self._bound_s),
-                self._session.post(
-                    self._url, data=body, headers=headers, allow_redirects=False
-                ) as response,
-            ):
-                return HttpAnswer(response.status, response.headers, await _whole(response))
+        request = request_of(headers, body)
+        async with self._places:
+            until_s = self._loop.time() + self._connect_timeout_s + self._read_timeout_s
+            connection = self._taken() or await self._opened()
+            try:
+                answer = await connection.exchange(request, until_s)
+            except FAILURES as error:
+                connection.abort()
+                raise failed(error, self._url) from error
+            except BaseException:
+                connection.abort()
+                raise
+            self._keep(connection)
+            return answer
+
+    async def close(self) -> None:
+        """Close all connections, and return once they are; requests under way fail. Idempotent."""
+        self._closed = True
+        while self._open:
+            connection = next(iter(self._open))
+            connection.abort()
+            await connection.lost
+            self._open.discard(connection)
+
+    def _taken(self) -> _Connection | None:
+        """Take the freshest idle connection, if it is still of use."""
+        while self._idle:
+            connection, stale_s = self._idle.pop()
+            if not connection.is_over and self._loop.time() < stale_s:
+                return connection
+            connection.abort()
+        return None
+
+    def _keep(self, connection: _Connection) -> None:
+        """Put a connection back after its request, and close those that have gone stale."""
+        now_s = self._loop.time()
+        if connection.is_over or self._closed:
+            connection.abort()
+        else:
+            self._idle.append((connection, now_s + KEEP_ALIVE_S))
+        while self._idle and self._idle[0][1] <= now_s:
+            self._idle.popleft()[0].abort()
+
+    async def _opened(self) -> _Connection:
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                connection = await self._connected()
+        except OSError as error:
+            raise failed_to_open(error, self._url) from error
+        self._open.add(connection)
+        connection.lost.add_done_callback(lambda _: self._open.discard(connection))
+        if self._closed:
+            connection.abort()
+        return connection
+
+    async def _connected(self) -> _Connection:
+        host = self._endpoint.host
+        opened = await _first_that_answers(self._endpoint, self._connect_timeout_s)
+        try:
+            _, connection = await self._loop.create_connection(
+                lambda: _Connection(self._loop, self._read_timeout_s),
+                sock=opened,
+                ssl=self._tls,
+                server_hostname=host if self._tls else None,
+            )
+        except BaseException:
+            opened.close()
+            raise
+        return connection
 
 
-async def _whole(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of an answer.
+class _Connection(asyncio.Protocol):
+    """An open connection, for one request at a time.
 
-    Raises:
-        HTTPClientError: it is too large; one that announces its length is then not read at all.
+    Args:
+        loop: its event loop.
+        read_timeout_s: seconds of silence after which a request is given up.
     """
-    if (announced := response.content_length) is not None and announced <= MAX_BYTES:
-        return await response.read()
-    body = bytearray()
-    while announced is None and (part := await response.content.readany()):
-        body += part
-        if len(body) > MAX_BYTES:
-            break
-    if announced is not None or len(body) > MAX_BYTES:
-        raise HTTPClientError(error=TOO_LARGE)
-    return bytes(body)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, read_timeout_s: float) -> None:
+        self._loop = loop
+        self._read_timeout_s = read_timeout_s
+        self._transport: asyncio.Transport | None = None
+        self._reader = AnswerReader()
+        self._answer: asyncio.Future[HttpAnswer] | None = None
+        """None while no answer is due."""
+        self._heard_s = self._until_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        """Outlasts its request, and looks after the next: most end long before their time does."""
+        self.lost: asyncio.Future[None] = loop.create_future()
+        """Done once the connection is closed."""
+        self.is_over = False
+        """True once the server has closed it, says so, or has sent more than it was asked for."""
+
+    def exchange(self, request: bytes, until_s: float) -> asyncio.Future[HttpAnswer]:
+        """Send a request; return the future of the answer to it, which comes until then."""
+        answer = self._answer = self._loop.create_future()
+        if self._transport is None or self.is_over:
+            self._fail(ConnectionResetError("the connection is closed"))
+            return answer
+        self._reader = AnswerReader()
+        self._heard_s, self._until_s = self._loop.time(), until_s
+        if self._timer is None:
+            self._watch()
+        self._transport.write(request)
+        return answer
+
+    def abort(self) -> None:
+        """Close it at once, without a word of TLS to the server. Idempotent."""
+        self.is_over = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        stream: Any = transport  # uvloop's is a Transport in all but its class
+        self._transport = stream
+
+    def data_received(self, data: bytes) -> None:
+        if (answer := self._answer) is None or answer.done():  # nobody asked for it, or still does
+            self.abort()
+            return
+        try:
+            found = self._reader.feed(data)
+        except FAILURES as error:
+            self._fail(error)
+            return
+        if found is None:
+            self._heard_s = self._loop.time()
+            return
+        self._answer, self.is_over = None, self._reader.is_last
+        answer.set_result(found)
+
+    def eof_received(self) -> None:
+        self.is_over = True
+        if (answer := self._answer) is None or answer.done():
+            return
+        try:
+            answer.set_result(self._reader.end())
+        except FAILURES as error:
+            self._fail(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over, self._transport = True, None
+        self._fail(exc or ConnectionResetError("the connection is closed"))
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+    def _watch(self) -> None:
+        """Give a request up whose time is over, or look again when it would be."""
+        self._timer = None
+        if self._answer is None or self._answer.done():
+            return
+        due_s = min(self._until_s, self._heard_s + self._read_timeout_s)
+        if self._loop.time() < due_s:
+            self._timer = self._loop.call_at(due_s, self._watch)
+        else:
+            self._fail(TimeoutError("the time for the request is over"))
 
 
-@contextmanager
-def _botocores_errors(url: str) -> Iterator[None]:
-    """Translate aiohttp's errors into botocore's, as aiobotocore does."""
-    try:
-        yield
-    except aiohttp.ClientSSLError as error:
-        raise SSLError(endpoint_url=url, error=error) from error
-    except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError) as error:
-        raise ConnectionClosedError(endpoint_url=url, error=error) from error
-    except aiohttp.ConnectionTimeoutError as error:
-        raise ConnectTimeoutError(endpoint_url=url, error=error) from error
-    except TimeoutError as error:
-        raise ReadTimeoutError(endpoint_url=url, error=error) from error
-    except (aiohttp.ClientConnectionError, OSError) as error:
-        raise EndpointConnectionError(endpoint_url=url, error=error) from error
-    except aiohttp.ClientError as error:
-        raise HTTPClientError(error=error) from error
+async def _first_that_answers(endpoint: ServiceEndpoint, timeout_s: float) -> socket.socket:
+    """Connect to the first address that answers; each gets an equal part of the time left."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + timeout_s
+    found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    failure = OSError("the host has no address")
+    for number, (family, kind, protocol, _, address) in enumerate(found):
+        opened = socket.socket(family, kind, protocol)
+        opened.setblocking(False)
+        try:
+            async with asyncio.timeout((until_s - loop.time()) / (len(found) - number)):
+                await loop.sock_connect(opened, address)
+        except OSError as error:
+            opened.close()
+            failure = error
+        except BaseException:
+            opened.close()
+            raise
+        else:
+            return opened
+    raise failure

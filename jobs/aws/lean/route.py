@@ -16,6 +16,7 @@ from botocore.httpsession import create_urllib3_context, get_cert_path
 from botocore.utils import get_environ_proxies
 
 from headgate.jobs.aws.lean.sigv4 import Credentials
+from headgate.jobs.core.settings import Settings
 
 _log = logging.getLogger("headgate.aws")
 
@@ -99,8 +100,9 @@ def route_of(
 
     That is: without credentials, with another signature than version 4, with an endpoint below a
     path, through a proxy, with botocore's plugins, its client-side monitoring, handlers of its
-    events or a wrapper around its calls, as tracers and mocks of AWS have them, and in a Lambda
-    function, where each request carries the invocation's trace. Reads the CA bundle.
+    events or a wrapper around its calls, as tracers and mocks of AWS have them, in a Lambda
+    function, where each request carries the invocation's trace, and with ``HEADGATE_SDK_CALLS``.
+    Reads the CA bundle.
 
     Args:
         client: botocore's or aiobotocore's.
@@ -133,6 +135,7 @@ def _reason_against(client: Any, session: Any, url: SplitResult, calls: list[str
     # botocore has no public way to ask for what takes part in its calls.
     calling = type(client)._make_api_call  # noqa: SLF001 - as above
     reasons = {
+        "HEADGATE_SDK_CALLS asks for it": Settings.from_env().sdk_calls,
         # Since botocore 1.38.
         "its signature is not SigV4": config.signature_version != "v4"
         or getattr(config, "auth_scheme_preference", None),

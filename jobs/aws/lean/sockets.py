@@ -1,7 +1,6 @@
 """HTTP of `jobs.aws.lean.caller` for threads, over sockets that are kept alive.
 
-A request is one write. The answer is read by `http.client`, over a file whose every read ends when
-the time of the whole request does.
+A request is one write. Each read of its answer ends when the time of the whole request does.
 """
 
 from __future__ import annotations
@@ -13,24 +12,15 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from http.client import BadStatusLine, HTTPException, HTTPResponse, IncompleteRead
-from io import BufferedReader, RawIOBase
-from typing import Any
-
-from botocore.exceptions import (
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    ReadTimeoutError,
-    SSLError,
-)
+from collections.abc import Mapping
 
 from headgate.jobs.aws.connections.connection import Connection
-from headgate.jobs.aws.lean.answer import MAX_BYTES, TOO_LARGE, HttpAnswer
+from headgate.jobs.aws.lean.answer import HttpAnswer
+from headgate.jobs.aws.lean.http1 import AnswerReader, request_of
+from headgate.jobs.aws.lean.http_failures import FAILURES, failed, failed_to_open
 from headgate.jobs.aws.lean.route import KEEP_ALIVE_S, Route, ServiceEndpoint
+
+_PIECE_BYTES = 2**16
 
 _Watch: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
@@ -38,9 +28,10 @@ _Watch: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", select
 class Sockets:
     """A `jobs.aws.lean.caller.Http` for threads, with a pool of connections to one endpoint.
 
-    A request waits for one of the pool's places, and is then bounded as a whole by the connect and
-    the read timeout together. A connection that the server has closed meanwhile is not used again.
-    A forked process opens connections of its own, and never uses its parent's.
+    A request waits for one of the pool's places. It is then given up after the read timeout's
+    silence, and is bounded as a whole by the connect and the read timeout together. A connection
+    that the server has closed meanwhile is not used again. A forked process opens connections of
+    its own, and never uses its parent's.
 
     Args:
         route: the endpoint, and TLS.
@@ -52,20 +43,22 @@ class Sockets:
         self._url = str(route.endpoint)
         self._size = connection.pool
         self._connect_timeout_s = connection.connect_timeout_s
-        self._bound_s = connection.connect_timeout_s + connection.read_timeout_s
+        self._read_timeout_s = connection.read_timeout_s
         self._pools: dict[int, _Pool] = {}
         """The pool of this process, by its id; in a forked one at first its parent's."""
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """`Http.post`; never suspends."""
-        request = _request(headers, body)
+        request = request_of(headers, body)
         pool = self._pool()
         with pool.places:
-            until_s = time.monotonic() + self._bound_s
+            until_s = time.monotonic() + self._connect_timeout_s + self._read_timeout_s
             connection = pool.idle() or self._open()
             try:
-                with _botocores_errors(self._url):
-                    answer = connection.exchange(request, until_s)
+                answer = connection.exchange(request, until_s)
+            except FAILURES as error:
+                connection.close()
+                raise failed(error, self._url) from error
             except BaseException:
                 connection.close()
                 raise
@@ -89,8 +82,11 @@ class Sockets:
 
     def _open(self) -> _Connection:
         until_s = time.monotonic() + self._connect_timeout_s
-        with _botocores_errors_at_opening(self._url):
-            return _Connection(_opened(self._endpoint, self._tls, until_s))
+        try:
+            opened = _opened(self._endpoint, self._tls, until_s)
+        except OSError as error:
+            raise failed_to_open(error, self._url) from error
+        return _Connection(opened, self._read_timeout_s)
 
 
 class _Pool:
@@ -144,14 +140,18 @@ class _Pool:
 
 
 class _Connection:
-    """An open connection, for one request at a time."""
+    """An open connection, for one request at a time.
 
-    def __init__(self, opened: socket.socket) -> None:
+    Args:
+        opened: its socket.
+        read_timeout_s: seconds of silence after which a request is given up.
+    """
+
+    def __init__(self, opened: socket.socket, read_timeout_s: float) -> None:
         self._socket = opened
+        self._read_timeout_s = read_timeout_s
         self._watch = _Watch()
         self._watch.register(opened, selectors.EVENT_READ)
-        self._incoming = _Incoming(opened)
-        self._file = _KeptOpen(self._incoming)
         self.is_over = False
         """True once the server has closed it, says so, or has sent more than it was asked for."""
 
@@ -164,77 +164,18 @@ class _Connection:
         """Send a request and return the answer to it, both until then."""
         self._socket.settimeout(_left_s(until_s))
         self._socket.sendall(request)
-        self._incoming.until_s = until_s
-        source: Any = self  # of a socket, it only wants the file
-        # Closed here, while its file is open: Python 3.13 complains of one that is collected later.
-        with closing(HTTPResponse(source, method="POST")) as response:
-            response.begin()
-            body = _whole(response)
-        self._incoming.until_s = None
-        self.is_over = response.will_close or bool(self._file.peek())
-        headers: Any = response.headers  # a mapping in all but name
-        return HttpAnswer(response.status, headers, body)
-
-    def makefile(self, _mode: str) -> BufferedReader:
-        """Return the file of all answers, as `http.client` asks for it anew for each."""
-        return self._file
+        reader, answer = AnswerReader(), None
+        while answer is None:
+            self._socket.settimeout(min(_left_s(until_s), self._read_timeout_s))
+            data = self._socket.recv(_PIECE_BYTES)
+            answer = reader.feed(data) if data else reader.end()
+        self.is_over = reader.is_last
+        return answer
 
     def close(self) -> None:
         """Close it, without a word of TLS to the server: a parent process may still use it."""
         self._watch.close()
         self._socket.close()
-
-
-class _KeptOpen(BufferedReader):
-    """A file that outlasts the answers in it, each of which closes it."""
-
-    def close(self) -> None:
-        """Do nothing: the connection closes its socket itself."""
-
-
-class _Incoming(RawIOBase):
-    """The bytes from a socket. Reading them ends at a fixed time, however many keep coming in."""
-
-    def __init__(self, opened: socket.socket) -> None:
-        self._socket = opened
-        self.until_s: float | None = None
-        """A time of `time.monotonic`; None while no answer is due, when no bytes are read."""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Read some bytes; return their number.
-
-        Raises:
-            TimeoutError: there are none in time.
-        """
-        if self.until_s is None:
-            return None
-        self._socket.settimeout(_left_s(self.until_s))
-        return self._socket.recv_into(buffer)
-
-
-def _whole(response: HTTPResponse) -> bytes:
-    """Return the body of an answer.
-
-    Raises:
-        HTTPClientError: it is too large; one that announces its length is then not read at all.
-    """
-    if (announced := response.length) is not None and announced <= MAX_BYTES:
-        return response.read()
-    body = response.read(MAX_BYTES + 1) if announced is None else b""
-    if announced is not None or len(body) > MAX_BYTES:
-        raise HTTPClientError(error=TOO_LARGE)
-    return body
-
-
-def _request(headers: Mapping[str, str], body: bytes) -> bytes:
-    lines = [f"{name}: {value}" for name, value in headers.items()]
-    head = "\r\n".join(("POST / HTTP/1.1", *lines, f"content-length: {len(body)}", "\r\n"))
-    if head.count("\n") != len(lines) + 3 or head.count("\r") != len(lines) + 3:
-        raise HTTPClientError(error="a line break in a header")
-    return head.encode("latin-1") + body
 
 
 def _opened(endpoint: ServiceEndpoint, tls: ssl.SSLContext | None, until_s: float) -> socket.socket:
@@ -262,30 +203,3 @@ def _left_s(until_s: float) -> float:
     if (left_s := until_s - time.monotonic()) <= 0:
         raise TimeoutError("the time for the request is over")
     return left_s
-
-
-@contextmanager
-def _botocores_errors_at_opening(url: str) -> Iterator[None]:
-    """Translate errors of opening a connection into botocore's."""
-    try:
-        yield
-    except ssl.SSLError as error:
-        raise SSLError(endpoint_url=url, error=error) from error
-    except TimeoutError as error:
-        raise ConnectTimeoutError(endpoint_url=url, error=error) from error
-    except OSError as error:
-        raise EndpointConnectionError(endpoint_url=url, error=error) from error
-
-
-@contextmanager
-def _botocores_errors(url: str) -> Iterator[None]:
-    """Translate errors of a request, once its connection is open, into botocore's."""
-    try:
-        yield
-    except TimeoutError as error:
-        raise ReadTimeoutError(endpoint_url=url, error=error) from error
-    except (OSError, BadStatusLine, IncompleteRead) as error:
-        raise ConnectionClosedError(endpoint_url=url, error=type(error).__name__) from error
-    except HTTPException as error:
-        # Only the error's class: its text may quote the answer.
-        raise HTTPClientError(error=type(error).__name__) from error

@@ -1,9 +1,9 @@
 """The ports of `jobs.core.ports.transport` on SQS.
 
-The calls of both are written once. Both take queues by name, find their addresses with GetQueueUrl
-once, and never list or create queues, so a worker's role needs no more than the calls below.
-Requests are built and responses are read in `jobs.aws.sqs.wire`; requests are counted, and their
-failures translated, in `jobs.aws.sqs.request_log`.
+The calls of both are written once. Both take queues by name or ARN, find their addresses with
+GetQueueUrl once, and never list or create queues, so a worker's role needs no more than the calls
+below. Requests are built and responses are read in `jobs.aws.sqs.wire`; requests are counted, and
+their failures translated, in `jobs.aws.sqs.request_log`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Calls(OnDemand[_Callers]):
             if url := self._ledger.urls.get(queue):
                 return url
             with self._ledger.call("resolve", queue):
-                response = await commands.call("GetQueueUrl", {"QueueName": queue})
+                response = await commands.call("GetQueueUrl", wire.url_request(queue))
                 return self._ledger.urls.setdefault(queue, wire.read_url(response))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from headgate.jobs.core.existing.arns import bare_name, owner_of
 from headgate.jobs.core.ports.transport import (
     EntryFailure,
     OutgoingMessage,
@@ -35,6 +36,16 @@ Response = Mapping[str, Any]
 
 
 # --- requests ------------------------------------------------------------------------------------
+
+
+def url_request(queue: str) -> Request:
+    """Return the arguments of GetQueueUrl for a queue's name, or its ARN in any account.
+
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueUrl.html
+    """
+    owner = owner_of(queue)
+    of_owner = {} if owner is None else {"QueueOwnerAWSAccountId": owner}
+    return {"QueueName": bare_name(queue), **of_owner}
 
 
 def send_request(url: str, messages: Sequence[OutgoingMessage]) -> Request:

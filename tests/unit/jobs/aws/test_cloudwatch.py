@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -69,6 +70,14 @@ async def test_values_are_returned_from_the_earliest_minute_on() -> None:
         "Period": 60,
         "Stat": "Sum",
     }
+
+
+async def test_a_metric_is_read_by_the_hour_where_minutes_are_kept_no_more() -> None:
+    answers = Answers({"MetricDataResults": [result("m0", 3.0)]})
+    hourly = replace(SENT, period_s=3_600)
+    assert await read(answers, hourly) == {hourly: [3.0]}
+    [asked] = answers.requests[0]["MetricDataQueries"]
+    assert asked["MetricStat"]["Period"] == 3_600
 
 
 async def test_pages_are_put_together_and_five_hundred_metrics_asked_for_at_once() -> None:

@@ -22,6 +22,8 @@ from headgate.jobs.core.ports.transport import (
 
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/shop-jobs-high"
 
+THEIRS = "arn:aws:sqs:us-east-1:123456789012:orders"
+
 REQUESTS: list[tuple[str, Callable[[], wire.Request]]] = [
     (
         "SendMessageBatch",
@@ -49,6 +51,8 @@ REQUESTS: list[tuple[str, Callable[[], wire.Request]]] = [
         lambda: wire.change_visibility_request(URL, [VisibilityChange(receipt="a", timeout_s=0)]),
     ),
     ("GetQueueAttributes", lambda: wire.depth_request(URL)),
+    ("GetQueueUrl", lambda: wire.url_request("shop-jobs-high")),
+    ("GetQueueUrl", lambda: wire.url_request(THEIRS)),
 ]
 
 
@@ -212,3 +216,11 @@ def test_a_depth_tells_visible_hidden_and_delayed_messages_apart() -> None:
         }
     }
     assert wire.read_depth(response) == QueueDepth(visible=1, in_flight=2, delayed=3)
+
+
+def test_a_queue_is_asked_for_by_its_name_or_in_the_account_of_its_arn() -> None:
+    assert wire.url_request("orders") == {"QueueName": "orders"}
+    assert wire.url_request(THEIRS) == {
+        "QueueName": "orders",
+        "QueueOwnerAWSAccountId": "123456789012",
+    }

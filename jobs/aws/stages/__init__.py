@@ -1,0 +1,1 @@
+"""Whole stages on AWS: what a deployed one has, and the removal of one."""

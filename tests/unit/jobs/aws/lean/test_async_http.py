@@ -1,0 +1,158 @@
+"""`AsyncHttp` on its own: cancellation, ends, and its pool; `test_posting` has the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from botocore.exceptions import ConnectionClosedError
+
+from headgate.jobs.aws.lean.async_http import AsyncHttp
+from tests.support.raw_server import (
+    BOUND_S,
+    HEADERS,
+    OK,
+    RawServer,
+    Run,
+    TransportKind,
+    in_loop,
+    route_and_connection,
+    says,
+    serving,
+)
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    kind: TransportKind = request.param
+    with in_loop(kind) as run:
+        yield run
+
+
+def http_to(server: RawServer, *, pool: int = 5) -> AsyncHttp:
+    return AsyncHttp(*route_and_connection(server.url, pool=pool))
+
+
+@contextmanager
+def silent() -> Iterator[RawServer]:
+    """Serve without an answer until the block ends."""
+    released = threading.Event()
+    with serving(lambda _: _wait(released)) as server:
+        yield server
+        released.set()
+
+
+def _wait(released: threading.Event) -> None:
+    assert released.wait(BOUND_S)
+
+
+def test_a_request_that_is_cancelled_closes_its_connection_and_frees_its_place(run: Run) -> None:
+    async def cancel(server: RawServer) -> None:
+        http = http_to(server, pool=1)
+        for number in (1, 2):
+            asking = asyncio.create_task(http.post(HEADERS, b"{}"))
+            await asyncio.to_thread(server.until, number)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+        await http.close()
+
+    with silent() as server:
+        run(cancel(server))
+    assert server.connections == 2
+
+
+def test_a_request_under_way_fails_when_all_is_closed(run: Run) -> None:
+    async def close(server: RawServer) -> None:
+        http = http_to(server)
+        asking = asyncio.create_task(http.post(HEADERS, b"{}"))
+        await asyncio.to_thread(server.until, 1)
+        await http.close()
+        await http.close()
+        with pytest.raises(ConnectionClosedError):
+            await asking
+
+    with silent() as server:
+        run(close(server))
+
+
+def test_a_connection_that_opens_while_all_is_closed_is_closed_as_well(run: Run) -> None:
+    async def close(server: RawServer) -> None:
+        http = http_to(server)
+        asking = asyncio.create_task(http.post(HEADERS, b"{}"))
+        await asyncio.sleep(0)  # it asks for the address now
+        await http.close()
+        with pytest.raises(ConnectionClosedError):
+            await asking
+
+    with serving(says(OK)) as server:
+        run(close(server))
+        server.until_ended(1)
+    assert not server.requests
+
+
+def test_a_connection_that_the_server_closed_while_idle_is_not_used_again(run: Run) -> None:
+    async def post_twice(server: RawServer) -> None:
+        http = http_to(server)
+        await http.post(HEADERS, b"{}")
+        [connection] = http._open
+        await connection.lost
+        assert (await http.post(HEADERS, b"{}")).body == b"{}"
+        await http.close()
+
+    with serving(says(OK, hangs_up=True), says(OK)) as server:
+        run(post_twice(server))
+    assert len(server.requests) == 2, "nothing was sent on the closed connection"
+
+
+def test_tasks_never_have_more_connections_than_the_pool(run: Run) -> None:
+    async def post_many(server: RawServer) -> list[bytes]:
+        http = http_to(server, pool=3)
+        answers = await asyncio.gather(*(http.post(HEADERS, b"{}") for _ in range(60)))
+        await http.close()
+        return [answer.body for answer in answers]
+
+    with serving(says(OK)) as server:
+        assert run(post_many(server)) == [b"{}"] * 60
+    assert server.connections <= 3
+
+
+def test_each_task_gets_the_answer_to_its_own_request(run: Run) -> None:
+    def echo(connection: Any) -> None:
+        body = server.requests[-1].partition(b"\r\n\r\n")[2]
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    async def post_many(server: RawServer, bodies: list[bytes]) -> list[bytes]:
+        http = http_to(server, pool=1)
+        answers = await asyncio.gather(*(http.post(HEADERS, body) for body in bodies))
+        await http.close()
+        return [answer.body for answer in answers]
+
+    bodies = [b'{"n": %d}' % number for number in range(30)]
+    with serving(echo) as server:
+        assert run(post_many(server, bodies)) == bodies
+
+
+def test_what_comes_in_unasked_closes_an_idle_connection(run: Run) -> None:
+    told = threading.Event()
+
+    def answer_and_talk_on(connection: Any) -> None:
+        connection.sendall(OK)
+        assert told.wait(BOUND_S)
+        connection.sendall(OK)
+
+    async def post(server: RawServer) -> None:
+        http = http_to(server)
+        await http.post(HEADERS, b"{}")
+        [connection] = http._open
+        told.set()
+        await connection.lost
+        assert not http._open
+        await http.close()
+
+    with serving(answer_and_talk_on) as server:
+        run(post(server))
