@@ -1,1 +1,1 @@
-"""Submitting jobs, waiting for them, and changing schedules at run time."""
+"""Clients: submitting jobs, looking them up, and changing what waits."""

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.auditing.auditor import auditor_of
+from headgate.jobs.client.desks import AsyncDesks
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice, events_of
-from headgate.jobs.client.handle import AsyncJobHandle, Lookup
-from headgate.jobs.client.overview.desks import AsyncDesks
-from headgate.jobs.client.schedules import AsyncSchedules
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.shared_requests import SharedRequests
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submitting.delaying import hold_all
@@ -34,6 +33,7 @@ from headgate.jobs.definitions.policies import keyring_of
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.calling.handler_host import Send
+from headgate.jobs.handles.handle import AsyncJobHandle
 from headgate.jobs.messages.outgoing import lane_of
 from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 from headgate.jobs.submission.mixed import listed
@@ -184,23 +184,6 @@ class AsyncClient(AsyncDesks):
         if self._own_backend is not None:
             await self._own_backend.close()
 
-    @cached_property
-    def schedules(self) -> AsyncSchedules[AsyncJobHandle[Any]]:
-        """The app's schedules and delayed jobs; see `jobs.client.schedules.Schedules`."""
-        return AsyncSchedules(
-            self._app,
-            self._ports.scheduler,
-            self._engine.send,
-            self.handle,
-            self._delayed,
-            self._clock,
-            concurrency=self._concurrency,
-            sleep=self._ports.sleep,
-            rng=self._ports.rng,
-            seals=self._seals,
-            auditor=self._lookup.auditor,
-        )
-
     @overload
     async def submit(self, job: NewJob[R]) -> AsyncJobHandle[R]: ...
     @overload
@@ -323,8 +306,8 @@ class AsyncClient(AsyncDesks):
                 events=self._events,
             )
         if fallback is not None:
-            from headgate.jobs.client.inline import AsyncInline
-            from headgate.jobs.client.submitted_job import async_child_handles
+            from headgate.jobs.client.child_handles import async_child_handles
+            from headgate.jobs.client.inline.async_inline import AsyncInline
 
             return AsyncInline(
                 self._app,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headgate.jobs.client.auditing.auditor import auditor_of
+from headgate.jobs.client.desks import Desks
 from headgate.jobs.client.fallback import (
     Fallback,
     FallbackName,
     check_choice,
     events_of,
 )
-from headgate.jobs.client.handle import JobHandle, Lookup
-from headgate.jobs.client.overview.desks import Desks
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submitting.engine import SubmissionEngine
 from headgate.jobs.client.submitting.large_payloads import Storing, check_sizes
@@ -26,7 +26,6 @@ from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
-    ImmediateScheduler,
     ImmediateSecretStore,
     ImmediateSender,
     ImmediateTable,
@@ -41,6 +40,7 @@ from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import keyring_of
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import TransportError
+from headgate.jobs.handles.handle import JobHandle
 from headgate.jobs.submission.mixed import listed
 from headgate.jobs.submission.prepare import Submission, prepare_each, prepare_many
 
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from headgate.jobs.aws.backend import AwsBackend
-    from headgate.jobs.client.schedules import Schedules
-    from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -171,40 +169,6 @@ class Client(Desks):
         if self._own_backend is not None:
             self._own_backend.close()
 
-    @cached_property
-    def _delayed(self) -> DelayedJobs:
-        from headgate.jobs.schedules.delayed_jobs import DelayedJobs  # as below
-
-        return DelayedJobs(
-            ImmediateScheduler(self._ports.scheduler),
-            lambda: self._app.topology,
-            self._clock,
-            self._keyring,
-        )
-
-    @cached_property
-    def schedules(self) -> Schedules:
-        """The app's schedules, and the jobs that wait in one; see
-        `jobs.client.schedules.Schedules`."""
-        # Imported on first use, to keep importing the client fast.
-        from headgate.jobs.client.schedules import AsyncSchedules, Schedules
-
-        return Schedules(
-            AsyncSchedules(
-                self._app,
-                ImmediateScheduler(self._ports.scheduler),
-                self._engine.send,
-                self.handle,
-                self._delayed,
-                self._clock,
-                concurrency=self._concurrency,
-                sleep=immediate(self._ports.sleep),
-                rng=self._ports.rng,
-                seals=self._seals,
-                auditor=self._lookup.auditor,
-            )
-        )
-
     @overload
     def submit(self, job: NewJob[R]) -> JobHandle[R]: ...
     @overload
@@ -313,13 +277,22 @@ class Client(Desks):
 
     def _send_in_order(self, submissions: Sequence[Submission]) -> list[TransportError | None]:
         """Send all, request after request; return each one's error, or None."""
+        queue, messages = submissions[0].queue.name, [each.message for each in submissions]
+        if not any(each.bundle_bytes for each in submissions):
+            return self._sending(queue, messages).run()
+        from headgate.jobs.messages.bundles import by_job, packed  # few types have bundles
+
+        parcels = packed(messages, [each.bundle_bytes for each in submissions])
+        return by_job(parcels, self._sending(queue, [each.message for each in parcels]).run())
+
+    def _sending(self, queue: str, messages: Sequence[OutgoingMessage]) -> Sending:
         return Sending(
-            [submission.message for submission in submissions],
-            partial(self._send, submissions[0].queue.name),
+            messages,
+            partial(self._send, queue),
             sleep=self._ports.sleep,
             rng=self._ports.rng,
             goes_on=self._fallback is None,
-        ).run()
+        )
 
     def _send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         if self._storing.passes(messages):  # small messages need no coroutine
@@ -338,8 +311,8 @@ class Client(Desks):
                 events=self._events,
             )
         if fallback is not None:
-            from headgate.jobs.client.inline import Inline  # imports asyncio
-            from headgate.jobs.client.submitted_job import child_handles
+            from headgate.jobs.client.child_handles import child_handles
+            from headgate.jobs.client.inline.inline import Inline  # imports asyncio
 
             return Inline(
                 self._app,

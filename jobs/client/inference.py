@@ -4,7 +4,7 @@
     a one-time schedule holds it                                       delayed
     a queue may still hold a job of its age                            waiting
     none can, its id is none that a job can have, or what would be     unknown
-    known of it is not recorded
+    known of it is not recorded, or may have expired
 
 A job's id has the time of its submission. Workers record a job's end, and that it runs once it has
 run for a second, so one of which nothing is recorded waits, as long as its queue keeps it.
@@ -12,7 +12,7 @@ run for a second, so one of which nothing is recorded waits, as long as its queu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,6 +21,7 @@ from uuid import UUID
 from headgate.jobs.client.waiting import keeps_outcomes, longest_in_queue
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.messages.envelope import time_of
 from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.records.history import JobRecord
@@ -91,6 +92,12 @@ def _by_its_id(
             explanation="nothing is recorded of jobs that complete at their first delivery, of "
             f"the {_named(silent)}: it may wait, run or have completed",
         )
+    if forgotten := _forgotten(app, declared, keep, now - at):
+        return replace(
+            record,
+            explanation="nothing is recorded of it: it waits or runs, or has completed and its "
+            f"record has expired, as those of the {_named(forgotten)} do by then",
+        )
     return replace(
         record,
         state=JobState.WAITING,
@@ -102,8 +109,24 @@ def _by_its_id(
 
 def _silent(app: App, declared: JobType[Any, Any] | None, keep: JobKeep | None) -> Sequence[str]:
     """Return the types that the job may be of whose completed jobs are not recorded."""
-    candidates = app.types.values() if declared is None else [declared]
-    return [each.name for each in candidates if not keeps_outcomes(app, each, keep)]
+    return [each.name for each in _types(app, declared) if not keeps_outcomes(app, each, keep)]
+
+
+def _forgotten(
+    app: App, declared: JobType[Any, Any] | None, keep: JobKeep | None, age: timedelta
+) -> Sequence[str]:
+    """Return the types that the job may be of whose record of a completion may have expired."""
+    return [each.name for each in _types(app, declared) if _kept_for(app, each, keep) <= age]
+
+
+def _kept_for(app: App, each: JobType[Any, Any], keep: JobKeep | None) -> timedelta:
+    declared = keep_of(app, each)
+    return (declared if keep is None else keep.over(declared)).completed
+
+
+def _types(app: App, declared: JobType[Any, Any] | None) -> Collection[JobType[Any, Any]]:
+    """Return the types that the job may be of."""
+    return app.types.values() if declared is None else [declared]
 
 
 def _named(types: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headgate.jobs.client.auditing.auditor import Audited, Auditor
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.table import AsyncTable

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.retention import RecordsLevel
@@ -193,18 +192,6 @@ def reading_result(record: JobRecord) -> Iterator[None]:
         raise ResultInvalid(
             record.id, f"the job {record.id} has completed; its result can't be read: {error}"
         ) from error
-
-
-def check_id(job_id: str) -> str:
-    """Return a job's id in the form used in records.
-
-    Raises:
-        ValueError: it is not a job id.
-    """
-    try:
-        return str(UUID(job_id))
-    except ValueError as error:
-        raise ValueError(f"{job_id!r} is not a job id: it has to be a UUID") from error
 
 
 def keeps_outcomes(

@@ -42,13 +42,15 @@ class SecretStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricQuery:
-    """A question for one of SQS's metrics of a queue, minute by minute."""
+    """A question for one of SQS's metrics of a queue, period by period."""
 
     queue: str
     """The physical name of the queue."""
     name: str
     """The metric's name, as in ``NumberOfMessagesSent``."""
     statistic: Literal["Sum", "Maximum"]
+    period_s: int = 60
+    """Seconds that each value stands for. CloudWatch has minutes for 15 days, and hours for 455."""
 
 
 class AsyncMetricReader(Protocol):
@@ -57,7 +59,7 @@ class AsyncMetricReader(Protocol):
     async def read(
         self, queries: Sequence[MetricQuery], *, since: datetime, until: datetime
     ) -> Mapping[MetricQuery, Sequence[float]]:
-        """Return the values of each metric that has any, from the earliest minute on."""
+        """Return the values of each metric that has any, from the earliest period on."""
         ...
 
 

@@ -28,6 +28,9 @@ class Settings:
     bucket: str | None = None
     """``HEADGATE_BUCKET``: the full name of the S3 bucket for data too large for a message.
     None: ``{app}-{stage}-payloads-{account}-{region}``."""
+    existing: str | None = None
+    """``HEADGATE_EXISTING``: the app's resources that something else created, as JSON (see
+    `jobs.core.existing`), for an app that names none. None: all are the app's own."""
     actor: str | None = None
     """``HEADGATE_ACTOR``: who acts through a client that names nobody, for the audit; up to 100
     characters. None: the process's user and host."""
@@ -46,6 +49,10 @@ class Settings:
     """``HEADGATE_ALLOW_HTTP``, 1 or 0: endpoints without TLS may be on other hosts than this one,
     as an emulator of AWS in a network of containers is."""
 
+    sdk_calls: bool = False
+    """``HEADGATE_SDK_CALLS``, 1 or 0: boto3 or aiobotocore makes every call to AWS, even those to
+    SQS and the table, which Headgate otherwise makes itself for less CPU."""
+
     emf: bool = False
     """``HEADGATE_EMF``, 1 or 0: functions that run jobs write metrics for CloudWatch."""
     concurrency: int | None = None
@@ -54,6 +61,9 @@ class Settings:
     console_token: str | None = field(default=None, repr=False)
     """``HEADGATE_CONSOLE_TOKEN``: the token that ``headgate console --auth token`` asks for, of at
     least 20 characters. None: it makes one."""
+    console_load_balancer: str | None = None
+    """``HEADGATE_CONSOLE_LOAD_BALANCER``: the ARN of the Application Load Balancer that signs in
+    people for ``headgate console --auth alb``."""
 
     def __post_init__(self) -> None:
         if self.account is not None and not _ACCOUNT.fullmatch(self.account):
@@ -95,20 +105,24 @@ class Settings:
             app_version=found.get("APP_VERSION", ""),
             stage=found.get("STAGE") or None,
             bucket=found.get("BUCKET") or None,
+            existing=found.get("EXISTING") or None,
             actor=found.get("ACTOR") or None,
             account=found.get("ACCOUNT") or None,
             stop_timeout_s=_number("STOP_TIMEOUT", found),
             paused=_switch("PAUSED", found),
             allow_http=_switch("ALLOW_HTTP", found),
+            sdk_calls=_switch("SDK_CALLS", found),
             emf=_switch("EMF", found),
             concurrency=_whole("CONCURRENCY", found),
             console_token=found.get("CONSOLE_TOKEN") or None,
+            console_load_balancer=found.get("CONSOLE_LOAD_BALANCER") or None,
         )
 
 
 _KNOWN = (
     *("ACCOUNT", "ACTOR", "ALLOW_HTTP", "APP", "APP_VERSION", "BUCKET", "CONCURRENCY"),
-    *("CONSOLE_TOKEN", "EMF", "PAUSED", "STAGE", "STOP_TIMEOUT"),
+    *("CONSOLE_LOAD_BALANCER", "CONSOLE_TOKEN", "EMF", "EXISTING", "PAUSED", "SDK_CALLS"),
+    *("STAGE", "STOP_TIMEOUT"),
 )
 
 

@@ -6,13 +6,20 @@ the drain limit, the alarms. A visibility timeout is thus changed in one place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Literal
 
+from headgate.jobs.core.existing.resources import NOTHING, Existing, ExistingQueue
+from headgate.jobs.core.naming import (
+    LONGEST_REGION,
+    Bucket,
+    bucket_prefix,
+    physical_name,
+    scheduler_name,
+)
 from headgate.jobs.errors import ConfigurationError, UnknownQueue, did_you_mean
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.kinds import check_kinds
@@ -30,46 +37,12 @@ MAX_MESSAGE_BYTES = 1_048_576
 MAX_BATCH = 10
 """Maximum number of entries in one SQS batch request (same page)."""
 
-MAX_SCHEDULER_NAME = 64
-"""The longest name of a schedule, a schedule group, a function or a role.
-https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
-
-_LONGEST_REGION = len("-ap-southeast-1")
-
 _GATHER = timedelta(milliseconds=50)
 """The pause of a lane that names none; with it jobs are picked up within a tenth of a second."""
 
 QUARANTINE_RETENTION = timedelta(days=14)
 
-PAYLOADS = "payloads/"
-"""Key prefix of payloads in the bucket."""
-
-RESULTS = "results/"
-"""Key prefix of large results; not below that of payloads, which everyone who submits may write."""
-
-EARLIER_RESULTS = f"{PAYLOADS}results/"
-"""Key prefix of the results that earlier versions stored, which expire there."""
-
-DEAD_LETTERS = "dead-letters/"
-"""Key prefix of dead letters in the bucket, where they are saved before SQS deletes them."""
-
-JOB, ASKED, UNIQUE, LIMIT, SWEPT = "job#", "asked#", "unique#", "limit#", "dead-letters#"
-"""Prefixes of the table's partition keys, by which roles are told apart; a partition that a single
-module reads and writes is named there. `infra.data.table_rows` has all of them."""
-
-SWEEP = "sweep"
-"""The partition of the sweep's lease."""
-
-DEAD_LETTERS_KEPT = timedelta(days=365)
-"""Retention of dead letters in the bucket."""
-
 _DAY = timedelta(days=1)
-
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_MAX_NAME = 128  # of a job type, in the message format; other names are parts of queue names
-_MAX_QUEUE_NAME = 80  # quotas-queues.html: 80 characters, ".fifo" included
-_MAX_BUCKET_PREFIX = 35  # of S3's 63 characters: account and the longest region take the rest
 
 
 class Priority(StrEnum):
@@ -164,9 +137,11 @@ class QueueSpec:
     group: str
     priority: Priority
     name: str
-    """The physical name of the queue on AWS."""
+    """The physical name of the queue on AWS; of an existing one maybe its ARN."""
     dlq_name: str
-    """The physical name of its own dead-letter queue."""
+    """The physical name of its own dead-letter queue, likewise."""
+    existing: ExistingQueue | None = None
+    """The queue that stands for it, if something else created one."""
     lane: Lane
     max_receive_count: int
     """Receives after which SQS itself moves a message to the dead-letter queue: the most that it
@@ -184,10 +159,8 @@ class QueueSpec:
 
     @property
     def spare(self) -> timedelta:
-        """Minimum time between a message's reappearance and its deletion by SQS.
-
-        It leaves room for waiting in the queue. An hour, or an eighth of a short retention.
-        """
+        """Minimum time from a message's reappearance, to wait in the queue, to its deletion by SQS:
+        an hour, or an eighth of a short retention."""
         return min(timedelta(hours=1), self.retention / 8)
 
     @property
@@ -215,23 +188,6 @@ class QueueSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """The S3 bucket of an app; bucket names are globally unique."""
-
-    prefix: str
-    """App, stage and ``payloads``; at most 35 characters."""
-    name: str | None = None
-    """The full name (``HEADGATE_BUCKET``); None builds it from prefix, account and region."""
-
-    def name_in(self, account: str, region: str) -> str:
-        """Return the physical name in that account and region.
-
-        https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
-        """
-        return self.name or f"{self.prefix}-{account}-{region}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """All resources of one app on AWS, in one stage."""
 
@@ -243,6 +199,8 @@ class Topology:
     """The DynamoDB table of the jobs' records and of items written conditionally."""
     bucket_name: str | None = None
     """The S3 bucket's full name, if it is not built from app, stage, account and region."""
+    existing: Existing = NOTHING
+    """Those of the resources that something else created."""
 
     @property
     def schedule_group(self) -> str:
@@ -252,18 +210,18 @@ class Topology:
             ConfigurationError: the name is longer than AWS allows. `bridge_name` and
                 `scheduler_role` raise it likewise.
         """
-        return _scheduler_name("group of schedules", self.app, self.stage)
+        return scheduler_name("group of schedules", self.app, self.stage)
 
     @property
     def bridge_name(self) -> str:
         """The name of the function that schedules invoke."""
-        return _scheduler_name("bridge function", self.app, self.stage, "bridge")
+        return scheduler_name("bridge function", self.app, self.stage, "bridge")
 
     @property
     def scheduler_role(self) -> str:
         """The name of the role that schedules assume, without the region that its name on AWS ends
         with: roles belong to an account, and the app may be in several of its regions."""
-        return _scheduler_name("role", self.app, self.stage, "scheduler", room=_LONGEST_REGION)
+        return scheduler_name("role", self.app, self.stage, "scheduler", room=LONGEST_REGION)
 
     @property
     def signing_secret_name(self) -> str:
@@ -308,7 +266,7 @@ class Topology:
     @property
     def bucket(self) -> Bucket:
         """The S3 bucket for data too large for a message or a record."""
-        return Bucket(prefix=_bucket_prefix(self.app, self.stage), name=self.bucket_name)
+        return Bucket(prefix=bucket_prefix(self.app, self.stage), name=self.bucket_name)
 
     @property
     def payload_retention(self) -> timedelta:
@@ -338,58 +296,3 @@ class Topology:
                     f"{did_you_mean(group, self.groups)}"
                 )
         return tuple(spec for spec in self.queues if spec.group in wanted)
-
-
-def _scheduler_name(what: str, *parts: str | None, room: int = 0) -> str:
-    name = "-".join(part for part in parts if part)
-    if len(name) + room > MAX_SCHEDULER_NAME:
-        raise ConfigurationError(
-            f"the schedules' {what} {name!r} has {len(name)} characters; AWS allows "
-            f"{MAX_SCHEDULER_NAME - room}: shorten the name of the app or the stage"
-        )
-    return name
-
-
-def role_in(role: str, region: str) -> str:
-    """Return the name on AWS of a role that serves the app in one region."""
-    return f"{role}-{region}"
-
-
-def check_name(kind: str, name: object) -> str:
-    """Return a logical name, checked to be safe inside AWS names.
-
-    Raises:
-        ConfigurationError: anything but lower-case words of letters and digits joined by hyphens,
-            or more than 128 characters.
-    """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-        raise ConfigurationError(
-            f"{kind} {name!r} must be lower-case letters and digits, joined by single hyphens, "
-            f"start with a letter, and have at most {_MAX_NAME} characters"
-        )
-    return name
-
-
-def physical_name(app: str, stage: str | None, *parts: str, fifo: bool = False) -> str:
-    """Return the name on AWS: app, stage and parts joined by hyphens, ``.fifo`` last.
-
-    Raises:
-        ConfigurationError: it would be longer than SQS's 80 characters.
-    """
-    name = "-".join(part for part in (app, stage, *parts) if part) + (".fifo" if fifo else "")
-    if len(name) > _MAX_QUEUE_NAME:
-        raise ConfigurationError(
-            f"the queue name {name!r} has {len(name)} characters; SQS allows {_MAX_QUEUE_NAME}: "
-            "shorten the app, stage or queue name"
-        )
-    return name
-
-
-def _bucket_prefix(app: str, stage: str | None) -> str:
-    prefix = "-".join(part for part in (app, stage, "payloads") if part)
-    if len(prefix) <= _MAX_BUCKET_PREFIX:
-        return prefix
-    import hashlib  # only for long names
-
-    digest = hashlib.sha256(prefix.encode()).hexdigest()[:8]
-    return f"{prefix[: _MAX_BUCKET_PREFIX - 9].rstrip('-')}-{digest}"

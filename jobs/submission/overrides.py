@@ -21,7 +21,8 @@ from headgate.jobs.core.topology import (
     Topology,
 )
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import LONGEST_EXPIRY, LONGEST_TIMEOUT, JobType
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options.job_options import LONGEST_EXPIRY, LONGEST_TIMEOUT
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.options.uniqueness import Unique
 from headgate.jobs.errors import (
@@ -31,7 +32,7 @@ from headgate.jobs.errors import (
     UnknownQueue,
     did_you_mean,
 )
-from headgate.jobs.messages.envelope import Options, UniqueBy
+from headgate.jobs.messages.envelope import Envelope, Options, UniqueBy
 from headgate.jobs.messages.job_options import (
     LONGEST_KEPT,
     ExponentialBackoff,
@@ -306,6 +307,17 @@ def _backoff(
             f"no retry can wait longer than {MAX_VISIBILITY}: lower its cap"
         )
     return carried
+
+
+def bundle_bytes(app: App, job: JobType[Any, Any], envelope: Envelope) -> int:
+    """Return the most bytes of a message that a job may share; 0 if it travels alone, as those that
+    are delayed, and those that a later submission may replace."""
+    if job.bundle is None or envelope.not_before is not None:
+        return 0
+    unique = envelope.options.unique if envelope.options is not None else None
+    if unique is not None and unique.mode == "replace":
+        return 0
+    return min(job.bundle.bytes, app.max_message_bytes)
 
 
 def _keep(job: JobType[Any, Any], keep: Keep | Duration) -> JobKeep:

@@ -28,6 +28,7 @@ from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.messages.signatures import reserved
 from headgate.jobs.schedules.delayed_job import DelayedJob, check_input, delayed
 from headgate.jobs.submission.overrides import (
+    bundle_bytes,
     check_costs,
     check_names,
     delay_by_sqs,
@@ -72,6 +73,8 @@ class Submission:
     queue: QueueSpec
     message: OutgoingMessage
     envelope: Envelope
+    bundle_bytes: int = 0
+    """The most bytes of a message that the job may share with others; 0 if it travels alone."""
     duplicate_of: str | None = None
     """The id of the job that is kept in its place, if it was not sent itself."""
 
@@ -196,7 +199,12 @@ def prepare(
     message = message_of(envelope, delay_s=delay_by_sqs(queue, not_before, now), fifo_group=group)
     if app.signing is not None:
         message = replace(message, body=reserved(message.body))
-    submission = Submission(queue=queue, message=message, envelope=envelope)
+    submission = Submission(
+        queue=queue,
+        message=message,
+        envelope=envelope,
+        bundle_bytes=bundle_bytes(app, job, envelope),
+    )
     if submission.due is not None:
         check_input(f"the delayed job of {job.name!r}", submission.delayed().to_input())
     return submission

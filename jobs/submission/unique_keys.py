@@ -6,9 +6,9 @@ import hashlib
 import json
 from typing import Any
 
+from headgate.jobs.core.naming import UNIQUE
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.tenant import Tenant
-from headgate.jobs.core.topology import UNIQUE
 from headgate.jobs.definitions.options.uniqueness import Kept, Unique, UniqueKey
 from headgate.jobs.errors import OptionInvalid
 from headgate.jobs.messages.envelope import UniqueBy, UniqueMode

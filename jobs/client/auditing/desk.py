@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import base64
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.table import AsyncTable, Item
@@ -24,6 +23,7 @@ from headgate.jobs.records.audit.entry import (
     stamp,
     with_end,
 )
+from headgate.jobs.values.cursors import cursor_of, place_of
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.time_bounds import check_bound, check_order, moment_of
 
@@ -110,7 +110,7 @@ class AsyncAuditDesk:
         if not 1 <= limit <= MOST_LISTED:
             raise ConfigurationError(f"limit must lie between 1 and {MOST_LISTED:,}, got {limit}")
         wanted = self._wanted(since, until, actor, action, target)
-        begin = _sort_key_of(after) if after else wanted.begin
+        begin = place_of(after) or wanted.begin
         return await _Reading(self.table, wanted, limit).read(begin)
 
     def _wanted(
@@ -221,7 +221,7 @@ class _Reading:
                 self._read_to = after
         return AuditPage(
             entries=self._entries,
-            next="" if self._is_over else _cursor(self._read_to),
+            next="" if self._is_over else cursor_of(self._read_to),
             skipped=self._skipped,
         )
 
@@ -266,24 +266,3 @@ class _Reading:
     def _skip(self, item: Item) -> None:
         self._skipped += 1
         self._read_to = item.sk
-
-
-def _cursor(sort_key: str) -> str:
-    return base64.urlsafe_b64encode(sort_key.encode()).decode().rstrip("=")
-
-
-def _sort_key_of(cursor: str) -> str:
-    """Return the sort key that a page ended at.
-
-    Raises:
-        ConfigurationError: the text is no page's ``next``.
-    """
-    try:
-        found = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        if found:
-            return found.decode()
-    except ValueError:  # no base64, or no text
-        pass
-    raise ConfigurationError(
-        f"{cursor[:80]!r} is the end of no page: give the next of a page that was listed"
-    )

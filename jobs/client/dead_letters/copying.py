@@ -11,7 +11,7 @@ from typing import Any
 
 from headgate.jobs.client.auditing.words import in_words
 from headgate.jobs.client.dead_letters.payloads import payload_of
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.dead_letters.archive import LetterArchive, LetterCopy
 from headgate.jobs.dead_letters.filters import DeadLetterFilter

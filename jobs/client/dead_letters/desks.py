@@ -8,7 +8,7 @@ from __future__ import annotations
 from headgate.jobs.client.dead_letters.copying import AsyncCopyDesk, CopyDesk
 from headgate.jobs.client.dead_letters.looking import AsyncLetterDesk, LetterDesk
 from headgate.jobs.client.dead_letters.replaying import AsyncReplayer, Replayer
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,

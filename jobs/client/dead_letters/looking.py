@@ -6,28 +6,32 @@
 from __future__ import annotations
 
 import builtins
-import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from headgate.jobs.client.auditing.words import in_words
+from headgate.jobs.client.dead_letters.answers import (
+    LetterCounts,
+    LetterDetails,
+    LetterPage,
+    LettersExported,
+    LettersPurged,
+)
 from headgate.jobs.client.dead_letters.payloads import payload_of
-from headgate.jobs.client.handle import Lookup
-from headgate.jobs.client.waiting import check_id
+from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.private_files import reading, writing
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.dead_letters.copies import as_json
-from headgate.jobs.dead_letters.counting import CountBy, LetterCount, LetterCounter
+from headgate.jobs.dead_letters.counting import CountBy, LetterCounter
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.importing import ROUND, LetterSender, read_lines
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.dead_letters.purging import LetterPurge
 from headgate.jobs.dead_letters.search import WITHIN, LetterSearch, SearchRound
-from headgate.jobs.dead_letters.walk import Look
 from headgate.jobs.errors import ConfigurationError, RecordsOff, TransportError
+from headgate.jobs.handles.handle import check_id
 from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.records.audit.entry import AuditAction
@@ -35,66 +39,6 @@ from headgate.jobs.records.history import JobRecord
 from headgate.jobs.values.durations import Duration
 
 ALL = DeadLetterFilter()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LetterPage:
-    """Letters that were listed."""
-
-    letters: Sequence[DeadLetter]
-    """Those that died last come first; none has its content."""
-    look: Look
-    """The extent of the look; ``look.complete`` is False if there may be more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LetterCounts:
-    """Letters that were counted."""
-
-    total: int
-    groups: Sequence[LetterCount]
-    """The largest first."""
-    look: Look
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LetterDetails:
-    """All that is known of one letter."""
-
-    letter: DeadLetter
-    attributes: dict[str, str]
-    """All message attributes."""
-    record: JobRecord | None
-    """The records of its job, with each attempt's traceback; None if there are none."""
-    record_fault: str = ""
-    """The reason for which the records could not be read; empty if they could."""
-    payload: Any = None
-    """The payload, if it was asked for: JSON values, or the whole body as text if it is none of
-    Headgate's."""
-    payload_fault: str = ""
-    """The reason for which the payload could not be read; empty if it could."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LettersExported:
-    """The outcome of an export."""
-
-    exported: int
-    look: Look
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LettersPurged:
-    """The outcome of a purge."""
-
-    purged: int
-    copied: int
-    """Number of letters that have a copy in the bucket."""
-    failures: Sequence[str]
-    """The reasons for which letters were left; if there are any, the purge ended early."""
-    requests: int
-    """Number of requests to SQS that deleted."""
-    look: Look
 
 
 class AsyncLetterDesk:
@@ -169,7 +113,8 @@ class AsyncLetterDesk:
         seen: builtins.list[tuple[DeadLetter, LetterContent]] = []
 
         async def first(found: SearchRound) -> Collection[str]:
-            seen.append((found.letters[0].letter, found.letters[0].content))
+            letter = found.letters[0].of_job(wanted_id)
+            seen.append((letter.letter, letter.content))
             found.stop()
             return ()
 
@@ -197,7 +142,7 @@ class AsyncLetterDesk:
         exported = 0
         auditor, chosen = self._lookup.auditor, in_words(wanted)
         async with auditor.action(AuditAction.EXPORT, "dead letters", chosen) as exporting:
-            with _writing(to) as file:
+            with writing(to) as file:
 
                 async def write(found: SearchRound) -> Collection[str]:
                     nonlocal exported
@@ -212,7 +157,7 @@ class AsyncLetterDesk:
     async def import_(self, path: str | Path) -> int:
         """`LetterDesk.import_`, awaited."""
         names = {queue.name for queue in self._search.services.parking}
-        with _reading(path) as file:
+        with reading(path) as file:
             for _ in read_lines(file, names):  # all are checked before any is sent
                 pass
         sender = LetterSender(
@@ -223,7 +168,7 @@ class AsyncLetterDesk:
             AuditAction.IMPORT, "dead letters", f"of {Path(path).name}"
         )
         async with importing:
-            with _reading(path) as file:
+            with reading(path) as file:
                 letters = iter(read_lines(file, names))
                 while batch := [*islice(letters, ROUND)]:
                     await sender.send(batch)
@@ -248,7 +193,10 @@ class AsyncLetterDesk:
         )
         async with purging:
             try:
-                look = await self._search.run(wanted, purge.purge, within=within)
+                # The other jobs of a bundle were not asked for.
+                look = await self._search.run(
+                    wanted, purge.purge, within=within, into_bundles=False
+                )
             finally:
                 purging.count = purge.purged
             purging.result = "it ended early" if purge.failures else ""
@@ -324,7 +272,8 @@ class LetterDesk:
         """Return all that is known of one letter; None if no letter that can be seen has the id.
 
         Args:
-            id: the id of its job, or SQS's of its message.
+            id: the id of its job, or SQS's of its message. That of a job in a bundle shows this
+                job alone.
             payload: include the payload, read from the bucket if it is there, and opened if it is
                 sealed, for which KMS has to permit it.
             within: see the class.
@@ -369,32 +318,9 @@ class LetterDesk:
         It ends early if a letter can't be copied or deleted; that letter stays where it is.
 
         Args:
-            wanted: selects the letters; ``DeadLetterFilter()`` all of them.
+            wanted: selects the letters; ``DeadLetterFilter()`` all of them. A bundle goes whole, so
+                the id of one of its jobs doesn't select it: SQS's of the message does.
             copy: False deletes without a copy: what is gone is gone.
             within: see the class.
         """
         return drive(self._desk.purge(wanted, copy=copy, within=within))
-
-
-@contextmanager
-def _writing(to: str | Path | TextIO) -> Iterator[TextIO]:
-    if not isinstance(to, str | Path):
-        yield to
-        return
-    try:
-        # Bodies may be secret, and an earlier export is not to be lost.
-        number = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise ConfigurationError(f"{to} can't be written: {error.strerror}") from error
-    with os.fdopen(number, "w", encoding="utf-8") as file:
-        yield file
-
-
-@contextmanager
-def _reading(path: str | Path) -> Iterator[TextIO]:
-    try:
-        file = Path(path).open(encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from error
-    with file:
-        yield file

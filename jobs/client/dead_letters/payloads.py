@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.dead_letters.letter import LetterContent
 from headgate.jobs.errors import MessageError, TransportError
 from headgate.jobs.messages.envelope import Envelope, PayloadRef, parse

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Unpack
 
 from headgate.jobs.client.auditing.auditor import Audited, Auditor
@@ -32,9 +32,10 @@ class AsyncReplayer:
     """
 
     def __init__(self, services: ReplayServices, auditor: Auditor) -> None:
-        self._stopping = False
         self._auditor = auditor
-        self._replays = Replays(replace(services, is_stopping=lambda: self._stopping))
+        self._replays = Replays(services)
+        self._under_way: list[_UnderWay] = []
+        """The replays that this client carries out now."""
 
     async def replay(
         self,
@@ -50,20 +51,26 @@ class AsyncReplayer:
         if dry_run:
             bound = min(duration("within", within, positive=True), WITHIN)
             return await self._replays.rehearse(chosen, options, within=bound)
-        self._stopping = False
         replaying = self._auditor.action(
             AuditAction.REPLAY, "dead letters", in_words(chosen), detail=settings_in_words(settings)
         )
-        async with replaying:
-            tell = _noting(replaying, on_step)
-            actor = self._auditor.actor
-            report = await self._replays.start(chosen, options, actor=actor, tell=tell)
-            _note(replaying, report)
+        with self._carrying_out() as own:
+            async with replaying:
+                report = await self._replays.start(
+                    chosen,
+                    options,
+                    actor=self._auditor.actor,
+                    tell=_noting(own, replaying, on_step),
+                    is_stopping=own.is_stopping,
+                )
+                _note(replaying, report)
         return report
 
-    def stop(self) -> None:
+    def stop(self, replay_id: str | None = None) -> None:
         """`Replayer.stop`."""
-        self._stopping = True
+        for each in [*self._under_way]:
+            if replay_id in (None, each.replay_id):
+                each.stop()
 
     async def replays(self) -> list[ReplayReport]:
         """`Replayer.replays`, awaited."""
@@ -77,11 +84,15 @@ class AsyncReplayer:
         self, replay_id: str, *, on_step: Callable[[ReplayReport], None] = untold
     ) -> ReplayReport:
         """`Replayer.resume`, awaited."""
-        self._stopping = False
         resuming = self._auditor.action(AuditAction.RESUME_REPLAY, "replay", replay_id)
-        async with resuming:
-            report = await self._replays.resume(replay_id, tell=_noting(resuming, on_step))
-            _note(resuming, report)
+        with self._carrying_out() as own:
+            async with resuming:
+                report = await self._replays.resume(
+                    replay_id,
+                    tell=_noting(own, resuming, on_step),
+                    is_stopping=own.is_stopping,
+                )
+                _note(resuming, report)
         return report
 
     async def abort(self, replay_id: str) -> ReplayReport:
@@ -91,6 +102,30 @@ class AsyncReplayer:
             report = await self._replays.abort(replay_id, by=self._auditor.actor)
             _note(aborting, report)
         return report
+
+    @contextmanager
+    def _carrying_out(self) -> Iterator[_UnderWay]:
+        own = _UnderWay()
+        self._under_way.append(own)
+        try:
+            yield own
+        finally:
+            self._under_way.remove(own)
+
+
+class _UnderWay:
+    """A replay that this client carries out."""
+
+    def __init__(self) -> None:
+        self.replay_id = ""
+        """Empty until it has one."""
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def is_stopping(self) -> bool:
+        return self._stopping
 
 
 class Replayer:
@@ -145,14 +180,18 @@ class Replayer:
             )
         )
 
-    def stop(self) -> None:
-        """Stop the replay that this client carries out, once its requests under way are answered.
+    def stop(self, replay_id: str | None = None) -> None:
+        """Stop the replays that this client carries out, once what they have asked is answered.
+
+        Args:
+            replay_id: stops that one alone; ``on_step`` is told its id. One that another client
+                carries out goes on: `abort` ends it.
 
         For another thread, or a signal's handler: what is sent by then is marked as sent, and
         `resume` carries out the rest. Without it a replay that is interrupted while it sends may
         send up to eighty jobs again, with the same ids.
         """
-        self._replayer.stop()
+        self._replayer.stop(replay_id)
 
     def replays(self) -> list[ReplayReport]:
         """Return the replays of the last 30 days, the newest first."""
@@ -192,11 +231,12 @@ class Replayer:
 
 
 def _noting(
-    audited: Audited, tell: Callable[[ReplayReport], None]
+    own: _UnderWay, audited: Audited, tell: Callable[[ReplayReport], None]
 ) -> Callable[[ReplayReport], None]:
     """Return what a replay tells its steps to: the last one counts if it is cut off."""
 
     def told(report: ReplayReport) -> None:
+        own.replay_id = report.id
         _note(audited, report)
         tell(report)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headgate.jobs.client.erasing.report import Erased, Tell
-from headgate.jobs.core.topology import DEAD_LETTERS
+from headgate.jobs.core.naming import DEAD_LETTERS
 from headgate.jobs.dead_letters.copies import LETTER, SavedLetter, payload_key, read_copy
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.dead_letters.walk import AT_ONCE
 from headgate.jobs.errors import MessageError
+from headgate.jobs.messages.bundles import bodies_of
 from headgate.jobs.messages.envelope import parse
 
 
@@ -54,9 +55,12 @@ class TenantCopies:
 
 
 def _org(saved: SavedLetter) -> str | None:
-    """Return the tenant of a copied letter; None if its message is none of Headgate's."""
+    """Return the tenant of a copied letter; None if its message is none of Headgate's.
+
+    A bundle has the jobs of one tenant.
+    """
     try:
-        tenant = parse(saved.content.body).tenant
+        tenant = parse(bodies_of(saved.content.body)[0]).tenant
     except MessageError:
         return None
     return tenant.org if tenant is not None else None

@@ -14,7 +14,7 @@ from headgate.jobs.client.erasing.letters import TenantLetters
 from headgate.jobs.client.erasing.report import Erased, Tell, untold
 from headgate.jobs.client.erasing.rows import TenantRows
 from headgate.jobs.client.erasing.schedules import TenantSchedules
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.waiting import longest_in_queue
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import ImmediateScheduler, drive

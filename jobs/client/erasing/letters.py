@@ -11,6 +11,7 @@ from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.purging import LetterPurge
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.dead_letters.search import FoundLetter, LetterSearch, SearchRound
+from headgate.jobs.messages.bundles import is_bundle
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.large_payloads import payload_key
 
@@ -49,7 +50,12 @@ class TenantLetters:
         erased.left += purge.failures
 
     async def _erase_payload(self, found: FoundLetter, erased: Erased) -> None:
-        """Delete a letter's payload, unless a job of another tenant has the letter's id."""
+        """Delete a letter's payload, unless a job of another tenant has the letter's id.
+
+        The payloads of a bundle's jobs are in the letter itself.
+        """
+        if is_bundle(found.content.body):
+            return
         envelope = parse(found.content.body)
         if envelope.payload_ref is None:
             return

@@ -1,29 +1,30 @@
 """A tenant's rows of the table, with the payloads and the results of their jobs.
 
-Which tenant a job is of stands in the items of its submission and of its deliveries, and in no key
-and no list. So they are found by a scan. The items that name the tenant are deleted last: cut off
-anywhere, what is left is found again.
+Which tenant a job is of stands in the items of its submission and of its deliveries, and in its
+entry among its parent's children; in no key and no list. So they are found by a scan. The items
+that name the tenant are deleted last: cut off anywhere, what is left is found again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from headgate.jobs.client.erasing.report import Erased, Tell
-from headgate.jobs.client.waiting import check_id
 from headgate.jobs.core.batching import TRIES, pause_s
-from headgate.jobs.core.ports.table import MAX_PUT, Item
-from headgate.jobs.core.topology import ASKED, JOB
+from headgate.jobs.core.naming import ASKED, JOB
+from headgate.jobs.core.ports.table import MAX_PUT, Item, Key
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.policies import keeps_records
+from headgate.jobs.handles.handle import check_id
 from headgate.jobs.messages.large_payloads import payload_key
 from headgate.jobs.records.cancellation import cancellation
 from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import is_record, partition, read_partitions
+from headgate.jobs.records.lists.children import children_partition, entries_of, is_child
 from headgate.jobs.records.result_keys import is_result_key
 from headgate.jobs.records.writes import put_patiently
 from headgate.jobs.values.stored import mapping
@@ -69,7 +70,11 @@ class TenantRows:
         if job_id is None:
             return
         items = [item for item in await read_partitions(self.services.table, job_id) if _told(item)]
-        named = [item for item in items if _org(item) == erased.tenant]
+        named = _of(erased.tenant, items)
+        if is_child(found):
+            if named:
+                return  # the scan comes to these, too, and they tell of the entry
+            named = await self._present([(found.pk, found.sk)])
         if found.pk != partition(job_id) and any(each.pk == partition(job_id) for each in named):
             return  # the scan comes to that one, too
         if not named:
@@ -77,12 +82,20 @@ class TenantRows:
         # Ids are chosen by senders, so another tenant's job may have this one. Then what doesn't
         # say whose it is stays, and so do payload and results.
         shared = _names_another(items, erased.tenant)
+        unnamed: Sequence[Item] = []
         if not shared:
             await self._cancel(job_id, items, erased)
             await self._erase_objects(job_id, items, erased)
-        unnamed = [] if shared else [item for item in items if _org(item) is None]
-        await self._delete([*unnamed, *named], erased)
+            children = await self.services.table.query(children_partition(job_id))
+            unnamed = [item for item in (*children, *items) if _org(item) is None]
+        entries = _of(erased.tenant, await self._present(entries_of(job_id, named)))
+        await self._delete([*unnamed, *entries, *named], erased)
         erased.jobs += 1
+
+    async def _present(self, keys: Sequence[Key]) -> list[Item]:
+        """Return those of some items that are still there."""
+        found = [await self.services.table.get(pk, sk) for pk, sk in keys]
+        return [item for item in found if item is not None]
 
     async def _cancel(self, job_id: str, items: Sequence[Item], erased: Erased) -> None:
         """Have workers end a job that may still come: nobody can take it out of its queue."""
@@ -133,24 +146,33 @@ def _names_another(items: Sequence[Item], tenant: str) -> bool:
     return any(_org(item) not in (None, tenant) for item in items)
 
 
+def _of(tenant: str, items: Iterable[Item]) -> list[Item]:
+    """Return those of some items that name a tenant."""
+    return [item for item in items if _org(item) == tenant]
+
+
 def _firsts(items: Sequence[Item]) -> Iterator[Item]:
-    """Yield the first item of each partition."""
+    """Yield the first item of each partition, and all entries of children."""
     seen: set[str] = set()
     for item in items:
-        if item.pk not in seen:
+        if is_child(item) or item.pk not in seen:
             seen.add(item.pk)
             yield item
 
 
 def _job_id(item: Item) -> str | None:
     """Return the id of the job that an item is of; None if it is of none."""
-    for prefix in (JOB, ASKED):
-        if item.pk.startswith(prefix):
-            try:
-                return check_id(item.pk.removeprefix(prefix))
-            except ValueError:
-                return None
-    return None
+    if is_child(item):
+        return _id(item.sk)
+    prefix = next((each for each in (JOB, ASKED) if item.pk.startswith(each)), None)
+    return None if prefix is None else _id(item.pk.removeprefix(prefix))
+
+
+def _id(text: str) -> str | None:
+    try:
+        return check_id(text)
+    except ValueError:
+        return None
 
 
 def _told(item: Item) -> bool:

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import builtins
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from headgate.jobs.client.handle import Lookup
 from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import MAX_VISIBILITY
@@ -24,6 +22,7 @@ from headgate.jobs.records.items import LISTS, Mark, read_partitions
 from headgate.jobs.records.lists.entries import ListEntry, lists_of, read_entry
 from headgate.jobs.records.lists.merged import MergedLists
 from headgate.jobs.records.state import JobState
+from headgate.jobs.values.cursors import cursor_of, no_page, place_of
 from headgate.jobs.values.stored import moment
 
 EVERY_JOB = JobFilter()
@@ -38,13 +37,13 @@ _LOOKED_AT = 20
 """Entries that a page looks at for each job that it may show; beyond that it ends early."""
 
 _CHUNK, _COUNTED_CHUNK = 25, 1_000
-"""Entries that a request reads of one list, for a page and for a count."""
+"""Entries that a request reads of one list: for a page, and at most for a count."""
 
 _LONGEST_RUN = MAX_VISIBILITY
 """The longest that an attempt runs: SQS then delivers its message again."""
 
 _ENDS = LISTS.keys() - {Mark.STARTED}
-"""What happens to jobs and is listed, besides their starts."""
+"""The events of jobs that are listed, besides their starts."""
 
 _AT_ONCE = 16
 """Maximum number of jobs whose records are read at the same time."""
@@ -119,10 +118,9 @@ class AsyncJobDesk:
         self, wanted: JobFilter = EVERY_JOB, *, limit: int = 50, after: str = ""
     ) -> JobPage:
         """`JobDesk.list`, awaited."""
-        if not 1 <= limit <= MOST_LISTED:
-            raise ConfigurationError(f"limit must lie between 1 and {MOST_LISTED:,}, got {limit}")
+        check_limit(limit)
         states = [JobState(each) for each in wanted.states]
-        merged = self._merged(wanted, states, before=_place_of(after) if after else "")
+        merged = self._merged(wanted, states, before=_place_of(after))
         page = _Page(self._lookup, merged, wanted, limit)
         return await page.read()
 
@@ -133,7 +131,7 @@ class AsyncJobDesk:
                 "jobs that are running can't be counted: their list still has those that have "
                 "ended since. List them, or see `headgate workers list`"
             )
-        merged = self._merged(wanted, (), before="", chunk=_COUNTED_CHUNK)
+        merged = self._counted(wanted, most)
         seen: set[tuple[str, str]] = set()
         found: Counter[tuple[str, JobState]] = Counter()
         oldest: datetime | None = None
@@ -153,9 +151,22 @@ class AsyncJobDesk:
             complete=not await merged.peek(),
         )
 
-    def _merged(
-        self, wanted: JobFilter, states: Sequence[JobState], *, before: str, chunk: int = _CHUNK
-    ) -> MergedLists:
+    def _counted(self, wanted: JobFilter, most: int) -> MergedLists:
+        """Return the lists to count, of which no more is read than a small count needs."""
+        since, until = wanted.bounds(self._lookup.clock.now())
+        names = lists_of(wanted.types or self._lookup.app.types, ())
+        share = max(_CHUNK, -(-most // max(1, len(names))))
+        return MergedLists(
+            self._lookup.table,
+            names,
+            self._lookup.concurrency,
+            after=since,
+            before=until,
+            chunk=min(share, _COUNTED_CHUNK),
+            largest=_COUNTED_CHUNK,
+        )
+
+    def _merged(self, wanted: JobFilter, states: Sequence[JobState], *, before: str) -> MergedLists:
         now = self._lookup.clock.now()
         since, until = wanted.bounds(now)
         if {*states} == {JobState.RUNNING}:
@@ -166,7 +177,7 @@ class AsyncJobDesk:
             self._lookup.concurrency,
             after=since,
             before=before or until,
-            chunk=chunk,
+            chunk=_CHUNK,
         )
 
 
@@ -242,7 +253,7 @@ class _Page:
             found = await self._lookup.concurrency.each(self._job, entries, at_once=_AT_ONCE)
             jobs.extend(each for each in found if each is not None)
         more = self._last and await self._merged.peek()
-        return JobPage(jobs=jobs, next=_cursor(self._last) if more else "")
+        return JobPage(jobs=jobs, next=cursor_of(self._last) if more else "")
 
     async def _entries(self, wanted: int, most: int) -> tuple[Sequence[ListEntry], int]:
         """Return the next entries of jobs not seen yet, and how many entries were looked at.
@@ -275,17 +286,28 @@ class _Page:
         newest = max(listed, default=None)
         if newest != entry.at or not self._wanted.has_state(record.state):
             return None
-        return _listed(record, entry)
+        return listed_job(record, entry.job_type, entry.at)
 
 
-def _listed(record: JobRecord, entry: ListEntry) -> ListedJob:
+def check_limit(limit: int) -> None:
+    """Check the number of jobs that a page is to have.
+
+    Raises:
+        ConfigurationError: it is out of range.
+    """
+    if not 1 <= limit <= MOST_LISTED:
+        raise ConfigurationError(f"limit must lie between 1 and {MOST_LISTED:,}, got {limit}")
+
+
+def listed_job(record: JobRecord, job_type: str, changed_at: datetime) -> ListedJob:
+    """Return a job of a list, as its records tell."""
     last = record.attempts[-1] if record.attempts else None
     ended = record.state.is_final
     return ListedJob(
         id=record.id,
-        type=entry.job_type,
+        type=job_type,
         state=record.state,
-        changed_at=entry.at,
+        changed_at=changed_at,
         queue=record.queue,
         priority=record.priority,
         tenant=record.tenant,
@@ -303,22 +325,13 @@ def _ordered(found: Counter[tuple[str, JobState]]) -> Sequence[JobCount]:
     return sorted(counts, key=lambda each: (-each.count, each.type, each.state))
 
 
-def _cursor(place: str) -> str:
-    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
-
-
 def _place_of(cursor: str) -> str:
-    """Return the place that a page ended at.
+    """Return the place that a page ended at; empty for the first page.
 
     Raises:
         ConfigurationError: the text is no page's ``next``.
     """
-    try:
-        place = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-    except (ValueError, binascii.Error):
-        place = ""
-    if moment(place.partition("#")[0]) is None:
-        raise ConfigurationError(
-            f"{cursor[:80]!r} is the end of no page: give the next of a page that was listed"
-        )
+    place = place_of(cursor)
+    if place and moment(place.partition("#")[0]) is None:
+        raise no_page(cursor)
     return place

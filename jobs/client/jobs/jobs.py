@@ -6,25 +6,26 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack
 
 from headgate.jobs.client.auditing.words import in_words
 from headgate.jobs.client.dead_letters.desks import async_services, services
-from headgate.jobs.client.handle import AsyncJobHandle, JobHandle, Lookup
+from headgate.jobs.client.jobs.children import ChildPage, children_of
 from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk, ListedJob
 from headgate.jobs.client.jobs.filters import JobFilter
 from headgate.jobs.client.jobs.rerun import Reruns
-from headgate.jobs.client.waiting import check_id
+from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.submitting.engine import Submit
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.dead_letters.search import LetterSearch
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
+from headgate.jobs.handles.handle import AsyncJobHandle, JobHandle, check_id
 from headgate.jobs.records.audit.entry import AuditAction
 from headgate.jobs.records.cancellation import check_reason
-from headgate.jobs.submission.prepare import Submission
 
 MOST_CANCELLED = 1_000
 """Number of jobs that one call cancels by default: workers read each request every few seconds."""
@@ -34,7 +35,6 @@ _PAGE = 100
 _AT_ONCE = 8
 
 H = TypeVar("H")
-Send = Callable[[Sequence[Submission]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +100,10 @@ class AsyncJobs(AsyncJobDesk, Generic[H]):
             await lookup.concurrency.each(request, chosen, at_once=_AT_ONCE)
             cancelling.count = len(chosen)
 
+    async def children(self, job_id: str, *, limit: int = 50, after: str = "") -> ChildPage:
+        """`Jobs.children`, awaited."""
+        return await children_of(self._lookup, check_id(job_id), limit=limit, after=after)
+
     async def rerun(
         self, job_id: str, *, payload: Any = None, **overrides: Unpack[SubmitOptions]
     ) -> H:
@@ -148,6 +152,25 @@ class Jobs(JobDesk):
         """
         return drive(self._jobs.cancel(wanted, reason=reason, dry_run=dry_run, most=most))
 
+    def children(self, job_id: str, *, limit: int = 50, after: str = "") -> ChildPage:
+        """Return a page of a job's children: those that its handler submitted, and its reruns.
+
+        They are in the order of their submission, each in the state that it is in now. A page takes
+        one query, and two for each child on it. A child is entered by whoever submits it, if its
+        type keeps records of jobs that complete, for as long as its own records may last. A
+        duplicate of a unique job is none: that job remains a child of its first submitter.
+
+        Args:
+            job_id: the job's id.
+            limit: the maximum number of children on the page, up to 1,000.
+            after: the ``next`` of the page before; empty begins with the first child.
+
+        Raises:
+            ConfigurationError: ``limit`` is out of range, or ``after`` is of no page.
+            ValueError: ``job_id`` is not a job id.
+        """
+        return drive(self._jobs.children(job_id, limit=limit, after=after))
+
     def rerun(
         self, job_id: str, *, payload: Any = None, **overrides: Unpack[SubmitOptions]
     ) -> JobHandle[Any]:
@@ -174,7 +197,7 @@ class Jobs(JobDesk):
         return drive(self._jobs.rerun(job_id, payload=payload, **overrides))
 
 
-def async_jobs(ports: AsyncPorts, lookup: Lookup, send: Send) -> AsyncJobs[AsyncJobHandle[Any]]:
+def async_jobs(ports: AsyncPorts, lookup: Lookup, send: Submit) -> AsyncJobs[AsyncJobHandle[Any]]:
     """Return the jobs of an asynchronous client."""
 
     def handle(job_id: str, job: JobType[Any, Any]) -> AsyncJobHandle[Any]:
@@ -184,7 +207,7 @@ def async_jobs(ports: AsyncPorts, lookup: Lookup, send: Send) -> AsyncJobs[Async
     return AsyncJobs(lookup, Reruns(lookup, search, send), handle)
 
 
-def jobs(ports: Ports, lookup: Lookup, send: Send) -> Jobs:
+def jobs(ports: Ports, lookup: Lookup, send: Submit) -> Jobs:
     """Return the jobs of a synchronous client."""
 
     def handle(job_id: str, job: JobType[Any, Any]) -> JobHandle[Any]:

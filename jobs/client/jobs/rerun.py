@@ -6,22 +6,25 @@ message, so the caller gives it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.submitting.engine import Submit
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
-from headgate.jobs.dead_letters.search import LetterSearch, SearchRound
+from headgate.jobs.dead_letters.reading import REDRIVEN
+from headgate.jobs.dead_letters.search import FoundLetter, LetterSearch, SearchRound
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import JobNotEnded, MessageSchemaNewer, PayloadUnknown
-from headgate.jobs.execution.delivery import envelope_of
-from headgate.jobs.messages.envelope import Envelope, new_job_id
+from headgate.jobs.execution.adoption import envelope_of
+from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
 from headgate.jobs.messages.sealing import opened_payload
 from headgate.jobs.records.history import JobRecord
@@ -44,7 +47,7 @@ class Reruns:
         self,
         lookup: Lookup,
         search: LetterSearch,
-        send: Callable[[Sequence[Submission]], Awaitable[None]],
+        send: Submit,
     ) -> None:
         self._lookup = lookup
         self._search = search
@@ -63,12 +66,15 @@ class Reruns:
             TransportError: AWS could not be asked, or refused.
         """
         record = await self._lookup.history(job_id, None)
+        found: FoundLetter | None = None
         if not record.state.is_final:
-            raise JobNotEnded(job_id, state=record.state)
+            found = await self._moved(record)
+            record = _told(record, found)
         declared = self._lookup.app.find_type(record.type or "")
         options = self._options(record, declared)
         if payload is None and declared.payload is not None:
-            letter, content = await self._letter(record)
+            found = found or await self._dead(record)
+            letter, content = found.letter, found.content
             envelope = _envelope_of(self._lookup.app, declared, letter, content)
             payload = await self._payload(declared, envelope)
             if content.group and self._lookup.app.queues[declared.queue].fifo:
@@ -106,20 +112,39 @@ class Reruns:
             origin=Origin(parent=UUID(record.id)),
         )
 
-    async def _letter(self, record: JobRecord) -> tuple[DeadLetter, LetterContent]:
-        """Return the dead letter of a job."""
-        found: list[tuple[DeadLetter, LetterContent]] = []
+    async def _moved(self, record: JobRecord) -> FoundLetter:
+        """Return the letter of a job that SQS itself has moved, which nobody has recorded.
+
+        Raises:
+            JobNotEnded: there is none.
+        """
+        running = record.state is JobState.RUNNING
+        found = None if running else await self._letter(record.id, reasons=(REDRIVEN,))
+        if found is None or found.letter.job_id != record.id:
+            raise JobNotEnded(record.id, state=record.state)
+        return found
+
+    async def _dead(self, record: JobRecord) -> FoundLetter:
+        """Return the dead letter of a job that has ended.
+
+        Raises:
+            PayloadUnknown: there is none.
+        """
+        found = await self._letter(record.id) if record.state in _DEAD else None
+        if found is None:
+            raise PayloadUnknown(record.id, state=record.state)
+        return found
+
+    async def _letter(self, job_id: str, *, reasons: tuple[str, ...] = ()) -> FoundLetter | None:
+        found: list[FoundLetter] = []
 
         async def first(seen: SearchRound) -> Collection[str]:
-            found.append((seen.letters[0].letter, seen.letters[0].content))
+            found.append(seen.letters[0].of_job(job_id))
             seen.stop()
             return ()
 
-        if record.state in _DEAD:
-            await self._search.run(DeadLetterFilter(ids=(record.id,)), first)
-        if not found:
-            raise PayloadUnknown(record.id, state=record.state)
-        return found[0]
+        await self._search.run(DeadLetterFilter(ids=(job_id,), reasons=reasons), first)
+        return found[0] if found else None
 
     async def _payload(self, declared: JobType[Any, Any], envelope: Envelope) -> Any:
         """Return the payload of a message, as its handler would get it."""
@@ -136,6 +161,17 @@ class Reruns:
         if envelope.sealed is not None:
             value = await opened_payload(self._lookup.seals, envelope, value)
         return declared.load(value, envelope.schema_)
+
+
+def _told(record: JobRecord, found: FoundLetter) -> JobRecord:
+    """Return what is known of a job that SQS has moved: its letter tells what no record does."""
+    letter = found.letter
+    return replace(
+        record,
+        type=record.type or letter.job_type,
+        priority=record.priority or letter.priority,
+        tenant=record.tenant or parse(found.content.body).tenant,
+    )
 
 
 def _envelope_of(

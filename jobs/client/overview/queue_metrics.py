@@ -24,6 +24,8 @@ FRESH_S = 60.0
 _WINDOW = timedelta(minutes=6)
 """The past that is read, of which the last minute or two may be missing."""
 
+_HOUR_S = 3_600
+
 _OLDEST, _NOISY = "ApproximateAgeOfOldestMessage", "ApproximateNumberOfNoisyGroups"
 _SENT, _DELETED = "NumberOfMessagesSent", "NumberOfMessagesDeleted"
 _RECEIVED, _EMPTY = "NumberOfMessagesReceived", "NumberOfEmptyReceives"
@@ -70,6 +72,19 @@ class QueueMetricsReader:
             self._asked_at = now
             await self._ask([query for queue in queues for query in _queries(queue)])
         return {queue.name: _of_queue(queue, self._found) for queue in queues}
+
+    async def sent(self, queues: Sequence[QueueSpec], since: datetime) -> Mapping[str, float]:
+        """Return how many messages each queue has been sent since a time, of those with any.
+
+        Raises:
+            TransportError: CloudWatch could not be asked, or refused.
+        """
+        queries = [
+            MetricQuery(queue=queue.name, name=_SENT, statistic="Sum", period_s=_HOUR_S)
+            for queue in queues
+        ]
+        found = await self._metrics.read(queries, since=since, until=self._clock.now())
+        return {each.queue: sum(values) for each, values in found.items()}
 
     async def _ask(self, queries: Sequence[MetricQuery]) -> None:
         until = _whole_minute(self._clock.now())

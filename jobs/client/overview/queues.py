@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.overview.queue_metrics import QueueMetrics, QueueMetricsReader
 from headgate.jobs.client.overview.workers import AsyncWorkerDesk, workers_of
 from headgate.jobs.client.pauses import AsyncPauses, pauses_of
@@ -118,6 +119,10 @@ class AsyncQueueDesk:
             unknown=unknown,
         )
 
+    async def sent(self, since: datetime) -> Mapping[str, float]:
+        """`QueueDesk.sent`, awaited."""
+        return await self._metrics.sent(self._topology.queues, since)
+
     async def _depths(self, names: Sequence[str]) -> Mapping[str, QueueDepth | None]:
         depths = await self._concurrency.each(self._depth, names, at_once=_AT_ONCE)
         return dict(zip(names, depths, strict=True))
@@ -161,6 +166,20 @@ class QueueDesk:
             TransportError: SQS could not be asked, or refused.
         """
         return drive(self._engine.list())
+
+    def sent(self, since: datetime) -> Mapping[str, float]:
+        """Return how many messages each queue has been sent since a time, by its physical name.
+
+        CloudWatch counts them by the hour, and what was sent again counts again. A queue of which
+        it knows nothing is left out. Takes one request, and asks for one metric a queue.
+
+        Args:
+            since: the time, which is aware; the beginning of an hour.
+
+        Raises:
+            TransportError: CloudWatch could not be asked, or refused.
+        """
+        return drive(self._engine.sent(since))
 
 
 def queues_of(

@@ -23,6 +23,9 @@ from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.submission.refused import raise_refused
 from headgate.jobs.submission.sealing import sealed
 
+Submit = Callable[[Sequence[Submission]], Awaitable[None]]
+"""`SubmissionEngine.send`, for those who need no more of it."""
+
 Send = Callable[[Sequence[Submission]], Awaitable[Sequence[TransportError | None]]]
 """Hands over submissions of one call; returns each one's error, or None."""
 

@@ -63,7 +63,7 @@ class Storing:
         """
         if self.passes(messages):
             return await self._transport.send(queue, messages)
-        batch = Batch()
+        batch = Sendable()
         for message in messages:
             try:
                 batch.take(await self._signed(queue, await self._fitting(message)))
@@ -106,7 +106,7 @@ def refuse_if(paused: bool) -> None:
 
 
 @dataclass(slots=True)
-class Batch:
+class Sendable:
     """Messages, some of which can't be sent, with their original indices."""
 
     _taken: dict[int, OutgoingMessage] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Batch:
         """Return all failures by their original indices, given those of the messages sent."""
         places = [*self._taken]
         failed = [replace(each, index=places[each.index]) for each in sent]
-        failed += [_failure(index, error) for index, error in self._left.items()]
+        failed += [failure_of(index, error) for index, error in self._left.items()]
         return sorted(failed, key=lambda each: each.index)
 
     @property
@@ -153,7 +153,8 @@ def check_sizes(messages: Iterable[OutgoingMessage]) -> None:
             )
 
 
-def _failure(index: int, error: TransportError) -> EntryFailure:
+def failure_of(index: int, error: TransportError) -> EntryFailure:
+    """Return the failed entry of a message that could not be sent for an error."""
     return EntryFailure(
         index=index,
         code=type(error).__name__,

@@ -1,14 +1,17 @@
-"""Records of submissions, written by the submitter for types whose records are ``full``.
+"""Records of submissions, written by the submitter.
 
-SQS has the jobs by then, so a failed write is only reported.
+They are the submissions of types whose records are ``full``, and the entries of jobs that have a
+parent, of types whose completed jobs are recorded. SQS has the jobs by then, so a failed write is
+only reported.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from headgate.jobs.core.batcher import Batcher
 
 
+T = TypeVar("T")
+
+
 class Enveloped(Protocol):
     """A job that SQS has taken: a submission, or a job from a spool."""
 
@@ -38,12 +44,23 @@ class Enveloped(Protocol):
 
 def items_of(app: App, submissions: Iterable[Enveloped]) -> list[Item]:
     """Return the items to write for some submissions."""
-    return [
-        submitted_item(each.envelope, job_keep_of(app, job, each.envelope))
-        for each in submissions
-        # A spool may hold jobs of a type that the app no longer has.
-        if (job := app.types.get(each.envelope.type)) and keeps(records_of(app, job), "full")
-    ]
+    items: list[Item] = []
+    for each in submissions:
+        envelope = each.envelope
+        if (job := app.types.get(envelope.type)) is None:
+            continue  # a spool may hold jobs of a type that the app no longer has
+        level = records_of(app, job)
+        is_full, has_parent = keeps(level, "full"), envelope.parent is not None
+        if not (is_full or has_parent):
+            continue
+        keep = job_keep_of(app, job, envelope)
+        if is_full:
+            items.append(submitted_item(envelope, keep))
+        if has_parent and keep.completed and keeps(level, "outcomes"):
+            from headgate.jobs.records.lists.children import child_item  # handlers' clients alone
+
+            items.append(child_item(envelope, keep))
+    return items
 
 
 class Register:
@@ -87,13 +104,17 @@ class Register:
 
 
 class AsyncRegister:
-    """Records submissions in the background, without delaying submitters."""
+    """Records submissions in the background, without delaying submitters.
+
+    The backlog is bounded as a worker's is: items that no longer fit are shed and counted.
+    """
 
     def __init__(
         self, app: App, table: AsyncTable, *, clock: Clock, events: Events, rng: random.Random
     ) -> None:
         # Not needed by synchronous clients.
         from headgate.jobs.core.batcher import LINGER_S, Batcher, Pacing
+        from headgate.jobs.records.journal import ROOM, Shed
 
         self._app = app
         self._clock = clock
@@ -106,22 +127,55 @@ class AsyncRegister:
             rng=rng,
             most=MAX_PUT,
         )
+        self._room = ROOM
+        """Number of items for which there still is room."""
+        self._shed = Shed(clock, events)
 
     def enter(self, submissions: Sequence[Enveloped]) -> None:
         """Record these submissions if their types want it."""
         for item in items_of(self._app, submissions):
+            if not self._room:
+                self._shed.items += 1
+                continue
+            self._room -= 1
             self._writes.put(item).add_done_callback(self._written)
 
     async def drain(self) -> None:
         """Return when every write has succeeded or failed."""
         await self._writes.drain()
+        self._shed.tell()
 
     def _refused(self, refusal: WriteRefusal) -> None:
         report(self._events, self._clock, text_of(refusal.error))
 
     def _written(self, done: asyncio.Future[None]) -> None:
+        self._room += 1
+        self._shed.tell()
         if not done.cancelled() and (error := done.exception()) is not None:
             report(self._events, self._clock, str(error))
+
+
+class _Client(Protocol):
+    _register: AsyncRegister
+
+
+async def drain_records(client: _Client) -> None:
+    """Return when what a client has submitted is recorded, or can't be.
+
+    Submitting waits for no record, and closing the client does. This is for whoever stops the event
+    loop before that.
+    """
+    await client._register.drain()  # noqa: SLF001 - not among what users call
+
+
+@asynccontextmanager
+async def recorded(client: _Client, context: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+    """Enter a context, and leave it once what a client has submitted is recorded, or can't be."""
+    async with context as entered:
+        try:
+            yield entered
+        finally:
+            await drain_records(client)
 
 
 def report(events: Events, clock: Clock, error: str) -> None:

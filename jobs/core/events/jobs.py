@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.core.events.submissions import JobEvent
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempted(JobEvent):
     attempt: int
     max_attempts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarted(_Attempted):
     name = "job.started"
     is_first: bool
@@ -26,7 +26,7 @@ class JobStarted(_Attempted):
     else 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress(_Attempted):
     name = "job.progress"
     percent: float
@@ -37,13 +37,13 @@ class JobProgress(_Attempted):
     """Further details from the handler; JSON values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobCompleted(_Attempted):
     name = "job.completed"
     ran_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobFailed(_Attempted):
     name = "job.failed"
     ran_s: float
@@ -52,7 +52,7 @@ class JobFailed(_Attempted):
     traceback: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobRetryScheduled(_Attempted):
     name = "job.retry_scheduled"
     delay_s: int
@@ -61,7 +61,7 @@ class JobRetryScheduled(_Attempted):
     """The fault of a custom backoff, in whose place the default one counts; empty without one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobDeadLettered(_Attempted):
     name = "job.dead_lettered"
     reason: str
@@ -69,20 +69,20 @@ class JobDeadLettered(_Attempted):
     error_message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuarantined(_Attempted):
     name = "job.quarantined"
     detail: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobDeferred(_Attempted):
     name = "job.deferred"
     delay_s: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobCrashed(_Attempted):
     name = "job.crashed"
     detail: str
@@ -90,13 +90,13 @@ class JobCrashed(_Attempted):
     """Number of crashes of this job within the window that counts, this one included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiscarded(_Attempted):
     name = "job.discarded"
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobDropped(_Attempted):
     name = "job.dropped"
     kind: str
@@ -104,24 +104,24 @@ class JobDropped(_Attempted):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled(_Attempted):
     name = "job.cancelled"
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobAlreadyDone(_Attempted):
     name = "job.already_done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobInterrupted(_Attempted):
     name = "job.interrupted"
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobStalled(_Attempted):
     name = "job.stalled"
     timeout_s: float

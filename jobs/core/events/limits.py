@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.core.events.root import Event
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LimitEvent(Event):
     """Something happened to a limit."""
 
@@ -15,19 +14,19 @@ class LimitEvent(Event):
     """Its name: ``rate:queue:payments``, ``breaker:type:charge-card``, ``concurrency:app``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LimitReached(LimitEvent):
     name = "limit.reached"
     retry_in_s: float | None
     """Seconds until it lets work through; None if unknown, since that depends on other jobs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LimitCleared(LimitEvent):
     name = "limit.cleared"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerEvent(LimitEvent):
     """A breaker opened, probes or closed."""
 
@@ -36,7 +35,7 @@ class BreakerEvent(LimitEvent):
     the payload; None for a breaker without a key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerOpened(BreakerEvent):
     name = "breaker.opened"
     failures: int
@@ -45,24 +44,24 @@ class BreakerOpened(BreakerEvent):
     open_for_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerProbing(BreakerEvent):
     name = "breaker.probing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerClosed(BreakerEvent):
     name = "breaker.closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSpent(LimitEvent):
     name = "budget.spent"
     retry_in_s: float
     """Seconds until the next retry fits into the budget."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseFailed(LimitEvent):
     name = "lease.failed"
     error: str

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from headgate.jobs.core.events.root import Event
 from headgate.jobs.core.topology import Priority
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class PauseEvent(Event):
     """A queue, a job type or a tenant was paused, or is paused no longer."""
 
@@ -21,7 +21,7 @@ class PauseEvent(Event):
     """The only priority of the queue that is meant; None means all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePaused(PauseEvent):
     name = "queue.paused"
     since: datetime
@@ -32,6 +32,6 @@ class QueuePaused(PauseEvent):
     """The person who asked for it; empty if that was not said."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueResumed(PauseEvent):
     name = "queue.resumed"

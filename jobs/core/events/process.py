@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.core.events.root import Event
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LoopBlocked(Event):
     name = "loop.blocked"
     blocked_s: float
@@ -15,7 +14,7 @@ class LoopBlocked(Event):
     """Types of the async handlers that were running, one of which blocked the loop."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class HookFailed(Event):
     name = "hook.failed"
     hook: str
@@ -24,7 +23,7 @@ class HookFailed(Event):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsFailed(Event):
     name = "records.failed"
     action: str
@@ -35,19 +34,19 @@ class RecordsFailed(Event):
     """None for a batch of several jobs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsWritten(Event):
     name = "records.written"
     items: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsShed(Event):
     name = "records.shed"
     items: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsSkipped(Event):
     name = "items.skipped"
     kind: str
@@ -59,14 +58,14 @@ class ItemsSkipped(Event):
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKeysFailed(Event):
     name = "signing.keys_failed"
     secret: str
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationsFailed(Event):
     name = "cancellations.failed"
     error: str

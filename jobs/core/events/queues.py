@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.core.events.root import Event
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEvent(Event):
     """Something happened at a queue, possibly without concerning a known job."""
 
@@ -15,7 +14,7 @@ class QueueEvent(Event):
     """The queue's physical name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnrunnable(QueueEvent):
     name = "message.unrunnable"
     message_id: str
@@ -29,7 +28,7 @@ class MessageUnrunnable(QueueEvent):
     """Seconds until it is delivered again; None if it was parked in the dead-letter queue."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class FiringRefused(QueueEvent):
     name = "firing.refused"
     job_id: str
@@ -37,7 +36,7 @@ class FiringRefused(QueueEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementFailed(QueueEvent):
     name = "settlement.failed"
     message_id: str
@@ -47,14 +46,14 @@ class SettlementFailed(QueueEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptLost(QueueEvent):
     name = "receipt.lost"
     message_id: str
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementFlushed(QueueEvent):
     name = "settlement.flushed"
     action: str
@@ -62,13 +61,13 @@ class SettlementFlushed(QueueEvent):
     entries: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatExtended(QueueEvent):
     name = "heartbeat.extended"
     messages: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatFailed(QueueEvent):
     name = "heartbeat.failed"
     error: str
@@ -76,14 +75,14 @@ class HeartbeatFailed(QueueEvent):
     """Number of messages that could not be extended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class PollReceived(QueueEvent):
     name = "poll.received"
     messages: int
     took_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class PollFailed(QueueEvent):
     name = "poll.failed"
     error: str
@@ -92,7 +91,7 @@ class PollFailed(QueueEvent):
     """True if SQS reports that the queue does not exist."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimFailed(QueueEvent):
     name = "claim.failed"
     action: str
@@ -102,7 +101,7 @@ class ClaimFailed(QueueEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolFailed(QueueEvent):
     name = "spool.failed"
     error: str

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
+
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _log = logging.getLogger("headgate.events")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """The root of all events."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.core.events.root import Event
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent(Event):
     """Something happened to one job."""
 
@@ -20,13 +19,13 @@ class JobEvent(Event):
     tenant: Tenant | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted(JobEvent):
     name = "job.submitted"
     delay_s: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpooled(JobEvent):
     name = "job.spooled"
     reason: str
@@ -35,19 +34,19 @@ class JobSpooled(JobEvent):
     """Number of jobs in the spool, this one included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpoolRefused(JobEvent):
     name = "job.spool_refused"
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobInline(JobEvent):
     name = "job.inline"
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobDeduplicated(JobEvent):
     name = "job.deduplicated"
     kept: str

@@ -38,6 +38,8 @@ class ScheduleSpec:
     dead_letters: str | None = None
     """The queue for firings that the function did not take."""
     description: str = ""
+    arn: str = field(default="", compare=False)
+    """Its ARN; empty for one that is to be created."""
     created_at: datetime | None = None
     """The time of its creation according to the service; None for one that is to be created."""
     modified_at: datetime | None = None

@@ -15,8 +15,9 @@ from pydantic import BaseModel
 from headgate import App, Client, DeadLetterFilter, Schedule, Tenant
 from headgate.jobs.aws.dynamo.attributes import Attributes, decode, encode
 from headgate.jobs.client.erasing.report import Erased
+from headgate.jobs.core.naming import ASKED
 from headgate.jobs.core.ports.table import Item
-from headgate.jobs.core.topology import ASKED
+from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
 from headgate.jobs.records.audit.entry import AUDIT
 from headgate.jobs.records.items import partition
@@ -35,8 +36,8 @@ class Note(BaseModel):
 class Shop:
     """An app in memory whose stores hold something of two tenants everywhere."""
 
-    def __init__(self) -> None:
-        self.app = app = App("shop", records="full", max_message_bytes=2_000)
+    def __init__(self, *, records: RecordsLevel = "full") -> None:
+        self.app = app = App("shop", records=records, max_message_bytes=2_000)
 
         @app.job("note")
         def note(note: Note) -> str:
@@ -71,6 +72,17 @@ class Shop:
     def wait(self, tenant: str) -> None:
         """Leave a job of a tenant in its queue."""
         self._submit(tenant, "waiting " * 1_000)
+
+    async def finish(self, tenant: str) -> str:
+        """Have a job of a tenant complete; return its id."""
+        job = self.jobs.client.submit(self.note, Note(text="done"), tenant=tenant)
+        await self.jobs.adrain()
+        return job.id
+
+    def rerun(self, job_id: str, tenant: str | None) -> None:
+        """Run a job again for a tenant; the new one is its child."""
+        self.jobs.clock.advance(timedelta(seconds=1))
+        self.jobs.client.jobs.rerun(job_id, payload=Note(text="done"), tenant=tenant)
 
     async def erase(self, kind: Kind, tenant: str | Tenant, **options: Any) -> Erased:
         """Erase a tenant's data with either client."""
@@ -165,6 +177,38 @@ async def test_another_tenants_job_under_the_same_id_keeps_what_may_be_its_own(
 
     assert shop.of(ACME) == []
     assert shop.of(OTHER) == others
+
+
+async def test_a_tenants_jobs_leave_the_lists_of_children_that_they_are_in(kind: Kind) -> None:
+    shop = Shop()
+    parents = [await shop.finish(tenant) for tenant in (ACME, OTHER)]
+    for parent in parents:
+        for tenant in (ACME, OTHER):
+            shop.rerun(parent, tenant)
+        shop.rerun(parent, None)
+    await shop.jobs.adrain()
+    others = shop.of(OTHER)
+    planned = await shop.erase(kind, ACME, dry_run=True)
+
+    erased = await shop.erase(kind, ACME)
+
+    assert _counts(planned) == _counts(erased)
+    assert erased.jobs == 3
+    assert shop.of(ACME) == []
+    assert shop.of(OTHER) == others
+    left = [[each.tenant for each in shop.jobs.client.jobs.children(p).jobs] for p in parents]
+    assert left == [[Tenant(org=OTHER)], [Tenant(org=OTHER), None]]
+
+
+async def test_a_waiting_child_is_known_by_its_entry_alone_and_cancelled(kind: Kind) -> None:
+    shop = Shop(records="outcomes")
+    shop.rerun(await shop.finish(OTHER), ACME)
+
+    erased = await shop.erase(kind, ACME)
+
+    assert (erased.jobs, erased.cancelled) == (1, 1)
+    await shop.jobs.adrain()
+    assert [each.tenant for each in shop.jobs.completed(shop.note)] == [Tenant(org=OTHER)]
 
 
 async def test_strange_copies_schedules_and_items_are_left_and_counted(

@@ -130,6 +130,27 @@ async def test_nothing_is_inferred_of_a_type_whose_completed_jobs_leave_no_recor
     assert await (await shop.client.submit(shop.send, {})).state() is JobState.WAITING
 
 
+async def test_a_job_waits_no_longer_than_its_completion_would_be_kept(kind: Kind) -> None:
+    shop = Shop(kind)
+    brief = shop.app.define("brief", dict, keep=timedelta(hours=1))
+    job = await shop.client.submit(brief, {})
+    assert await job.state() is JobState.WAITING
+    shop.clock.advance(3_660)
+    for handle in (job, shop.client.handle(job.id)):  # without its type it may be of this one
+        record = await shop.look(handle)
+        assert (record.state, record.inferred) == (JobState.UNKNOWN, False)
+        assert "as those of the type 'brief' do by then" in record.explanation
+    assert await shop.client.handle(job.id, shop.send).state() is JobState.WAITING
+
+
+async def test_a_handle_knows_the_short_retention_that_its_submission_has_set(shop: Shop) -> None:
+    job = await shop.client.submit(shop.send, {}, keep=3_600)
+    shop.clock.advance(3_660)
+    assert await job.state() is JobState.UNKNOWN
+    by_id = await shop.look(shop.client.handle(job.id))
+    assert (by_id.state, by_id.inferred) == (JobState.WAITING, True)
+
+
 async def test_without_records_no_state_is_told(kind: Kind) -> None:
     shop = Shop(kind, records="off")
     job = await shop.client.submit(shop.send, {})

@@ -3,7 +3,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
@@ -25,21 +25,22 @@ from headgate.jobs.core.events import (
     SigningKeysFailed,
     any_of,
 )
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Tick(Event):
     name = "tick"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Tock(Event):
     name = "tock"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LateTock(Tock):
     name = "tock.late"
 

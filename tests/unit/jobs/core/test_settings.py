@@ -42,6 +42,11 @@ def test_endpoints_without_tls_are_allowed_by_one_word() -> None:
     assert Settings.from_env({"HEADGATE_ALLOW_HTTP": "1"}).allow_http
 
 
+def test_the_sdk_makes_every_call_by_one_word() -> None:
+    assert not Settings.from_env({}).sdk_calls
+    assert Settings.from_env({"HEADGATE_SDK_CALLS": "1"}).sdk_calls
+
+
 def test_the_account_is_read_as_its_digits_and_nothing_else() -> None:
     assert Settings.from_env({"HEADGATE_ACCOUNT": "012345678901"}).account == "012345678901"
     with pytest.raises(SettingsInvalid, match="twelve digits, got 'shop'"):

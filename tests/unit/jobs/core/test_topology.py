@@ -4,18 +4,10 @@ from datetime import timedelta
 from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headgate import App, Lane, Priority
-from headgate.jobs.core.topology import (
-    DEFAULT_LANES,
-    PriorityName,
-    QueueSpec,
-    Topology,
-    check_name,
-    physical_name,
-)
+from headgate.jobs.core.naming import physical_name
+from headgate.jobs.core.topology import DEFAULT_LANES, PriorityName, QueueSpec, Topology
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
 
 
@@ -129,23 +121,3 @@ def test_selecting_groups_keeps_all_of_their_queues_and_no_others(topology: Topo
     assert groups(topology.select(None)) == {"jobs", "payments"}
     assert groups(topology.select(["payments"])) == {"payments"}
     assert len(topology.select(["jobs"])) == 4
-
-
-@given(
-    parts=st.lists(st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", fullmatch=True), min_size=1),
-    fifo=st.booleans(),
-)
-def test_a_physical_name_is_one_that_sqs_takes_or_is_refused(parts: list[str], fifo: bool) -> None:
-    app, *rest = parts
-    try:
-        name = physical_name(app, None, *rest, fifo=fifo)
-    except ConfigurationError:
-        assert len("-".join(parts)) + len(".fifo") * fifo > 80
-    else:
-        assert len(name) <= 80
-        assert name.removesuffix(".fifo").replace("-", "").isalnum()
-
-
-def test_a_logical_name_ends_where_it_seems_to() -> None:
-    with pytest.raises(ConfigurationError):
-        check_name("the queue", "jobs\n")

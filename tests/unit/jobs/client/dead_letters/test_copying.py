@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App, AsyncClient, DeadLetterFilter, Encryption, Retry, Signing
 from headgate.errors import ConfigurationError
-from headgate.jobs.core.topology import DEAD_LETTERS_KEPT
+from headgate.jobs.core.naming import DEAD_LETTERS_KEPT
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.messages.large_payloads import parcel, payload_key

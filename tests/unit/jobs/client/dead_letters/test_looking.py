@@ -27,18 +27,12 @@ from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.messages.large_payloads import parcel, payload_key
 from tests.support.backends import over
-from tests.support.clients import KINDS, Kind, client_of
+from tests.support.clients import Kind, client_of
 from tests.support.story import Story
 from tests.support.sweep_bench import SweepBench
 
 DOWN = ServiceUnavailable("it is down")
 ALL = DeadLetterFilter()
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from headgate import (
     JobState,
     Priority,
     Retry,
+    Tenant,
     Unique,
 )
 from headgate.errors import JobNotEnded, PayloadInvalid, PayloadLost, PayloadUnknown, UnknownJobType
@@ -170,6 +171,20 @@ def test_only_a_job_that_has_ended_runs_again(office: Office) -> None:
         office.again(JOB)
     with pytest.raises(ValueError, match="'42' is not a job id"):
         office.again("42")
+
+
+def test_a_job_that_sqs_itself_has_moved_runs_again(office: Office) -> None:
+    job = office.jobs.client.submit(office.send, Email(to="a"), tenant="org-1", priority="high")
+    letter = office.message("shop-jobs-high")
+    sqs = office.jobs.sqs.sync
+    sqs.delete("shop-jobs-high", [sqs.receive("shop-jobs-high", limit=1, wait_s=0)[0].receipt])
+    assert sqs.send("shop-jobs-high-dlq", [letter]) == []
+    office.again(job.id)
+    envelope = parse(office.message("shop-jobs-high").body)
+    assert (str(envelope.parent), envelope.tenant) == (job.id, Tenant(org="org-1"))
+    [message] = office.jobs.sqs.messages("shop-jobs-high-dlq")
+    with pytest.raises(JobNotEnded):
+        office.again(message.message_id)
 
 
 def test_a_job_of_a_type_that_the_app_has_no_more_does_not_run_again(office: Office) -> None:

@@ -13,8 +13,9 @@ from headgate.errors import ConfigurationError
 from headgate.jobs.client.jobs.desk import MOST_LISTED, JobPage
 from headgate.jobs.core.ports.table import Item, ListLine
 from headgate.jobs.messages.envelope import new_job_id
-from headgate.jobs.records.items import SHARDS, line_of, list_name
+from headgate.jobs.records.items import LISTS, SHARDS, line_of, list_name
 from headgate.jobs.records.lists.entries import STATES
+from headgate.jobs.records.state import Happening, order_of
 from headgate.jobs.testing import MemorySqs
 from headgate.testing import MemoryTable, VirtualClock
 from tests.support.clients import Kind, client_of
@@ -455,9 +456,33 @@ async def test_jobs_are_counted_by_type_and_state_each_once(office: Office) -> N
     assert only.total == 3
 
 
+async def test_of_entries_with_the_same_time_the_last_of_the_lists_counts(office: Office) -> None:
+    at_once = [office.story(at=at) for at in range(8)]  # in all shards, most likely
+    for story in at_once:
+        await office.write(story.run(0, "failed", attempt=1).run(0, "dead", attempt=1))
+    counts = await office.client.jobs.count()
+    assert [(each.state, each.count) for each in counts.counts] == [(JobState.DEAD, 8)]
+
+
+def test_lists_are_ordered_as_what_happens_at_the_same_time_is_in_a_history() -> None:
+    happenings = {
+        name: Happening(at=START, what=what) for what, name in LISTS.items() if what != "crashed"
+    }
+    assert [*STATES] == sorted(happenings, key=lambda name: order_of(happenings[name]))
+
+
 async def test_a_count_is_bounded_and_says_how_far_back_it_got(office: Office) -> None:
     stories = [office.story(at=at).run(0, "dead", attempt=1) for at in range(6)]
     await office.write(*stories)
     counts = await office.client.jobs.count(most=4)
     assert (counts.total, counts.oldest, counts.complete) == (4, stories[2].at(0), False)
     assert (await office.client.jobs.count(most=6)).complete
+
+
+async def test_a_small_count_reads_little_of_long_lists(office: Office) -> None:
+    await office.write(*(office.story(at=at / 8).run(0, "dead", attempt=1) for at in range(1_200)))
+    office.table.read = 0
+    counts = await office.client.jobs.count(most=200)
+    assert (counts.total, counts.complete) == (200, False)
+    assert office.table.read <= 700
+    assert (await office.client.jobs.count()).total == 1_200

@@ -77,6 +77,16 @@ async def test_what_cloudwatch_knows_is_shown_and_the_rest_is_unknown_not_zero(s
     assert low.metrics == UNKNOWN
 
 
+async def test_what_was_sent_since_a_time_is_counted_by_queue(shop: Shop) -> None:
+    metrics, since = shop.backend.metrics, shop.backend.clock.now() - timedelta(days=20)
+    metrics.put(HIGH, "NumberOfMessagesSent", 1_000, 50)
+    assert await shop.queues.sent(since) == {HIGH: 1_050}
+    assert metrics.calls == 1
+    metrics.fail(ServiceUnavailable("CloudWatch is down"))
+    with pytest.raises(ServiceUnavailable):
+        await shop.queues.sent(since)
+
+
 async def test_cloudwatch_is_asked_once_a_minute_at_most_also_after_a_fault(shop: Shop) -> None:
     metrics = shop.backend.metrics
     metrics.fail(Throttled("Rate exceeded"))

@@ -6,8 +6,10 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, AsyncClient
-from headgate.jobs.core.events import Event, Events, RecordsFailed
+from headgate.jobs.client.submitting.submission_records import drain_records
+from headgate.jobs.core.events import Event, Events, RecordsFailed, RecordsShed
 from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records import journal
 from headgate.jobs.records.items import asked_partition
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable, VirtualClock
 from tests.support.backends import async_over
@@ -82,3 +84,27 @@ async def test_an_event_loop_waits_for_no_record_of_what_it_submits() -> None:
         assert clock.monotonic() - began < 1
     assert await table.get(asked_partition(first.id), "submitted") is not None, "written at the end"
     assert len(table.calls) <= 5
+
+
+@pytest.mark.looptime
+async def test_records_that_find_no_room_while_the_table_is_down_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal, "ROOM", 40)
+    app, clock = declared(), LoopClock()
+    table, sqs = MemoryTable(clock), MemorySqs(clock)
+    sqs.provision(app.topology)
+    heard: list[Event] = []
+    table.faults.slow_down("put", 60, times=10)
+    table.faults.raise_on("put", ServiceUnavailable("gone"), times=10**6)
+    backend = async_over(sqs, table=table, clock=clock)
+    async with AsyncClient(app, backend=backend, events=Events(heard.append)) as client:
+        for _ in range(3):
+            await client.submit_many(app.types["full"], [Note(text="secret")] * 20)
+        assert [each for each in heard if isinstance(each, RecordsShed)] == []
+        await drain_records(client)
+        table.faults.clear()
+        found = await client.submit_many(app.types["full"], [Note()] * 20)
+    assert [each.items for each in heard if isinstance(each, RecordsShed)] == [20]
+    assert await table.get(asked_partition(found[-1].id), "submitted") is not None, "room again"
+    assert len(sqs.messages("shop-jobs-normal")) == 80

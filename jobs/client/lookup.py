@@ -1,22 +1,19 @@
-"""Handles of submitted jobs, which look up their state and result, and cancel them.
+"""The look-ups behind the handles of a client's jobs.
 
-`AsyncJobHandle` is the awaited form of `JobHandle`; both use a `Lookup`. Records are interpreted in
-`jobs.records.history` and `jobs.client.waiting`.
+Records are interpreted in `jobs.records.history` and `jobs.client.waiting`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headgate.jobs.client.auditing.auditor import Auditor
-from headgate.jobs.client.inference import inferred
 from headgate.jobs.client.waiting import (
     LookupPacing,
-    check_id,
     check_result_ref,
     check_type,
     longest_in_queue,
@@ -28,7 +25,6 @@ from headgate.jobs.client.waiting import (
 )
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.definitions.app import App
@@ -39,7 +35,6 @@ from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.messages.sealing import About, Kind, Seals
 from headgate.jobs.records.audit.entry import AuditAction
-from headgate.jobs.records.cancellation import cancellation, check_reason, never_sent
 from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
 from headgate.jobs.records.items import read_partitions
 from headgate.jobs.records.state import JobState
@@ -87,10 +82,21 @@ class Lookup:
         if record.state is not JobState.UNKNOWN:
             return record
         due, unasked = await self._due(job_id)
-        record = inferred(self.app, record, declared, now=self.clock.now(), due=due, keep=keep)
+        record = self._inferred(record, declared, keep, due)
         if not unasked:
             return record
         return replace(record, explanation=f"{record.explanation}; {unasked}")
+
+    def _inferred(
+        self,
+        record: JobRecord,
+        declared: JobType[Any, Any] | None,
+        keep: JobKeep | None,
+        due: datetime | None = None,
+    ) -> JobRecord:
+        from headgate.jobs.client.inference import inferred  # few who submit look up at once
+
+        return inferred(self.app, record, declared, now=self.clock.now(), due=due, keep=keep)
 
     async def _due(self, job_id: str) -> tuple[datetime | None, str]:
         """Return until when a schedule holds a job, or None; and why that could not be asked."""
@@ -123,7 +129,7 @@ class Lookup:
             if record.state.is_final:
                 return record
             require_outcomes(self.app, declared, job_id, keep)
-            seen = inferred(self.app, record, declared, now=self.clock.now(), keep=keep)
+            seen = self._inferred(record, declared, keep)
             await self.sleep(patience.pause_s(seen.state))
 
     async def result(
@@ -151,6 +157,8 @@ class Lookup:
 
     async def cancel(self, job_id: str, declared: JobType[Any, Any] | None, reason: str) -> None:
         """`JobHandle.cancel`."""
+        from headgate.jobs.records.cancellation import check_reason  # few clients cancel
+
         require_records(self.app, declared, job_id)
         check_reason(reason)
         async with self.auditor.action(AuditAction.CANCEL, "job", job_id, reason=reason):
@@ -160,6 +168,8 @@ class Lookup:
         self, job_id: str, declared: JobType[Any, Any] | None, reason: str
     ) -> None:
         """Request what has been entered into the audit; raises as `JobHandle.cancel`."""
+        from headgate.jobs.records.cancellation import cancellation, never_sent  # likewise
+
         require_records(self.app, declared, job_id)
         useful = longest_in_queue(self.app)
         at = self.clock.now()
@@ -182,166 +192,6 @@ class Lookup:
     def _result_of(self, declared: JobType[Any, R] | None, record: JobRecord) -> R:
         result: R = result_of(record, declared or self.app.types.get(record.type or ""))
         return result
-
-
-class _Handle(Generic[R]):
-    """The part of a handle that needs no request."""
-
-    __slots__ = ("_declared", "_keep", "_lookup", "id", "is_duplicate")
-
-    def __init__(
-        self,
-        job_id: str,
-        lookup: Lookup,
-        declared: JobType[Any, R] | None,
-        *,
-        is_duplicate: bool = False,
-        keep: JobKeep | None = None,
-    ) -> None:
-        self.id = check_id(job_id)
-        self.is_duplicate = is_duplicate
-        """True if another call had submitted the job before: the handle is that job's."""
-        self._declared = declared
-        self._lookup = lookup
-        self._keep = keep
-
-    @property
-    def type(self) -> str | None:
-        """The name of the job's type; None if the handle was made without it."""
-        return self._declared.name if self._declared is not None else None
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id} of {self.type or 'unknown type'}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Handle) and type(other) is type(self) and other.id == self.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
-
-
-class JobHandle(_Handle[R]):
-    """A submitted job. ``R`` is what its handler returns.
-
-    Made by `Client.submit`, or by `Client.handle` for an id from elsewhere. `id`, `type` and
-    `is_duplicate` need no request. Every method queries the app's table, and raises `RecordsOff` if
-    the app doesn't keep the records that are needed, and a `TransportError` if the table can't be
-    reached.
-
-    Each lookup is two strongly consistent queries, of what workers wrote and of what clients asked:
-    a read unit each for every 4 KB, which a job that has not failed often stays under.
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
-
-    Example:
-        >>> job = client.submit(capture, payment)  # doctest: +SKIP
-        >>> receipt = job.result(timeout=30)
-    """
-
-    __slots__ = ()
-
-    def state(self) -> JobState:
-        """Return the job's current state, which is inferred while nothing is recorded of the job.
-
-        `history` tells if it is inferred, and from what.
-        """
-        return self._run(self._lookup.history(self.id, self._declared, self._keep)).state
-
-    def progress(self) -> ProgressRecord | None:
-        """Return the latest progress that the handler reported; None if it has reported none."""
-        return self.history().progress
-
-    def history(self) -> JobRecord:
-        """Return the job's record: its attempts, errors, progress and times.
-
-        A sealed result or progress that can't be opened here is left out, with the reason in
-        `result_fault` of the record or `sealed_fault` of its progress.
-        """
-        return self._run(self._lookup.opened(self.id, self._declared, self._keep))
-
-    def wait(self, timeout: Duration | None = None) -> JobState:
-        """Wait until the job is in a final state, and return that state.
-
-        Args:
-            timeout: seconds or a timedelta; None waits for ever.
-
-        Raises:
-            ResultTimeout: the job is in no final state by then.
-            SettingsInvalid: the timeout is no duration.
-            JobTypeWrong: the id is that of a job of another type, or of jobs of several.
-            RecordsOff: the app doesn't keep completed jobs.
-        """
-        return self._run(self._lookup.finished(self.id, self._declared, timeout, self._keep)).state
-
-    def result(self, timeout: Duration | None = None) -> R:
-        """Wait until the job has completed, and return its handler's result.
-
-        Args:
-            timeout: seconds or a timedelta; None waits for ever.
-
-        Raises:
-            JobDead: it failed for good; the error tells the reason.
-            JobDiscarded, JobDropped, JobCancelled: it ended without a result.
-            ResultTimeout: it has not finished by then.
-            SettingsInvalid: the timeout is no duration.
-            ResultInvalid: the kept result doesn't fit the handler's return annotation.
-            JobTypeWrong: the id is that of a job of another type, or of jobs of several.
-            RecordsOff: the app doesn't keep results.
-        """
-        return self._run(self._lookup.result(self.id, self._declared, timeout, self._keep))
-
-    def cancel(self, reason: str = "") -> None:
-        """Request the job's cancellation.
-
-        A job that has not started never does, if its worker reads the request first: workers look
-        every few seconds. A running job is interrupted: an async handler or a child process ends,
-        a synchronous handler sees ``ctx.cancelled``. A job that completes meanwhile counts as
-        completed: `state` tells the outcome. The call costs four requests, of one write each: two
-        are entries of the audit (`headgate.Client.audit`).
-
-        Args:
-            reason: up to 300 characters.
-
-        Raises:
-            RecordsOff: without records workers don't look for cancellations.
-            AuditFailed: nothing was requested, since the audit could not be written.
-        """
-        self._run(self._lookup.cancel(self.id, self._declared, reason))
-
-    def _run(self, looking: Coroutine[Any, Any, T]) -> T:
-        return drive(looking)
-
-
-class AsyncJobHandle(_Handle[R]):
-    """A submitted job, for use in an event loop: `JobHandle` with awaited methods.
-
-    Made by `AsyncClient.submit`, or by `AsyncClient.handle`. Usable while its client is open.
-    """
-
-    __slots__ = ()
-
-    async def state(self) -> JobState:
-        """`JobHandle.state`, awaited."""
-        return (await self._lookup.history(self.id, self._declared, self._keep)).state
-
-    async def progress(self) -> ProgressRecord | None:
-        """`JobHandle.progress`, awaited."""
-        return (await self.history()).progress
-
-    async def history(self) -> JobRecord:
-        """`JobHandle.history`, awaited."""
-        return await self._lookup.opened(self.id, self._declared, self._keep)
-
-    async def wait(self, timeout: Duration | None = None) -> JobState:  # noqa: ASYNC109 - as JobHandle
-        """`JobHandle.wait`, awaited."""
-        return (await self._lookup.finished(self.id, self._declared, timeout, self._keep)).state
-
-    async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - as JobHandle
-        """`JobHandle.result`, awaited."""
-        return await self._lookup.result(self.id, self._declared, timeout, self._keep)
-
-    async def cancel(self, reason: str = "") -> None:
-        """`JobHandle.cancel`, awaited."""
-        await self._lookup.cancel(self.id, self._declared, reason)
 
 
 # --- opening what records hold sealed -------------------------------------------------------------

@@ -14,7 +14,7 @@ from headgate.errors import InlineFailed, JobTimeout
 from headgate.jobs.definitions.job_type import JobType
 from tests.support.clients import Kind
 from tests.support.spool_bench import EMAIL, Email
-from tests.unit.jobs.client.test_inline import Rig
+from tests.unit.jobs.client.inline.test_inline import Rig
 from tests.unit.workers.running.test_around import Session, Told
 
 

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict  # pydantic uses typing's only from Python 3.12 on
 
 from headgate import App, AsyncJobHandle, JobContext, Priority, Tenant, Unique, cron
-from headgate.jobs.client.schedules import AsyncSchedules, Schedules
+from headgate.jobs.client.schedules.async_schedules import AsyncSchedules
+from headgate.jobs.client.schedules.schedules import Schedules
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
@@ -32,6 +33,7 @@ from headgate.jobs.errors import (
     UnknownJobType,
 )
 from headgate.jobs.messages.envelope import Options
+from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
 from headgate.jobs.schedules.firing import input_of, read_scheduled, schedule_input
 from headgate.jobs.schedules.registry import ScheduleInfo, times_of
@@ -373,6 +375,33 @@ async def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:
         assert fired[:4] == list(times)
 
 
+async def test_the_last_runs_are_the_times_at_which_it_fired_with_their_jobs(shop: Shop) -> None:
+    every = Schedule.rate(timedelta(hours=7))
+    await shop.schedules.create("often", shop.report, Report(kind="often"), schedule=every)
+    await shop.schedules.create("nightly", shop.report, Report(kind="night"), schedule=NIGHTLY)
+    shop.deploy()
+    await shop.pass_days(20)
+    now = shop.jobs.clock.now()
+    for name, kind in (("often", "often"), ("nightly", "night")):
+        runs = (await shop.schedules.get(name)).last_runs(4, now)
+        fired = [when for of, when in shop.jobs.scheduler.fired if of == f"dynamic.{name}"]
+        assert [each.at for each in runs] == fired[:-5:-1]
+        assert {each.job_id for each in runs} < {job for of, job, _ in shop.ran if of == kind}
+    weekly = (await shop.schedules.get("weekly")).last_runs(10, now)
+    ended = [shop.jobs.client.handle(each.job_id).history().state for each in weekly]
+    assert set(ended) == {JobState.COMPLETED}
+    assert len(ended) in (2, 3)
+
+
+async def test_a_schedule_has_no_runs_before_its_creation(shop: Shop) -> None:
+    made = await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+    assert made.last_runs(5, shop.jobs.clock.now() + timedelta(days=9)) == []
+    found = await shop.schedules.get("nightly")
+    assert found.last_runs(5, shop.jobs.clock.now()) == []
+    assert len(found.last_runs(50, shop.jobs.clock.now() + timedelta(days=9))) == 9
+    assert found.last_runs(0, shop.jobs.clock.now() + timedelta(days=9)) == []
+
+
 # --- declared in the code ------------------------------------------------------------------------
 
 
@@ -395,7 +424,7 @@ async def test_a_declared_schedule_can_be_paused_and_run_but_not_removed(shop: S
     await shop.schedules.pause("weekly")
     assert not (await shop.schedules.get("weekly")).enabled
     assert (await shop.schedules.run_now("weekly")).type == "weekly"
-    with pytest.raises(ScheduleDeclared, match="take schedule= off the type"):
+    with pytest.raises(ScheduleDeclared, match="take it off the type"):
         await shop.schedules.remove("weekly")
 
 

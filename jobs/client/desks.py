@@ -1,4 +1,4 @@
-"""The parts of a client by which people look after an app, besides submitting.
+"""The parts of a client besides submitting, by which people look after an app.
 
 Each is imported on first use, to keep importing the client fast.
 """
@@ -8,23 +8,31 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headgate.jobs.client.handle import Lookup
+from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.core.backend import AsyncPorts, Ports
-from headgate.jobs.core.immediate import ImmediateMetricReader, ImmediateReceiver, drive
+from headgate.jobs.core.immediate import (
+    ImmediateMetricReader,
+    ImmediateReceiver,
+    ImmediateScheduler,
+    drive,
+)
 from headgate.jobs.messages.keyring import Keyring
 
 if TYPE_CHECKING:
     from headgate.jobs.client.auditing.desk import AsyncAuditDesk, AuditDesk
     from headgate.jobs.client.dead_letters.desks import AsyncDeadLetters, DeadLetters
     from headgate.jobs.client.erasing.erasure import AsyncErase, Erase
-    from headgate.jobs.client.handle import AsyncJobHandle
     from headgate.jobs.client.jobs.jobs import AsyncJobs, Jobs
     from headgate.jobs.client.overview.health import SystemHealth
     from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueDesk
     from headgate.jobs.client.overview.workers import AsyncWorkerDesk, WorkerDesk
     from headgate.jobs.client.pauses import AsyncPauses, Pauses
+    from headgate.jobs.client.schedules.async_schedules import AsyncSchedules
+    from headgate.jobs.client.schedules.schedules import Schedules
     from headgate.jobs.client.submitting.engine import SubmissionEngine
     from headgate.jobs.deployment.deployment import Deployment
+    from headgate.jobs.handles.handle import AsyncJobHandle
+    from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
 
 class Desks:
@@ -34,6 +42,13 @@ class Desks:
     _lookup: Lookup
     _engine: SubmissionEngine
     _keyring: Keyring | None
+
+    @cached_property
+    def _delayed(self) -> DelayedJobs:
+        from headgate.jobs.schedules.delayed_jobs import DelayedJobs
+
+        scheduler, app = ImmediateScheduler(self._ports.scheduler), self._lookup.app
+        return DelayedJobs(scheduler, lambda: app.topology, self._lookup.clock, self._keyring)
 
     @cached_property
     def audit(self) -> AuditDesk:
@@ -69,6 +84,14 @@ class Desks:
         from headgate.jobs.client.pauses import Pauses, pauses_of
 
         return Pauses(pauses_of(self._lookup))
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """The app's schedules, and the jobs that wait in one; see
+        `jobs.client.schedules.schedules.Schedules`."""
+        from headgate.jobs.client.schedules.schedules import schedules
+
+        return schedules(self._ports, self._lookup, self._engine.send, self._delayed)
 
     @cached_property
     def workers(self) -> WorkerDesk:
@@ -114,6 +137,7 @@ class AsyncDesks:
     _ports: AsyncPorts
     _lookup: Lookup
     _engine: SubmissionEngine
+    _delayed: DelayedJobs
     keyring: Keyring | None
     """Signs the client's messages; None: the app's are not signed."""
 
@@ -151,6 +175,13 @@ class AsyncDesks:
         from headgate.jobs.client.pauses import pauses_of
 
         return pauses_of(self._lookup)
+
+    @cached_property
+    def schedules(self) -> AsyncSchedules[AsyncJobHandle[Any]]:
+        """The app's schedules and delayed jobs; see `jobs.client.schedules.schedules.Schedules`."""
+        from headgate.jobs.client.schedules.async_schedules import async_schedules
+
+        return async_schedules(self._ports, self._lookup, self._engine.send, self._delayed)
 
     @cached_property
     def workers(self) -> AsyncWorkerDesk:

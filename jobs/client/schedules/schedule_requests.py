@@ -24,6 +24,7 @@ from headgate.jobs.schedules.firing import ScheduledJob, input_of, moved_input, 
 from headgate.jobs.schedules.registry import (
     address,
     check_new_name,
+    find_declared,
     is_declared,
     times_of,
     times_on_aws,
@@ -55,7 +56,7 @@ def job_of(app: App, now: datetime, name: str, new: NewJob[Any]) -> Submission:
 def of_jobs_like(app: App, name: str, submission: Submission) -> ScheduleSpec:
     """Return a schedule that submits such jobs, without its times.
 
-    See `jobs.client.schedules.Schedules.create`.
+    See `jobs.client.schedules.schedules.Schedules.create`.
 
     Raises:
         PayloadTooLarge: EventBridge Scheduler can't hold the job.
@@ -183,13 +184,12 @@ def as_declared(app: App, name: str, spec: ScheduleSpec) -> ScheduleSpec:
     Raises:
         OptionInvalid: no job type declares it.
     """
-    job = app.types.get(name)
-    if job is None or job.schedule is None:
+    if (found := find_declared(app, name)) is None:
         raise OptionInvalid(
             f"no job type of the app {app.name!r} declares a schedule {name!r} to reset it to: "
             "reschedule it, or remove it"
         )
-    declared = declared_schedule(app, job, job.schedule)
+    declared = declared_schedule(app, *found)
     return replace(
         spec,
         expression=declared.expression,

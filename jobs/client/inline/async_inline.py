@@ -1,31 +1,13 @@
-"""``fallback="inline"``: jobs run in the submitting process while SQS can't be reached.
-
-This lacks the guarantees of a worker: nothing hides or keeps the job, it goes to no dead-letter
-queue, no limit applies to it, no hook is called and nothing is recorded. A job that fails is
-retried by its type's policy as long as the waits of the whole call stay within `PATIENCE_S`, since
-the caller is waiting.
-
-Jobs that a job submits while it runs in place run after it, in the same call: a chain of jobs that
-submit one another takes no more threads and no deeper stack than one job. A call begins jobs for
-`LONGEST_S`; the rest is refused, as it would be without a fallback.
-
-Three kinds of jobs do not run in place: a job with a delay, which is not due; one with
-``isolation="process"``, which might kill the submitter; and one with ``once=True``, which can't be
-claimed here. Their submission fails as it would without a fallback.
-"""
+"""The inline fallback of `AsyncClient`, in the caller's task."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
-from contextvars import ContextVar, copy_context
-from threading import Lock
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack
 
 from headgate.jobs.client.fallback import Result, may_fall_back
+from headgate.jobs.client.inline.course import LONGEST_S, Course, current_course
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, JobInline
 from headgate.jobs.core.ports.transport import ReceivedMessage
@@ -43,54 +25,7 @@ from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.values.texts import text_of, type_of
 
-T = TypeVar("T")
-
-PATIENCE_S = 5.0
-"""Longest total wait between attempts within one call, in seconds."""
-
-LONGEST_S = 60.0
-"""Seconds for which one call begins jobs: its own, and those that they submit in turn."""
-
 _NOT_BEGUN = f"it was not begun within {LONGEST_S:g} s of the call that it came by"
-
-
-class _Course:
-    """The progress of one call through its jobs and those that they submit, one after the other."""
-
-    def __init__(self, app: App, clock: Clock) -> None:
-        self.app = app
-        self.left_s = PATIENCE_S
-        """Seconds that may still be waited between attempts."""
-        self._clock = clock
-        self._ends_at = clock.monotonic() + LONGEST_S
-        self._adopted: deque[tuple[Submission, str]] = deque()
-        self._is_over = False
-        self._lock = Lock()  # handlers submit in threads, too
-
-    def is_late(self) -> bool:
-        """True once it begins no more jobs."""
-        return self._clock.monotonic() >= self._ends_at
-
-    def adopt(self, found: Sequence[tuple[Submission, str]]) -> bool:
-        """Queue jobs behind the one that has submitted them; False if the call is over."""
-        with self._lock:
-            if not self._is_over:
-                self._adopted.extend(found)
-            return not self._is_over
-
-    def next_adopted(self) -> tuple[Submission, str] | None:
-        """Return the next queued job and the reason for running it in place, or None."""
-        with self._lock:
-            return self._adopted.popleft() if self._adopted else None
-
-    def end(self) -> None:
-        """Accept no more jobs."""
-        with self._lock:
-            self._is_over = True
-
-
-_course: ContextVar[_Course | None] = ContextVar("headgate_inline", default=None)
-"""The course of the call that runs the current job, if any."""
 
 
 class AsyncInline:
@@ -143,7 +78,7 @@ class AsyncInline:
         if (adopted := self.adopted(submissions, results)) is not None:
             return adopted
         fitting = self._fitting(submissions, results)
-        course = _Course(self._app, self._clock)
+        course = Course(self._app, self._clock)
         async with AsyncExitStack() as stack:
             try:
                 resources = await stack.enter_async_context(self._app.resources.opened())
@@ -154,7 +89,7 @@ class AsyncInline:
                 ]
             means = self._means(resources, stack.enter_context(self._sending()))
             executor = Executor(means, received=False)
-            here = _course.set(course)
+            here = current_course.set(course)
             try:
                 return [
                     await self._see_through(executor, course, submission, result)
@@ -164,7 +99,7 @@ class AsyncInline:
                 ]
             finally:
                 course.end()
-                _course.reset(here)
+                current_course.reset(here)
 
     def adopted(
         self, submissions: Sequence[Submission], results: Sequence[Result]
@@ -177,7 +112,7 @@ class AsyncInline:
         fitting = self._fitting(submissions, results)
         if not any(fitting):
             return results
-        if (course := _course.get()) is None or course.app is not self._app:
+        if (course := current_course.get()) is None or course.app is not self._app:
             return None
         if course.is_late():
             return results
@@ -224,7 +159,7 @@ class AsyncInline:
         )
 
     async def _see_through(
-        self, executor: Executor, course: _Course, submission: Submission, refusal: Result
+        self, executor: Executor, course: Course, submission: Submission, refusal: Result
     ) -> Result:
         """Run a job and the jobs that it submits; return the first failure."""
         if course.is_late():
@@ -239,7 +174,7 @@ class AsyncInline:
         return outcome
 
     async def _run(
-        self, executor: Executor, course: _Course, submission: Submission, reason: str
+        self, executor: Executor, course: Course, submission: Submission, reason: str
     ) -> Result:
         self._events.emit(_inline(submission, reason, self._clock))
         attempt = 1
@@ -258,82 +193,6 @@ class AsyncInline:
                     attempt += 1
                 case _:
                     return _given_up(submission, attempt, verdict)
-
-
-class Inline:
-    """A `jobs.client.fallback.Fallback` that runs jobs in the calling thread, one after the other.
-
-    It never suspends: the calling thread is blocked.
-
-    Args:
-        app: as for `AsyncInline`.
-        send: sends the handlers' submissions, and blocks.
-        handles: makes their handles.
-        clock: tells the time.
-        events: receives an event for each step.
-    """
-
-    stores = False
-
-    def __init__(
-        self,
-        app: App,
-        *,
-        send: Callable[[Sequence[Submission]], Sequence[Submission]],
-        handles: Handles,
-        clock: Clock,
-        events: Events,
-    ) -> None:
-        self._send = send
-        self._inner = AsyncInline(
-            app,
-            sending=self._in_order,
-            handles=handles,
-            clock=clock,
-            events=events,
-        )
-
-    async def open(self) -> None:
-        """Import the handlers; see `AsyncInline.open`."""
-        await self._inner.open()
-
-    async def takes(self, submissions: Sequence[Submission]) -> bool:
-        """Return False: SQS is always asked first."""
-        return await self._inner.takes(submissions)
-
-    async def instead(
-        self, submissions: Sequence[Submission], results: Sequence[Result]
-    ) -> Sequence[Result]:
-        """Run the jobs that SQS could not be asked to take, and return when they have ended."""
-        if (adopted := self._inner.adopted(submissions, results)) is not None:
-            return adopted
-        return _run_blocking(lambda: self._inner.instead(submissions, results))
-
-    async def close(self) -> None:
-        """Do nothing: nothing is left open."""
-
-    @contextmanager
-    def _in_order(self) -> Iterator[Send]:
-        """Yield a function that sends one job after the other, in a thread."""
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, thread_name_prefix="headgate-inline-submit") as thread:
-            yield lambda submission: loop.run_in_executor(
-                thread, copy_context().run, self._send_one, submission
-            )
-
-    def _send_one(self, submission: Submission) -> Submission:
-        [became] = self._send([submission])
-        return became
-
-
-def _run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end, even if this thread has an event loop, which is then blocked."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(make())
-    with ThreadPoolExecutor(1, thread_name_prefix="headgate-inline") as thread:
-        return thread.submit(copy_context().run, lambda: asyncio.run(make())).result()
 
 
 def _delivery(submission: Submission, attempt: int, clock: Clock) -> Delivery:

@@ -23,7 +23,7 @@ from headgate import (
     RetryLater,
     Unique,
 )
-from headgate.jobs.client.inline import LONGEST_S
+from headgate.jobs.client.inline.course import LONGEST_S
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.core.events import (
@@ -395,7 +395,7 @@ async def test_inline_jobs_not_started_within_a_minute_are_refused(
 async def test_the_waits_of_a_long_list_are_bounded_together(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headgate.jobs.client.inline.PATIENCE_S", 1.5)
+    monkeypatch.setattr("headgate.jobs.client.inline.course.PATIENCE_S", 1.5)
     slow_to_retry = Retry(max_attempts=2, backoff=Backoff.fixed(1))
 
     @rig.app.job("flaky", retry=slow_to_retry)

@@ -1,0 +1,1 @@
+"""``client.schedules``: creates, changes and removes an app's schedules at run time."""

@@ -1,0 +1,1 @@
+"""Resources that an app uses and something else created, and their names and ARNs."""

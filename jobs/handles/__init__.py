@@ -1,0 +1,1 @@
+"""Handles of submitted jobs, over the look-ups that clients provide."""
