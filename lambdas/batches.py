@@ -1,8 +1,8 @@
 """One invocation's messages: those that run side by side, in order, or alone.
 
     look       cancellations are read, concurrently with the jobs if that takes long
-    side by    as many jobs as there are slots; the messages of one FIFO group in order
-    side
+    side by    as many jobs as there are slots, and all jobs of a batch in one; the messages of
+    side       one FIFO group in order
     alone      once all those are settled: the suspects, one after the other, since the next crash
                of a function puts each job that it was running into quarantine
     back       messages that there was no time for, or that are paused, are given back with a delay
@@ -15,13 +15,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.ports.transport import AsyncTransport
+from headgate.jobs.execution.calling.batch_call import BatchCall, Seat, company_of
+from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.pausing import pause_of, without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder
@@ -91,8 +94,8 @@ class InvocationBatch:
         self._concurrency = concurrency
         self._free = concurrency
         self._looking: asyncio.Task[None] | None = None
-        self._lines: deque[Line] = deque()
-        """Lines that wait for a slot."""
+        self._lines: deque[Sequence[Line]] = deque()
+        """Lines that wait for a slot: one, or several whose jobs run in one call."""
         self._suspects: deque[Line] = deque()
         """Lines that wait until everything else is settled."""
         self._running: set[Run] = set()
@@ -125,7 +128,8 @@ class InvocationBatch:
             ConfigurationError: a record is of a queue that the app doesn't have; nothing has begun.
         """
         received_at = self._means.clock.monotonic() - HELD_BEFORE_S
-        self._lines.extend(lines_of(records, self._means.app.topology, received_at))
+        lines = lines_of(records, self._means.app.topology, received_at)
+        self._lines.extend(_together(lines, self._executor))
         loop = asyncio.get_running_loop()
         alarms = (
             loop.call_at(self._times.interrupt_at, self._interrupt),
@@ -191,7 +195,8 @@ class InvocationBatch:
     def _fill(self) -> None:
         while self._free and self._lines and not self._verdicts.answered:
             self._free -= 1
-            self._spawn(self._run_next(self._lines.popleft()))
+            for line, seat in _seated(self._lines.popleft(), self._means):
+                self._spawn(self._run_next(line, seat))
 
     def _spawn(self, steps: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(steps, name="headgate-consume")
@@ -199,20 +204,22 @@ class InvocationBatch:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_log_fault)
 
-    async def _run_next(self, line: Line) -> None:
-        """Run the first of a line in a slot, and settle it; then go on with the next one."""
+    async def _run_next(self, line: Line, seat: Seat | None = None) -> None:
+        """Run the first of a line in a slot, which jobs with seats share; then go on with it."""
         try:
             run = await self._begun(line[0])
+            run.seat = seat
             if _is_dangerous(run):
                 self._suspects.append(line)
                 return
             verdict = await self._verdict(run)
         finally:
-            self._free += 1
-            self._fill()
+            if seat is None or seat.leave():
+                self._free += 1
+                self._fill()
         await self._conclude(line, run, verdict)
         if line:
-            self._lines.appendleft(line)
+            self._lines.appendleft([line])
             self._fill()
 
     async def _run_alone(self, line: Line) -> None:
@@ -235,7 +242,7 @@ class InvocationBatch:
         """Return the run's verdict, or None if there is no time to begin."""
         if self._is_late or not self._has_time(run):
             return None
-        if run.due_in_s:
+        if run.due_in_s or run.delivery.is_scattered:
             return run.unstarted(run.due_in_s)
         if (pause := pause_of(run, self._paused)) is not None:
             away_s = pause.away_s(self._means.clock.now()) * self._rng.uniform(1, 1 + _JITTER)
@@ -282,7 +289,7 @@ class InvocationBatch:
         This is not recorded: on Lambda a delivery without a mark has not been started.
         """
         self._is_late = True
-        lines = [line, *self._lines, *self._suspects]
+        lines = [line, *chain.from_iterable(self._lines), *self._suspects]
         self._lines.clear()
         self._suspects.clear()
         returns = spread(
@@ -347,6 +354,32 @@ class InvocationBatch:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
                 await self._recorder.flush()
+
+
+def _together(lines: Sequence[Line], executor: Executor) -> Iterator[Sequence[Line]]:
+    """Yield lines that start together: alone, or those whose jobs may run in one call."""
+    if all(declared.batch is None for declared in executor.means.app.types.values()):
+        yield from ([line] for line in lines)
+        return
+    companies: defaultdict[Hashable, list[Line]] = defaultdict(list)
+    for line in lines:
+        job = executor.begin(line[0]).job
+        key = None if job is None else company_of(job, line[0].queue)
+        if job is None or key is None or (batch := job.handler.batch) is None:
+            yield [line]
+            continue
+        companies[key].append(line)
+        if len(companies[key]) == batch.size:
+            yield companies.pop(key)
+    yield from companies.values()
+
+
+def _seated(lines: Sequence[Line], means: Means) -> Iterator[tuple[Line, Seat | None]]:
+    """Yield lines that start together, each with its place in their call; alone, it has none."""
+    if len(lines) == 1:
+        yield lines[0], None
+    else:
+        yield from zip(lines, BatchCall(means, len(lines)).seats, strict=True)
 
 
 def _is_dangerous(run: Run) -> bool:

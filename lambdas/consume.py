@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -31,7 +32,8 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.client.async_client import AsyncClient
-from headgate.jobs.client.submitted_job import async_child_handles
+from headgate.jobs.client.child_handles import async_child_handles
+from headgate.jobs.client.submitting.submission_records import drain_records
 from headgate.jobs.core.backend import AsyncBackend, check_alone
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.event_log import log_event
@@ -55,7 +57,7 @@ from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.lambdas.batches import InvocationBatch
-from headgate.lambdas.hooks import InvocationHooks
+from headgate.lambdas.hooks import LONGEST_S, InvocationHooks
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.source import records_of
 from headgate.lambdas.timetable import Timetable
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
 
 _DEPTH_S = 1.0
 """Seconds that an adaptive backoff waits for the depth of its queue."""
+
+_log = logging.getLogger("headgate.consumer")
 
 
 class Context(Protocol):
@@ -222,6 +226,7 @@ class Consumer:
         try:
             failed = await batch.run(records)
             await opened.hooks.end(times.answer_at)
+            await _recorded(opened.client, times.answer_at)
         finally:
             self._flush_metrics()
         self._leave(batch)
@@ -274,11 +279,11 @@ class Consumer:
         )
         paused = Paused(clock=ports.clock, events=self._events)
         if not keeps:
-            return _Open(executor, paused, hooks, None, None)
+            return _Open(executor, client, paused, hooks, None, None)
         cancelling = Cancelling(
             ports.table, paused, clock=ports.clock, events=self._events, rng=ports.rng
         )
-        return _Open(executor, paused, hooks, self._recorder(seals), cancelling)
+        return _Open(executor, client, paused, hooks, self._recorder(seals), cancelling)
 
     def _hooks(self) -> InvocationHooks:
         runner = HookRunner(self._app, clock=self._clock, events=self._events)
@@ -313,10 +318,24 @@ class _Open:
     """The objects that are kept between invocations."""
 
     executor: Executor
+    client: AsyncClient
     paused: Paused
     hooks: InvocationHooks
     recorder: Recorder | None
     cancelling: Cancelling | None
+
+
+async def _recorded(client: AsyncClient, answer_at: float) -> None:
+    """Wait for the records of what handlers have submitted: Lambda freezes what goes on."""
+    until = min(answer_at, asyncio.get_running_loop().time() + LONGEST_S)
+    try:
+        async with asyncio.timeout_at(until):
+            await drain_records(client)
+    except TimeoutError:
+        _log.warning(
+            "jobs that handlers submitted are still being recorded when the function answers; the "
+            "next invocation goes on"
+        )
 
 
 def _metrics(app: App) -> MetricLines:

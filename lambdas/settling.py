@@ -51,6 +51,9 @@ class Invocation:
         del kept, refusals
         return False
 
+    def waiting(self, kept: Run) -> None:
+        """Do nothing: what waits takes no room from others."""
+
     def deleting(self, kept: Run) -> None:
         """Do nothing: Lambda deletes."""
 

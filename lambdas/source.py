@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
-from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.delivery import Delivery, deliveries_of_jobs
 
 _log = logging.getLogger("headgate.consume")
 
@@ -74,7 +74,8 @@ def records_of(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def lines_of(
     records: Sequence[Mapping[str, Any]], topology: Topology, received_at: float
 ) -> list[Line]:
-    """Return records as deliveries, in lines; one that can't be read is logged, and left out.
+    """Return records as deliveries of their jobs, in lines; one that can't be read is logged, and
+    left out.
 
     Raises:
         ConfigurationError: a record comes from a queue that the app doesn't have.
@@ -86,9 +87,10 @@ def lines_of(
         except MessageUnreadable as error:
             _log.error("%s; it stays in its queue", error)
             continue
-        own = delivery.message.message_id
-        line = (delivery.message.group or own) if delivery.queue.fifo else own
-        lines.setdefault((delivery.queue.name, line), deque()).append(delivery)
+        for job in deliveries_of_jobs(delivery):
+            own = job.message.message_id
+            line = (job.message.group or own) if job.queue.fifo else own
+            lines.setdefault((job.queue.name, line), deque()).append(job)
     return [*lines.values()]
 
 

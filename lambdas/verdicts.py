@@ -120,8 +120,14 @@ class Verdicts:
         await self._surplus.give_back([(delivery, 0) for delivery in behind])
 
     def delete(self, delivery: Delivery, *, at_once: bool = False) -> None:
-        """Delete the message of an ended job, together with others or at once."""
-        self.done.add(delivery.message.message_id)
+        """Delete the message of an ended job, together with others or at once; a bundle once all
+        of its jobs are settled."""
+        message_id = delivery.message.message_id
+        if (part := delivery.part) is not None:
+            if not part.bundle.is_settled:
+                return
+            message_id = part.bundle.message_id
+        self.done.add(message_id)
         self._deletes.put(delivery, at_once=at_once)
 
     async def drain(self) -> None:

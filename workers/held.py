@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
+from headgate.jobs.execution.settling.open_bundle import BundlePart
 
 
 @dataclass(slots=True, eq=False)
@@ -53,10 +54,16 @@ class Hold:
     """True once it is no longer held, and the others of its FIFO group know."""
     delivery: Delivery = field(init=False)
     receipt: str = field(init=False)
+    """The receipt of its message, which the jobs of a bundle share."""
+    key: str = field(init=False)
+    """Identifies it among all holds."""
 
     def __post_init__(self) -> None:
         self.delivery = self.run.delivery
-        self.receipt = self.delivery.message.receipt
+        message = self.delivery.message
+        self.receipt = self.key = message.receipt
+        if self.delivery.part is not None:
+            self.key = f"{message.receipt} {message.message_id}"
 
     def is_older_than(self, other: Hold) -> bool:
         """Return True if it was received earlier than another."""
@@ -68,10 +75,12 @@ class Hold:
 
 
 class Holdings:
-    """All holds, in the order of their receipt."""
+    """All holds, in the order of their receipt: one for each message, or each job of a bundle."""
 
     def __init__(self) -> None:
         self._holds: dict[str, Hold] = {}
+        self._bundles: defaultdict[str, dict[str, Hold]] = defaultdict(dict)
+        """By receipt and key, the holds of the jobs of bundles."""
         self._numbers = count()
         self._aside: Counter[str] = Counter()
         self._aside_total = 0
@@ -83,20 +92,36 @@ class Holdings:
         return iter(tuple(self._holds.values()))
 
     def __contains__(self, hold: Hold) -> bool:
-        return hold.receipt in self._holds
+        return hold.key in self._holds
 
     @property
     def engaged(self) -> int:
         """The number of messages held and not set aside."""
         return len(self._holds) - self._aside_total
 
+    def messages(self) -> Iterator[Hold]:
+        """Yield one hold of each message."""
+        for hold in tuple(self._holds.values()):
+            if hold.delivery.part is None:
+                yield hold
+        for holds in tuple(self._bundles.values()):
+            yield next(iter(holds.values()))
+
+    def together(self, hold: Hold) -> Collection[Hold]:
+        """Return the holds of a message: of a bundle, those of its jobs that are still held."""
+        if hold.delivery.part is None:
+            return (hold,)
+        return tuple(self._bundles.get(hold.receipt, {}).values())
+
     def take(self, run: Run) -> Hold:
         """Start to hold a delivery."""
         received_at = run.delivery.received_at
         hold = Hold(run, received_at, number=next(self._numbers), since=received_at)
-        if (receipt := hold.receipt) in self._holds:
+        if (key := hold.key) in self._holds:
             self.drop(hold)
-        self._holds[receipt] = hold
+        self._holds[key] = hold
+        if run.delivery.part is not None:
+            self._bundles[hold.receipt][key] = hold
         return hold
 
     def set_aside(self, hold: Hold) -> None:
@@ -105,7 +130,7 @@ class Holdings:
         It needs no slot any more, and waits for SQS: it goes back unstarted, or its verdict could
         not be carried out yet.
         """
-        if self._holds.get(hold.receipt) is hold and not hold.aside:
+        if self._holds.get(hold.key) is hold and not hold.aside:
             hold.aside = True
             self._aside[hold.delivery.queue.name] += 1
             self._aside_total += 1
@@ -116,7 +141,16 @@ class Holdings:
 
     def drop(self, hold: Hold) -> None:
         """Stop holding a message: it has been settled, or SQS will deliver it again."""
-        held = self._holds.pop(hold.receipt, None)
+        held = self._holds.pop(hold.key, None)
+        if held is not None and (part := held.delivery.part) is not None:
+            self._drop_part(held, part)
         if held is not None and held.aside:
             self._aside[held.delivery.queue.name] -= 1
             self._aside_total -= 1
+
+    def _drop_part(self, hold: Hold, part: BundlePart) -> None:
+        part.end()  # the others wait for it no more, whatever has become of it
+        holds = self._bundles[hold.receipt]
+        del holds[hold.key]
+        if not holds:
+            del self._bundles[hold.receipt]

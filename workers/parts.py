@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from headgate.jobs.client.async_client import AsyncClient
-from headgate.jobs.client.submitted_job import async_child_handles
+from headgate.jobs.client.child_handles import async_child_handles
 from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.ports.table import AsyncTable
@@ -21,7 +21,7 @@ from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
 from headgate.jobs.definitions.handlers.context import JobContext
-from headgate.jobs.definitions.policies import keeps_records
+from headgate.jobs.definitions.policies import keeps_records, types_from
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.execution.calling.call import Means, OpenSpan
 from headgate.jobs.execution.calling.claimed_call import needs_claims
@@ -37,6 +37,7 @@ from headgate.jobs.submission.prepare import Submission
 from headgate.workers.bookkeeping import Bookkeeping
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.dispatch.admission import Admission
+from headgate.workers.dispatch.forming import jobs_a_slot
 from headgate.workers.dispatch.once_per_turn import OncePerTurn
 from headgate.workers.dispatch.patience import Patience
 from headgate.workers.dispatch.returning import Returns
@@ -171,7 +172,9 @@ class Parts:
             on_eased=self._ease,
         )
         shares = Shares(queues, slots=settings.concurrency)
-        self.waiting = Waiting(queues, shares, block=self.admission.block)
+        self.waiting = Waiting(
+            queues, shares, block=self.admission.block, jobs_a_slot=partial(jobs_a_slot, app)
+        )
         self.demand = Demand(
             settings.concurrency,
             _reserved(settings, queues),
@@ -246,6 +249,7 @@ class Parts:
                 self.running.deliver,
                 self._lineup,
                 wait_s=(settings.receive_wait or queue.receive_wait).total_seconds(),
+                has_bundles=any(job.bundle for job in types_from(self._app, queue.group)),
                 clock=clock,
                 events=events,
                 rng=services.rng,

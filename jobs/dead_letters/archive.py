@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+from headgate.jobs.core.naming import DEAD_LETTERS, DEAD_LETTERS_KEPT
 from headgate.jobs.core.ports.object_store import AsyncObjectStore, StoredObject
 from headgate.jobs.core.ports.transport import ReceivedMessage
-from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT
 from headgate.jobs.dead_letters.copies import (
     LETTER,
     SavedLetter,

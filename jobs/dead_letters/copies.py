@@ -4,7 +4,7 @@
     dead-letters/QUEUE/DAY/MESSAGE_ID.payload.gz   beside it, if the body only refers to its payload
 
 The same message always makes the same objects under the same keys, so making them again changes
-nothing. They don't expire as payloads do, but after `jobs.core.topology.DEAD_LETTERS_KEPT`.
+nothing. They don't expire as payloads do, but after `jobs.core.naming.DEAD_LETTERS_KEPT`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from datetime import datetime
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
+from headgate.jobs.core.naming import DEAD_LETTERS
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
-from headgate.jobs.core.topology import DEAD_LETTERS, MAX_MESSAGE_BYTES
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.errors import MessageError, MessageUnreadable, PayloadLost
 from headgate.jobs.messages.envelope import PayloadRef, parse

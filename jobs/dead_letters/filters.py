@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.messages.bundles import job_in
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.selections import check_selection
 from headgate.jobs.values.time_bounds import moment_of
@@ -27,7 +28,7 @@ class DeadLetterFilter:
     """
 
     ids: tuple[str, ...] = ()
-    """Ids of jobs, or SQS's ids of messages."""
+    """Ids of jobs, or SQS's ids of messages. The id of a job in a bundle selects the bundle."""
     types: tuple[str, ...] = ()
     """Names of job types."""
     reasons: tuple[str, ...] = ()
@@ -55,7 +56,7 @@ class DeadLetterFilter:
             now: the time that ages are counted from; None: this machine's.
         """
         return (
-            _is_any(self.ids, letter.job_id, letter.message_id)
+            self._has_id(letter)
             and _is_any(self.types, letter.job_type)
             and _is_any(self.reasons, letter.reason)
             and self._has_error(letter)
@@ -63,6 +64,12 @@ class DeadLetterFilter:
             and _is_any(self.tenants, letter.tenant)
             and self._is_of_time(letter.died_at, now or datetime.now(UTC))
         )
+
+    def _has_id(self, letter: DeadLetter) -> bool:
+        if _is_any(self.ids, letter.job_id, letter.message_id):
+            return True
+        content = letter.content
+        return content is not None and any(job_in(content.body, each) for each in self.ids)
 
     def _has_error(self, letter: DeadLetter) -> bool:
         kind, message = letter.error_type.casefold(), letter.error_message.casefold()

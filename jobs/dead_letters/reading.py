@@ -3,7 +3,8 @@
 A message gets into a dead-letter queue in three ways:
 
     the worker sent it                     its attributes name the job and the reason
-    SQS moved it, after too many receives  it is as it was submitted: the body names the job
+    SQS moved it, after too many receives  it is as it was submitted: the body names the job, or
+                                           holds a bundle of jobs
     a firing or an event became no job     the body is the input, or Lambda's record of it
 
 Anything else may be there too: what can't be determined is None, or empty. Texts are cut and made
@@ -13,7 +14,7 @@ legible, so that a letter without its content is small, whatever is in the queue
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +27,7 @@ from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import MessageError, UnknownQueue
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.execution.settling.dead_letter import QUARANTINED
+from headgate.jobs.messages.bundles import jobs_of
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.inputs import OCCURRENCE, parse_input, tag_of
 from headgate.jobs.values.texts import LONGEST_NAME, legible
@@ -65,6 +67,8 @@ class _Named:
     origin: str | None = None
     """The physical name of its queue."""
     is_replay: bool = False
+    note: str = ""
+    """More about the message, if its attributes give no error."""
 
 
 def read_letter(
@@ -113,7 +117,7 @@ def _read_parked(
         job_type=_name(told.get("JobType")) or named.job_type,
         reason=_name(told.get("Reason")) or REDRIVEN,
         error_type=_name(told.get("ErrorType")) or "",
-        error_message=legible(told.get("ErrorMessage", ""), _MAX_CHARS),
+        error_message=legible(told.get("ErrorMessage") or named.note, _MAX_CHARS),
         attempts=_count(told.get("Attempts", "")),
         failed_at=_time(told.get("FailedAt", "")),
         sent_at=message.sent_at,
@@ -161,7 +165,10 @@ def _read_unsubmitted(
 
 
 def _named_by(body: str, topology: Topology | None) -> _Named:
-    """Return the job that an envelope names."""
+    """Return the job that an envelope names; of a bundle, what its jobs have in common."""
+    if (jobs := jobs_of(body)) is not None:
+        first = _named_by(jobs[0], topology)
+        return replace(first, job_id=None, note=f"a bundle of {len(jobs)} jobs")
     try:
         envelope = parse(body)
     except MessageError:

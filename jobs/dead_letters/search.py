@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
@@ -12,6 +12,7 @@ from headgate.jobs.dead_letters.reading import content_of
 from headgate.jobs.dead_letters.surroundings import LetterServices
 from headgate.jobs.dead_letters.walk import HeldLetter, Look
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
+from headgate.jobs.messages.bundles import job_in
 from headgate.jobs.values.durations import Duration, duration
 
 WITHIN = timedelta(seconds=90)
@@ -30,6 +31,14 @@ class FoundLetter:
     letter: DeadLetter
     content: LetterContent
     receipt: str
+
+    def of_job(self, job_id: str) -> FoundLetter:
+        """Return the letter of one job of a bundle, which names the others' number; of any other
+        message itself."""
+        if (body := job_in(self.content.body, job_id)) is None:
+            return self
+        letter = replace(self.letter, job_id=job_id)
+        return replace(self, letter=letter, content=replace(self.content, body=body))
 
 
 class SearchRound:
@@ -52,7 +61,12 @@ class LetterSearch:
     services: LetterServices
 
     async def run(
-        self, wanted: DeadLetterFilter, on_found: OnFound, *, within: Duration = WITHIN
+        self,
+        wanted: DeadLetterFilter,
+        on_found: OnFound,
+        *,
+        within: Duration = WITHIN,
+        into_bundles: bool = True,
     ) -> Look:
         """Call ``on_found`` with all letters that are selected.
 
@@ -61,6 +75,7 @@ class LetterSearch:
             on_found: see `OnFound`; not called for rounds in which there are none.
             within: the longest time to receive for; an hour at most. If the process is killed,
                 letters show again half a minute after it at the latest.
+            into_bundles: whether the id of a job in a bundle selects the bundle.
 
         Raises:
             SettingsInvalid: ``within`` is not such a time.
@@ -71,19 +86,24 @@ class LetterSearch:
         now = self.services.clock.now()
 
         async def visit(fresh: Sequence[HeldLetter]) -> Collection[str]:
-            read = map(self._read, fresh)
-            found = [each for each in read if wanted.matches(each.letter, now=now)]
+            read = [(held, self.services.read(held)) for held in fresh]
+            found = [
+                _found(held, letter)
+                for held, letter in read
+                if wanted.matches(letter if into_bundles else letter.without_content(), now=now)
+            ]
             return await on_found(SearchRound(found, walk.stop)) if found else ()
 
         places = [queue for queue in self.services.parking if may_hold(queue, wanted)]
         return await walk.through(places, visit)
 
-    def _read(self, held: HeldLetter) -> FoundLetter:
-        return FoundLetter(
-            letter=self.services.read(held).without_content(),
-            content=content_of(held.message),
-            receipt=held.message.receipt,
-        )
+
+def _found(held: HeldLetter, letter: DeadLetter) -> FoundLetter:
+    return FoundLetter(
+        letter=letter.without_content(),
+        content=content_of(held.message),
+        receipt=held.message.receipt,
+    )
 
 
 def may_hold(queue: ParkingQueue, wanted: DeadLetterFilter) -> bool:

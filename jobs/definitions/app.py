@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
+from headgate.jobs.core.existing.resources import NOTHING, Existing, read_existing
 from headgate.jobs.core.keys.encryption import Encryption
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
+from headgate.jobs.core.naming import check_name, physical_name
 from headgate.jobs.core.retention import (
     DEFAULT_KEEP,
     DEFAULT_KEEP_AUDIT,
@@ -19,19 +21,12 @@ from headgate.jobs.core.retention import (
     check_level,
 )
 from headgate.jobs.core.settings import Settings
-from headgate.jobs.core.topology import (
-    MAX_MESSAGE_BYTES,
-    Lane,
-    Priority,
-    PriorityName,
-    Topology,
-    check_name,
-    physical_name,
-)
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES, Lane, Priority, PriorityName, Topology
 from headgate.jobs.definitions.declares import Declares
 from headgate.jobs.definitions.handlers.hooks import Hooks
 from headgate.jobs.definitions.handlers.provides import Provides
-from headgate.jobs.definitions.job_type import JobType, check_timeout
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options.job_options import check_timeout
 from headgate.jobs.definitions.options.replay import Replay, check_replay
 from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue, Used
 from headgate.jobs.definitions.router import Router
@@ -110,6 +105,8 @@ class App(Declares, Provides, Hooks):
             has the key; None: anyone who may send to a queue may submit the jobs that it takes.
         replay: a `Replay`, by which the sweep sends dead letters back, for the types that have none
             of their own; None leaves all of them to people.
+        existing: the queues, the table and the bucket that something else created; None takes
+            ``HEADGATE_EXISTING``, or none if that is unset. All others are the app's own.
         limits: ``rate_limit=``, ``concurrency=``, ``retry_budget=`` and ``breaker=`` for all of
             its jobs together; see `jobs.core.limits`.
 
@@ -136,6 +133,7 @@ class App(Declares, Provides, Hooks):
         encryption: Encryption | None = None,
         signing: Signing | None = None,
         replay: Replay | None = None,
+        existing: Existing | None = None,
         **limits: Unpack[LimitOptions],
     ) -> None:
         super().__init__()
@@ -157,6 +155,7 @@ class App(Declares, Provides, Hooks):
             ("long_delays", long_delays, bool),
             ("max_message_bytes", max_message_bytes, int),
             ("encryption", encryption, Encryption | None),
+            ("existing", existing, Existing | None),
         ):
             check_kind(f"App({option}=...)", given, kind)
         self.timeout = check_timeout(f"the app {name!r}", timeout)
@@ -171,6 +170,7 @@ class App(Declares, Provides, Hooks):
         self.encryption = encryption
         self.signing = check_signing(signing)
         self.replay = check_replay(f"the app {name!r}", replay)
+        self.existing = existing if existing is not None else _existing_by_environment()
         self._bucket_name = Settings.from_env().bucket
         self._types: dict[str, JobType[Any, Any]] = {}
         self._queues: dict[str, Queue] = {}
@@ -325,16 +325,38 @@ class App(Declares, Provides, Hooks):
                 spec
                 for queue in self._queues.values()
                 if queue is not self._default_queue or self._runs_from(queue)
-                for spec in queue.specs(self.name, self.stage)
+                for spec in queue.specs(self.name, self.stage, self.existing)
             ),
             quarantine_name=physical_name(self.name, self.stage, "quarantine"),
-            table_name=physical_name(self.name, self.stage, "records"),
-            bucket_name=self._bucket_name,
+            table_name=self.existing.table_name or physical_name(self.name, self.stage, "records"),
+            bucket_name=self.existing.bucket_name or self._bucket_name,
+            existing=self.existing,
         )
+
+    def use_existing(self, existing: Existing) -> None:
+        """Take resources that something else created in place of the app's own.
+
+        ``cdk.json`` names them so, after the app is declared; its code says `App(existing=...)`.
+
+        Raises:
+            ConfigurationError: the app names other ones itself.
+        """
+        if self.existing and self.existing != existing:
+            raise ConfigurationError(
+                f"the app {self.name!r} names its existing resources itself, with existing= or "
+                "HEADGATE_EXISTING, and cdk.json names other ones: name them in one place"
+            )
+        self.existing = existing
+        self._topologies = {}
 
     def _runs_from(self, queue: Queue) -> bool:
         """Return True if a type may run from a queue group."""
         return any(queue.name in declared.runs_from for declared in self._types.values())
+
+
+def _existing_by_environment() -> Existing:
+    text = Settings.from_env().existing
+    return read_existing(text) if text else NOTHING
 
 
 def _checked_limit(limit: int) -> int:

@@ -23,11 +23,7 @@ def load_app(path: str) -> App:
         AppImportError: the path is malformed, the module can't be imported, it has no such
             attribute, or the attribute is not an App.
     """
-    module_name, _, attribute = path.partition(":")
-    if not module_name or not attribute:
-        raise AppImportError(
-            f"{path!r} is not an app path: write module:attribute, as in shop.app:app"
-        )
+    module_name, attribute = read_app_path(path)
     module = imported(module_name, f"the app path {path!r}")
     if not hasattr(module, attribute):
         raise AppImportError(
@@ -38,6 +34,21 @@ def load_app(path: str) -> App:
     if not isinstance(found, App):
         raise AppImportError(f"{path!r} is a {type(found).__name__}, not a headgate App")
     return found
+
+
+def read_app_path(path: str) -> tuple[str, str]:
+    """Return the module's name and the attribute of ``module:attribute``, and import nothing.
+
+    Raises:
+        AppImportError: the path is malformed.
+    """
+    module, _, attribute = path.partition(":")
+    if not module or not attribute:
+        named = module if all(part.isidentifier() for part in module.split(".")) else "shop.app"
+        raise AppImportError(
+            f"{path!r} is not an app path: write module:attribute, as in {named}:app"
+        )
+    return module, attribute
 
 
 def _apps_of(module: ModuleType) -> list[str]:

@@ -20,6 +20,7 @@ OURS = frozenset(
         *("aiobotocore", "aiohappyeyeballs", "aiohttp", "aioitertools", "aiosignal"),
         *("annotated_doc", "annotated_types", "anyio", "attr", "attrs", "aws_cdk"),
         "aws_lambda_powertools",
+        *("_yaml", "yaml"),
         *("_cffi_backend", "boto3", "botocore", "cattr", "cattrs", "cdk_nag", "certifi", "cffi"),
         *("click", "constructs"),
         *("cryptography", "dateutil"),
@@ -62,9 +63,10 @@ OURS = frozenset(
             "socket",
             "sqlite3",
         ),
-        *("ssl", "stat", "struct", "subprocess", "sys", "sysconfig", "tempfile", "threading"),
+        *("ssl", "stat", "struct", "subprocess", "sys", "sysconfig", "tempfile", "textwrap"),
+        "threading",
         *("time", "traceback", "types", "typing", "urllib", "uuid", "venv", "weakref", "zlib"),
-        "zoneinfo",
+        *("zipfile", "zoneinfo"),
     }
 )
 """The names, as they are imported, of Headgate and of what it imports."""
@@ -101,6 +103,12 @@ def check_folder(folder: str) -> None:
             continue
         if PathFinder.find_spec(name, elsewhere) is not None:
             raise ConfigurationError(
-                f"{here.origin} would be imported in place of the {name!r} that Headgate needs, as "
-                "the current folder comes first: rename it, or run the command in another folder"
+                f"{here.origin} would be imported in place of {_described(name)}, which Headgate "
+                "needs, as the current folder comes first: rename it, or move it into a package"
             )
+
+
+def _described(name: str) -> str:
+    if name in sys.stdlib_module_names:
+        return f"Python's own module {name!r}"
+    return f"the installed package {name!r}"

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-from headgate.jobs.core.topology import check_name
+from headgate.jobs.core.naming import check_name
 from headgate.jobs.definitions.handled_job import Declare, HandledJob
-from headgate.jobs.definitions.handlers.handler import payload_type
+from headgate.jobs.definitions.handlers.handler import item_type, payload_type
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.job_options import JobOptions
-from headgate.jobs.errors import ConfigurationError, PayloadInvalid
+from headgate.jobs.errors import ConfigurationError
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -56,7 +56,8 @@ class Declares(ABC):
             def make(**declaration: Any) -> HandledJob[Any, Any, ..., Any]:
                 return HandledJob(function, **declaration)
 
-            return self._declare(make, name, payload_type(name, function), options)
+            payload = payload_type if options.get("batch") is None else item_type
+            return self._declare(make, name, payload(name, function), options)
 
         return declare
 
@@ -99,17 +100,7 @@ class Declares(ABC):
     def _declare(self, make: Callable[..., J], name: str, payload: Any, options: JobOptions) -> J:
         check_name("the job type", name)
         declared = make(name=name, payload=payload, queue=self._queue_name, options=options)
-        if declared.schedule is not None:
-            _check_scheduled(declared)
+        for schedule in declared.schedules:
+            declared.check_schedule_payload(schedule)
         self._adopt(declared)
         return declared
-
-
-def _check_scheduled(declared: JobType[Any, Any]) -> None:
-    try:
-        declared.scheduled_payload()
-    except PayloadInvalid as error:
-        raise ConfigurationError(
-            f"the type {declared.name!r} has a schedule, which submits its schedule_payload or, "
-            f"without one, the model's defaults: {error}"
-        ) from error

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from headgate.jobs.definitions.handlers.batch_context import BatchContext
+from headgate.jobs.definitions.handlers.batch_results import Results
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.job_type import JobType
 
@@ -44,7 +46,7 @@ class Declare(Protocol):
     """The decorator returned by `Queue.job`, which turns a handler into its `HandledJob`."""
 
     # The narrower overloads come first: a handler of the context alone, or of nothing, has no
-    # payload.
+    # payload, and one of a `BatchContext` takes the payloads of several jobs.
     @overload
     def __call__(
         self, function: Callable[[], Awaitable[R]], /
@@ -59,6 +61,26 @@ class Declare(Protocol):
     def __call__(
         self, function: Callable[Concatenate[JobContext, Rest], R], /
     ) -> HandledJob[None, R, Concatenate[JobContext, Rest], R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[list[P], BatchContext, Rest], Awaitable[None]], /
+    ) -> HandledJob[
+        P, None, Concatenate[list[P], BatchContext, Rest], Coroutine[Any, Any, None]
+    ]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[list[P], BatchContext, Rest], None], /
+    ) -> HandledJob[P, None, Concatenate[list[P], BatchContext, Rest], None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[list[P], BatchContext, Rest], Awaitable[Results[R]]], /
+    ) -> HandledJob[
+        P, R, Concatenate[list[P], BatchContext, Rest], Coroutine[Any, Any, Results[R]]
+    ]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[list[P], BatchContext, Rest], Results[R]], /
+    ) -> HandledJob[P, R, Concatenate[list[P], BatchContext, Rest], Results[R]]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[P, Rest], Awaitable[R]], /

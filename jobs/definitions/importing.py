@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import sysconfig
-import traceback
-from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
 from headgate.jobs.errors import AppImportError, HeadgateError
+from headgate.jobs.values.tracebacks import users_frames
 
 
 def imported(module: str, wanted_by: str) -> ModuleType:
@@ -46,20 +44,6 @@ def imported(module: str, wanted_by: str) -> ModuleType:
         ) from error
 
 
-def users_frames(error: BaseException) -> traceback.StackSummary:
-    """Return the frames of an error's traceback in the user's code.
-
-    These are neither Headgate's nor an import's own, and no library's if there are any others.
-    """
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not _is_machinery(frame.filename)
-    ]
-    own = [frame for frame in frames if not _is_within(frame.filename, _LIBRARIES)]
-    return traceback.StackSummary.from_list(own or frames)
-
-
 def _place(error: BaseException) -> str:
     """Return where the user's code is at fault, as the end of a sentence; empty if it isn't."""
     if isinstance(error, SyntaxError) or not (frames := users_frames(error)):
@@ -69,25 +53,7 @@ def _place(error: BaseException) -> str:
     return f"{where}: {last.line})" if last.line else f"{where})"
 
 
-def _is_machinery(filename: str) -> bool:
-    return filename.startswith("<frozen ") or _is_within(filename, _MACHINERY)
-
-
-def _is_within(filename: str, folders: Iterable[Path]) -> bool:
-    path = Path(filename).resolve()
-    return any(path.is_relative_to(folder) for folder in folders)
-
-
 def _shown(filename: str) -> str:
     """Return a file's path, from the current folder if it is there."""
     path = Path(filename)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
-_PACKAGES = ("jobs", "workers", "lambdas", "infra", "ops")
-_MACHINERY = [
-    Path(importlib.__file__).resolve().parent,
-    # In a checkout, headgate/ has links to its packages.
-    *((Path(__file__).parents[2] / package).resolve() for package in _PACKAGES),
-]
-_LIBRARIES = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]

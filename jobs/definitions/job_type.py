@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
 from types import NoneType
 from typing import (
@@ -30,19 +29,35 @@ from pydantic_core import to_json
 
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.retention import check_keep, check_level
-from headgate.jobs.core.topology import MAX_VISIBILITY, Priority
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.definitions.handlers.batch_context import BatchContext
+from headgate.jobs.definitions.handlers.batch_results import Results
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.handlers.hooks import Hooks
-from headgate.jobs.definitions.options.job_options import Isolation, JobOptions, check_options
+from headgate.jobs.definitions.options.batch import check_batch
+from headgate.jobs.definitions.options.bundle import check_bundle
+from headgate.jobs.definitions.options.job_options import (
+    Isolation,
+    JobOptions,
+    check_expires,
+    check_options,
+    check_schedule,
+    check_timeout,
+)
 from headgate.jobs.definitions.options.place import Place
 from headgate.jobs.definitions.options.replay import check_replay
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.payload_format import PayloadFormat
-from headgate.jobs.errors import ConfigurationError, HandlerMissing
+from headgate.jobs.definitions.schedules.declared import (
+    DeclaredSchedule,
+    further_name,
+    own_schedule,
+)
+from headgate.jobs.definitions.schedules.schedule import Schedule
+from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
-from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.faults import told
 from headgate.jobs.values.yielding import LARGE, Yielding
 
@@ -55,14 +70,6 @@ Given: TypeAlias = P | Callable[[P], Never]
 """A payload of the type that the `JobType` argument takes. No payload is a function that never
 returns, but this alternative makes mypy infer ``P`` from the job alone before it checks the
 payload. A TypedDict may thus be given as a dict display, and errors are about the payload."""
-
-LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
-"""The longest timeout of an attempt. SQS makes a message visible again 12 h after its receive in
-any case; the ten minutes are for its wait in the worker and for its settlement."""
-
-LONGEST_EXPIRY = timedelta(days=366)
-"""The longest time for which a job may wait for its start and still expire."""
-
 
 _WRITABLE = (Any, None, NoneType, NoReturn, Never)
 """Types of results that need no look: of the first, each result is looked at."""
@@ -104,7 +111,7 @@ class JobType(Hooks, Generic[P, R]):
         own = "timeout" in options
         self.timeout = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
         """The type's own timeout of one attempt; None takes the app's."""
-        self.expires = _check_expires(name, options.get("expires"))
+        self.expires = check_expires(name, options.get("expires"))
         """The time from when a job is due within which it has to start; None: any time."""
         self.schema = options.get("schema", 1)
         self.upgrades = dict(options.get("upgrade", {}))
@@ -113,10 +120,14 @@ class JobType(Hooks, Generic[P, R]):
         self.runs_from = tuple(dict.fromkeys((queue, *options.get("accepts_from", ()))))
         """The queue groups whose messages may run as this type: its own, then ``accepts_from``."""
         self.schedule = options.get("schedule")
-        self._schedule_payload = options.get("schedule_payload")
+        self._schedules = own_schedule(
+            name, options.get("schedule"), options.get("schedule_payload")
+        )
         self.isolation: Isolation = options.get("isolation", "worker")
         self.memory_mib = options.get("memory_mib")
         self.group_by = options.get("group_by")
+        self.batch = check_batch(name, options.get("batch"), payload, self.isolation)
+        """The jobs that one call of its handler takes; None if it takes one."""
         records = options.get("records")
         self.records = None if records is None else check_level(records)
         """The type's own level of records; None takes the app's. Likewise ``keep``."""
@@ -127,6 +138,8 @@ class JobType(Hooks, Generic[P, R]):
         self.has_own_replay = "replay" in options
         """True if ``replay``, even None, counts in place of the app's."""
         self.unique = options.get("unique")
+        self.bundle = check_bundle(f"the type {name!r}", options.get("bundle", False))
+        """The bundles in which its jobs travel; None sends each in a message of its own."""
         self.limits = Limits.of(options)
         self._returns = returns
         self._handler: Handler | None = None
@@ -163,6 +176,14 @@ class JobType(Hooks, Generic[P, R]):
         self: JobType[None, R], function: Callable[Concatenate[JobContext, Rest], R], /
     ) -> Callable[Concatenate[JobContext, Rest], R]: ...
     @overload
+    def handler(  # type: ignore[overload-overlap]  # its P might be a list, and its R too
+        self, function: Callable[Concatenate[list[P], BatchContext, Rest], Awaitable[Results[R]]], /
+    ) -> Callable[Concatenate[list[P], BatchContext, Rest], Awaitable[Results[R]]]: ...
+    @overload
+    def handler(  # type: ignore[overload-overlap]  # likewise
+        self, function: Callable[Concatenate[list[P], BatchContext, Rest], Results[R]], /
+    ) -> Callable[Concatenate[list[P], BatchContext, Rest], Results[R]]: ...
+    @overload
     def handler(
         self, function: Callable[Concatenate[P, Rest], Awaitable[R]], /
     ) -> Callable[Concatenate[P, Rest], Awaitable[R]]: ...
@@ -174,7 +195,9 @@ class JobType(Hooks, Generic[P, R]):
         """Attach the handler that runs the jobs; used as a decorator.
 
         It takes the payload first, if there is one. A parameter annotated with `JobContext` gets
-        the context, and one annotated with the type of an app's resource gets that resource.
+        the context, and one annotated with the type of an app's resource gets that resource. With
+        ``batch=`` it takes a list of payloads and a `BatchContext`, and returns None, or a list
+        with the result of each job, where an exception is the failure of its job.
 
         Raises:
             ConfigurationError: the type has a handler already, or the function has a parameter
@@ -185,7 +208,8 @@ class JobType(Hooks, Generic[P, R]):
                 f"the type {self.name!r} has two handlers: {self._handler.name} "
                 f"and {function.__qualname__}"
             )
-        self._handler = Handler(self.name, function, takes_payload=self.payload is not None)
+        takes_payload = self.payload is not None
+        self._handler = Handler(self.name, function, takes_payload=takes_payload, batch=self.batch)
         return function
 
     @overload
@@ -201,6 +225,48 @@ class JobType(Hooks, Generic[P, R]):
             overrides: see `jobs.definitions.options.submit_options.SubmitOptions`.
         """
         return NewJob(type=self, payload=payload, overrides=overrides)
+
+    @property
+    def schedules(self) -> tuple[DeclaredSchedule, ...]:
+        """All of its schedules: that of ``schedule=``, and those of `add_schedule`."""
+        return tuple(self._schedules.values())
+
+    def add_schedule(
+        self, name: str, payload: P | None = None, *, schedule: Schedule
+    ) -> DeclaredSchedule:
+        """Declare a further schedule, with a payload of its own.
+
+        Args:
+            name: its name among the type's schedules, as lower-case words joined by hyphens; on AWS
+                and in `headgate schedules` it follows the type's: ``daily-report.berlin``.
+            payload: the payload of its jobs; None is the model's defaults.
+            schedule: its times.
+
+        Raises:
+            ConfigurationError: the name is taken or not valid, or the payload doesn't fit.
+        """
+        whole = further_name(self.name, name)
+        if whole in self._schedules:
+            raise ConfigurationError(f"the type {self.name!r} has a schedule {name!r} already")
+        check_schedule(self.name, schedule)
+        declared = DeclaredSchedule(name=whole, when=schedule, payload=payload)
+        self.check_schedule_payload(declared)
+        self._schedules[whole] = declared
+        return declared
+
+    def check_schedule_payload(self, declared: DeclaredSchedule) -> None:
+        """Check the payload of a schedule's jobs.
+
+        Raises:
+            ConfigurationError: it doesn't fit the type's model.
+        """
+        try:
+            self.scheduled_payload(declared)
+        except PayloadInvalid as error:
+            raise ConfigurationError(
+                f"the type {self.name!r} has a schedule {declared.name!r}, which submits the "
+                f"payload given with it or, without one, the model's defaults: {error}"
+            ) from error
 
     @property
     def has_handler(self) -> bool:
@@ -273,8 +339,8 @@ class JobType(Hooks, Generic[P, R]):
             )
         return self._payloads.load(value)
 
-    def scheduled_payload(self) -> Any:
-        """Return the payload of its schedule's jobs, as JSON values.
+    def scheduled_payload(self, declared: DeclaredSchedule) -> Any:
+        """Return the payload of the jobs of one of its schedules, as JSON values.
 
         Without one of its own it is empty, so that the worker fills in the model's defaults: one
         such as today's date is then that of the run, not of the deployment.
@@ -282,8 +348,8 @@ class JobType(Hooks, Generic[P, R]):
         Raises:
             PayloadInvalid: it doesn't fit the type's model, or the model has no such defaults.
         """
-        if self._schedule_payload is not None:
-            return self.dump(self._schedule_payload)
+        if declared.payload is not None:
+            return self.dump(declared.payload)
         self.load({})
         return {}
 
@@ -316,37 +382,3 @@ class JobType(Hooks, Generic[P, R]):
     @cached_property
     def _result_adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.returns)
-
-
-def check_timeout(where: str, timeout: Duration | None) -> timedelta:
-    """Return a checked timeout; None means the longest that SQS allows.
-
-    Args:
-        where: the name of its owner in errors.
-        timeout: the timeout as declared.
-
-    Raises:
-        ConfigurationError: it is not positive, or longer than SQS lets a message be held.
-    """
-    if timeout is None:
-        return LONGEST_TIMEOUT
-    length = duration(f"{where}: timeout", timeout, positive=True, error=ConfigurationError)
-    if length > LONGEST_TIMEOUT:
-        raise ConfigurationError(
-            f"{where}: timeout must be at most {LONGEST_TIMEOUT} (SQS holds a message for 12 h at "
-            f"most), got {length}"
-        )
-    return length
-
-
-def _check_expires(name: str, expires: Duration | None) -> timedelta | None:
-    if expires is None:
-        return None
-    where = f"the type {name!r}: expires"
-    length = duration(where, expires, positive=True, error=ConfigurationError)
-    if length > LONGEST_EXPIRY:
-        raise ConfigurationError(
-            f"{where} must be at most {LONGEST_EXPIRY.days} days, got {length}: leave it out for "
-            "jobs that may wait for any time"
-        )
-    return length

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Unpack
 
+from headgate.jobs.core.existing.arns import is_fifo
+from headgate.jobs.core.existing.resources import MAX_RECEIVE_COUNT, Existing, ExistingQueue
 from headgate.jobs.core.limits import LimitOptions, Limits, check_limit_names
-from headgate.jobs.core.topology import (
-    DEFAULT_LANES,
-    Lane,
-    Priority,
-    PriorityName,
-    QueueSpec,
-    check_name,
-    physical_name,
-)
+from headgate.jobs.core.naming import check_name, physical_name
+from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority, PriorityName, QueueSpec
 from headgate.jobs.definitions.declares import Declares
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ConfigurationError, DuplicateJobType
@@ -27,10 +23,6 @@ DEFAULT_QUEUE = "jobs"
 Used = Literal["used"]
 USED: Used = "used"
 """The priorities of a group's types, in place of priorities."""
-
-MAX_RECEIVE_COUNT = 1000
-"""SQS's limit for maxReceiveCount, set on every queue: waiting for a limit, a breaker, a child
-process or a group uses receives, and must never end a job."""
 
 
 class Queue(Declares):
@@ -68,7 +60,7 @@ class Queue(Declares):
         self.limits = Limits.of(limits)
         chosen = _priorities(name, priorities)
         self._as_used = USED in chosen
-        """Whether a type's priority becomes one of the group's."""
+        """True if a type's priority becomes one of the group's."""
         check_kind(f"the queue {name!r}: lanes", lanes, Mapping | None)
         self._numbers = dict(DEFAULT_LANES)
         self.lanes = {each: DEFAULT_LANES[each] for each in Priority if each in chosen}
@@ -101,6 +93,13 @@ class Queue(Declares):
                 f"the type {declared.name!r}: group_by orders the jobs of a FIFO queue, and "
                 f"{self.name!r} is none: declare it with app.queue(..., fifo=True)"
             )
+        if declared.batch is not None and self.fifo:
+            raise ConfigurationError(
+                f"the type {declared.name!r} has batch=, and its queue {self.name!r} is FIFO, "
+                "where the jobs of a group run one after the other: declare it on a standard "
+                "queue, or leave out batch="
+            )
+        _check_bundling(declared, fifo=self.fifo)
         wanted = declared.place.wanted or self._default_priority(declared.name)
         declared.place.settle(self._lane_for(wanted), self.retry)
         _check_accepting(declared, self._own.values(), fifo=self.fifo)
@@ -116,11 +115,15 @@ class Queue(Declares):
             _register([registry], declared)
         self._registries.append(registry)
 
-    def specs(self, app: str, stage: str | None) -> Iterator[QueueSpec]:
-        """Yield its SQS queues in an app, one for each priority."""
+    def specs(self, app: str, stage: str | None, existing: Existing) -> Iterator[QueueSpec]:
+        """Yield its SQS queues in an app, one for each priority.
+
+        Raises:
+            ConfigurationError: a name is too long for SQS, or an existing queue is of another kind.
+        """
         for priority, lane in self.lanes.items():
             parts = (app, stage, self.name, str(priority))
-            yield QueueSpec(
+            own = QueueSpec(
                 group=self.name,
                 priority=priority,
                 name=physical_name(*parts, fifo=self.fifo),
@@ -129,6 +132,26 @@ class Queue(Declares):
                 lane=lane,
                 max_receive_count=MAX_RECEIVE_COUNT,
             )
+            found = existing.queue(self.name, priority)
+            yield own if found is None else self._replaced(own, found)
+
+    def _replaced(self, own: QueueSpec, found: ExistingQueue) -> QueueSpec:
+        """Return a queue of the group with the name and numbers of the one that stands for it."""
+        if is_fifo(found.queue) != self.fifo:
+            raise ConfigurationError(
+                f"the queue {self.name!r} is declared with fifo={self.fifo}, and {found.queue!r}, "
+                f"which exists, is a {'standard' if self.fifo else 'FIFO'} queue: declare it with "
+                f"fifo={not self.fifo}, or name another"
+            )
+        return replace(
+            own,
+            name=found.queue,
+            dlq_name=found.dead_letters or own.dlq_name,
+            max_receive_count=found.max_receive_count,
+            retention=found.retention,
+            dlq_retention=found.dead_letters_retention if found.dead_letters else own.dlq_retention,
+            existing=found,
+        )
 
     def _lane_for(self, priority: Priority | PriorityName) -> Priority:
         """Return a type's priority, as one that the group has from now on."""
@@ -184,6 +207,22 @@ def _register(
             raise duplicate(other, declared)
     for registry in registries:
         registry[declared.name] = declared
+
+
+def _check_bundling(declared: JobType[Any, Any], *, fifo: bool) -> None:
+    if declared.bundle is None:
+        return
+    if fifo:
+        raise ConfigurationError(
+            f"the type {declared.name!r} has bundle=, and its queue {declared.queue!r} is FIFO, "
+            "which orders messages, and not the jobs in them: leave out bundle=, or declare the "
+            "type on a standard queue"
+        )
+    if declared.unique is not None and declared.unique.keep == "last":
+        raise ConfigurationError(
+            f'the type {declared.name!r} has bundle= and Unique(keep="last"), and jobs that may be '
+            'replaced by a later one travel alone: leave out bundle=, or write keep="first"'
+        )
 
 
 def _check_accepting(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headgate.jobs.core.topology import check_name
+from headgate.jobs.core.naming import check_name
 from headgate.jobs.definitions.declares import Declares
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue, duplicate

@@ -6,7 +6,7 @@ from typing import Any
 
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.keys.key_ring import KeyRing
-from headgate.jobs.core.topology import physical_name
+from headgate.jobs.core.naming import physical_name
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.messages.sealing import Seals, check_library
@@ -22,6 +22,11 @@ def key_names(app: App) -> tuple[str, ...]:
     if app.encryption is None:
         return ()
     return tuple(app.encryption.keys) or (own_alias(app),)
+
+
+def has_own_key(app: App) -> bool:
+    """Return True if the key that is created with the app's system is among the app's keys."""
+    return own_alias(app) in key_names(app)
 
 
 def seals_of(app: App, ring: KeyRing, concurrency: Parallelism) -> Seals | None:

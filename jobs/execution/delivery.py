@@ -1,24 +1,19 @@
-"""Deliveries, and the jobs that are read from them.
-
-A message is either an envelope of Headgate's, or a foreign message that a job type accepts: the
-type that its attribute ``JobType`` names; without that attribute, the type that runs from its queue
-group and accepts its format.
-"""
+"""Deliveries, and the jobs that are read from them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.handlers.handler import Handler
-from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
-from headgate.jobs.definitions.policies import timeout_of, types_from
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options.job_options import LONGEST_TIMEOUT
+from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.definitions.sealing import takes_unsealed
 from headgate.jobs.errors import (
     MessageQueueWrong,
@@ -32,9 +27,11 @@ from headgate.jobs.errors import (
     PayloadUnopenable,
     SignatureInvalid,
 )
+from headgate.jobs.execution.adoption import envelope_of
 from headgate.jobs.execution.outcome import Attempt, Reason
-from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, parse
-from headgate.jobs.messages.foreign_formats import Accepts, Foreign, opened
+from headgate.jobs.execution.settling.open_bundle import BundlePart, OpenBundle
+from headgate.jobs.messages.bundles import jobs_of
+from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.keyring import Keyring, KeyUnknown
 from headgate.jobs.messages.signatures import Destination
 from headgate.jobs.records.items import REPLAY_SOURCE
@@ -56,16 +53,8 @@ UNRUNNABLE: dict[type[Exception], Reason] = {
 """The dead-letter reason for each error with which `load` refuses a message."""
 
 
-JOB_ID = "JobId"
-"""The message attribute that keeps a dead letter's job id when it is sent back to its queue."""
-
 REASON = "Reason"
 """The message attribute of a dead letter that says why it is one."""
-
-UNNAMED = "unknown"
-"""The ``JobType`` of the dead letter of a message that names no type."""
-
-_OURS = frozenset({"v", "id", "type"})
 
 _LONGEST_S = LONGEST_TIMEOUT.total_seconds()
 
@@ -85,6 +74,14 @@ class Delivery:
     queue: QueueSpec
     received_at: float
     """On the clock's monotonic time; the earliest possible time if it is not known exactly."""
+    part: BundlePart | None = None
+    """The job's part of a bundle, whose other jobs have deliveries of their own; else None."""
+
+    @property
+    def is_scattered(self) -> bool:
+        """True if it is of a bundle that has been delivered before: its worker may have died of one
+        of the jobs, so that each goes on in a message of its own."""
+        return self.part is not None and self.part.bundle.receives > 1
 
     @property
     def destination(self) -> Destination:
@@ -112,14 +109,47 @@ class Delivery:
 
     def may_go_back(self, now: datetime) -> bool:
         """Return True if SQS would show the message again: it is neither too old for that, nor has
-        it been delivered too often."""
-        return self.lives_s(now) > 0 and self.message.receive_count < self.queue.worn_at
+        it been delivered too often. One of several jobs in a message can't go back."""
+        return (
+            self.part is None
+            and self.lives_s(now) > 0
+            and self.message.receive_count < self.queue.worn_at
+        )
 
     def comes_again(self, now: datetime) -> bool:
         """Return True if SQS is sure to deliver the message again once its visibility timeout has
         run out: the time spared for its next receive is enough for that."""
         left = timedelta(seconds=self.lives_s(now)) + self.queue.spare - self.queue.lane.visibility
         return left > timedelta(0) and self.message.receive_count < self.queue.max_receive_count
+
+
+def deliveries_of_jobs(delivery: Delivery) -> list[Delivery]:
+    """Return the deliveries of a message's jobs: itself, unless it is a bundle.
+
+    Each job of a bundle is delivered for the first time, however often the bundle has been.
+    """
+    whole = delivery.message
+    if (jobs := jobs_of(whole.body)) is None or delivery.queue.fifo:
+        return [delivery]
+    bundle = OpenBundle(whole, jobs=len(jobs))
+    return [
+        Delivery(
+            message=ReceivedMessage(
+                message_id=f"{whole.message_id}-{number}",
+                receipt=whole.receipt,
+                body=body,
+                receive_count=1,
+                sent_at=whole.sent_at,
+                attributes=whole.attributes,
+                group=whole.group,
+                first_received_ms=whole.first_received_ms,
+            ),
+            queue=delivery.queue,
+            received_at=delivery.received_at,
+            part=BundlePart(bundle),
+        )
+        for number, body in enumerate(jobs, 1)
+    ]
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,14 +239,17 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
         attempt=Attempt(
             job_id=str(envelope.id),
             number=envelope.attempts_used + delivery.message.receive_count,
-            begun=envelope.attempts_used > 0 or delivery.message.receive_count > 1,
+            begun=envelope.attempts_used > 0
+            or delivery.message.receive_count > 1
+            or (delivery.part is not None and delivery.is_scattered),
             max_attempts=(options.attempts if options else None) or retry.max_attempts,
             receives=delivery.message.receive_count,
             expires_at=expires_at,
             receive_limit=delivery.queue.max_receive_count,
             backstop=_backstop(app, declared, delivery),
             crash_limit=app.crash_limit.crashes,
-            worn_at=delivery.queue.worn_at,
+            # The wait of one job of a bundle can't be its message's.
+            worn_at=delivery.queue.worn_at if delivery.part is None else 0,
             renewable=not foreign and not delivery.queue.fifo,
         ),
         lacks_payload=lacks_payload,
@@ -326,73 +359,3 @@ def legible(app: App, delivery: Delivery) -> Envelope | None:
         return envelope_of(app, delivery.message, delivery.queue)[0]
     except Exception:  # noqa: BLE001 - `load` reports it
         return None
-
-
-# --- messages become envelopes --------------------------------------------------------------------
-
-
-def envelope_of(app: App, message: ReceivedMessage, queue: QueueSpec) -> tuple[Envelope, bool]:
-    """Return a message's envelope, and True if the message is a foreign one.
-
-    Raises:
-        MessageUnreadable, MessageSchemaNewer: it can't be read as a job here.
-    """
-    try:
-        return parse(message.body), False
-    except MessageUnreadable:
-        # Types that accept something are few, and most apps have none.
-        if (foreign := opened(message)) is None or _is_ours(foreign.value):
-            raise
-        if (declared := _taker(app, foreign, queue)) is None or declared.accepts is None:
-            raise
-    return _adopted(declared, declared.accepts, foreign, message, queue), True
-
-
-def _adopted(
-    declared: JobType[Any, Any],
-    accepts: Accepts,
-    foreign: Foreign,
-    message: ReceivedMessage,
-    queue: QueueSpec,
-) -> Envelope:
-    return Envelope(
-        v=VERSION,
-        id=_job_id(message),
-        type=declared.name,
-        schema=declared.schema,
-        payload=accepts.payload(foreign),
-        queue=queue.group,
-        priority=queue.priority,
-        submitted_at=message.sent_at,
-        source=f"foreign:{accepts.format}",
-    )
-
-
-def _is_ours(value: Any) -> bool:
-    """Return True for a Headgate message, even a broken one: no type that accepts foreign messages
-    may run it."""
-    return isinstance(value, dict) and value.keys() >= _OURS
-
-
-def _taker(app: App, foreign: Foreign, queue: QueueSpec) -> JobType[Any, Any] | None:
-    if (named := foreign.job_type) is not None and named != UNNAMED:
-        return app.types.get(named)
-    accepting = [each for each in types_from(app, queue.group) if each.accepts]
-    for wanted in foreign.formats:
-        found = [each for each in accepting if each.accepts and each.accepts.format == wanted]
-        if len(found) > 1:
-            names = ", ".join(each.name for each in found)
-            raise MessageUnreadable(
-                f"the message has no attribute JobType to say which of {names} it is for"
-            )
-        if found:
-            return found[0]
-    return None
-
-
-def _job_id(message: ReceivedMessage) -> UUID:
-    """Return a job id that is the same for every delivery, and for a redriven dead letter."""
-    try:
-        return UUID(message.attributes[JOB_ID])
-    except (KeyError, ValueError):
-        return derived_job_id(message.sent_at, "sqs", message.message_id)

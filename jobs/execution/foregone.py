@@ -10,6 +10,7 @@
     not known, and by deliveries its attempts are used up        Deferred, until that is known
     the last delivery that SQS grants                            Spent
     it has never begun, and the time for that is over            Dropped
+    likewise, but its last worker may have died of it             Deferred, until that is known
 
 If records can't be read (``Attempt.known``), no final outcome rests on the count of deliveries: an
 attempt that would be one too many is deferred.
@@ -66,13 +67,15 @@ def foregone(attempt: Attempt) -> Outcome | None:
     return None
 
 
-def expired(attempt: Attempt, now: datetime) -> Dropped | None:
+def expired(attempt: Attempt, now: datetime) -> Dropped | Deferred | None:
     """Return the outcome of a job that comes too late for its first start; None of any other.
 
     A job that has begun no longer expires: its retries are due whenever they come.
     """
     if attempt.begun or attempt.expires_at is None or now < attempt.expires_at:
         return None
+    if attempt.suspicions:
+        return Deferred(after_s=_UNTIL_JUDGED_S, reason="its last worker may have begun it")
     by = attempt.expires_at.isoformat(timespec="seconds")
     return Dropped(kind=DropKind.EXPIRED, reason=f"it had not started by {by}")
 

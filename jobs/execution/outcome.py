@@ -184,7 +184,8 @@ class Attempt:
     """Deliveries of the message so far; never fewer than the attempts made under it."""
     begun: bool = False
     """True if the handler was called in an earlier delivery, as far as is known: by the job's
-    records or, until these are read, by the number of deliveries."""
+    records or, until these are read, by the number of deliveries. Of a bundle none are read. In a
+    verdict, in this one too."""
     expires_at: datetime | None = None
     """The time by which the handler has to be called for the first time; None for any time."""
     receive_limit: int = 1000

@@ -18,8 +18,9 @@ from typing import Any
 from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
+from headgate.jobs.execution.calling.batch_call import Seat
 from headgate.jobs.execution.calling.call import HandlerCall, Means
-from headgate.jobs.execution.calling.claimed_call import OnceCall
+from headgate.jobs.execution.calling.claimed_call import OnceCall, call_of
 from headgate.jobs.execution.calling.payload import deferred, fetched
 from headgate.jobs.execution.calling.unique_claims import drop, replaced_by
 from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, Job, legible, load
@@ -123,6 +124,8 @@ class Run:
         self._cancellation: str | None = None
         self._unread = False
         """True while there are records of earlier deliveries that have not been read."""
+        self.seat: Seat | None = None
+        """Its place in the call of a batch handler, if it has one."""
         self.beats: Mapping[str, int] = {}
         """Beats of the silent workers that began the job, as seen after its receipt."""
         try:
@@ -229,7 +232,7 @@ class Run:
             await self.fetch()
         if (job := self.job) is None:
             return self._unrunnable(await self._unfitness())
-        outcome = await self._outcome(job)
+        outcome = self._unless_cancelled(await self._uncancelled(job))
         if isinstance(outcome, Unrunnable):
             self._unfit = outcome
             return self._unrunnable(outcome)
@@ -292,9 +295,6 @@ class Run:
             self._cancellation = reason
             self.interrupt("it was cancelled")
 
-    async def _outcome(self, job: Job) -> Outcome:
-        return self._unless_cancelled(await self._uncancelled(job))
-
     def _unless_cancelled(self, outcome: Outcome) -> Outcome:
         if self._cancellation is not None and isinstance(outcome, _CANCELLABLE):
             return Cancelled(reason=self._cancellation)
@@ -313,13 +313,8 @@ class Run:
             return Interrupted(reason=self._interruption)
         if self._hindrance is not None:
             return self._hindrance
-        self._call = self._called(job)
+        self._call = call_of(means, job, self.delivery, self._names, self.seat)
         return await self._call.outcome()
-
-    def _called(self, job: Job) -> HandlerCall | OnceCall:
-        means = self._executor.means
-        make = OnceCall if job.type.once else HandlerCall
-        return make(means, job, self.delivery, self._names)
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
         """Return the attempt, with the facts that the verdict on this outcome depends on."""
@@ -348,7 +343,8 @@ class Run:
     def _settled(self, job: Job, outcome: Outcome, attempt: Attempt) -> Verdict:
         room, tell = WHOLE_ROOM, None
         if not isinstance(outcome, Done):  # the message of a completed job needs no more time
-            attempt, room = replace(attempt, lives_s=self._lives_s), self._room
+            begun = attempt.begun or self.began
+            attempt, room = replace(attempt, lives_s=self._lives_s, begun=begun), self._room
             if job.retry.backoff.needs_context:
                 attempt = replace(attempt, failed=failure_of(job, outcome, attempt))
             names = self._names | {"attempt": attempt.number}

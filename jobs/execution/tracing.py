@@ -7,13 +7,13 @@ https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.retry.signals import Discard, RetryLater
-from headgate.jobs.values.redaction import NOTHING, Redaction, secrets_of
+from headgate.jobs.values.redaction import NOTHING, Redaction
 
 try:
     from opentelemetry.propagate import extract
@@ -52,8 +52,16 @@ class Tracing:
         self._tracer = get_tracer("headgate", tracer_provider=provider)
 
     @contextmanager
-    def open_span(self, job: Job, delivery: Delivery) -> Iterator[None]:
-        """Open a span for one attempt, current while the handler runs."""
+    def open_span(
+        self, job: Job, delivery: Delivery, secrets: Callable[[], frozenset[str]]
+    ) -> Iterator[None]:
+        """Open a span for one attempt, current while the handler runs.
+
+        Args:
+            job: the job.
+            delivery: its delivery.
+            secrets: returns what the text of an exception must not show.
+        """
         span = self._tracer.start_as_current_span(
             f"process {delivery.queue.name}",
             kind=SpanKind.CONSUMER,
@@ -78,10 +86,10 @@ class Tracing:
             except _NO_FAULT:
                 raise
             except Exception as error:
-                secrets = secrets_of(job.payload)
+                hidden = secrets()
                 texts = {
-                    "exception.message": self._redaction.text(error, secrets),
-                    "exception.stacktrace": self._redaction.traceback(error, secrets),
+                    "exception.message": self._redaction.text(error, hidden),
+                    "exception.stacktrace": self._redaction.traceback(error, hidden),
                 }
                 current.record_exception(error, attributes=texts)
                 current.set_status(Status(StatusCode.ERROR, type(error).__name__))

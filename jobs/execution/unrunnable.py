@@ -7,7 +7,8 @@ from functools import partial
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.delivery import UNNAMED, UNRUNNABLE, Delivery, legible
+from headgate.jobs.execution.adoption import UNNAMED
+from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, legible
 from headgate.jobs.execution.failure import unrunnable_failure
 from headgate.jobs.execution.outcome import Attempt, Reason, Unrunnable, Unstarted
 from headgate.jobs.execution.settling.settlement import Room

@@ -22,6 +22,7 @@ from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.errors import MessageSchemaNewer, MessageUnreadable
 from headgate.jobs.messages.job_options import JobBackoff, JobKeep
+from headgate.jobs.values.faults import faults_in
 from headgate.jobs.values.yielding import read
 
 VERSION = 1
@@ -83,7 +84,7 @@ class Options(BaseModel):
 
 
 class PayloadRef(BaseModel):
-    """Where a payload is that a message has no room for: an object in the app's bucket."""
+    """Place of a payload that a message has no room for: an object in the app's bucket."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -234,10 +235,7 @@ def parse(body: str) -> Envelope:
     try:
         return Envelope.model_validate(value)
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or 'body'}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
-        )
+        faults = faults_in(error, "body")
         # Not from pydantic's error, which quotes the values.
         raise MessageUnreadable(f"the body is not a Headgate message: {faults}") from None
 

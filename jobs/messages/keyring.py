@@ -23,6 +23,7 @@ from headgate.jobs.errors import (
     SignatureInvalid,
     TransportError,
 )
+from headgate.jobs.messages.bundles import bundle_body, jobs_of
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed, verifies
 
 FRESH_S = 300.0
@@ -101,10 +102,14 @@ class Keyring:
         return signed(body, self._keys[0], to)
 
     async def signed_message(self, queue: str, message: OutgoingMessage) -> OutgoingMessage:
-        """Return a message for a queue, by its physical name, with its body signed; as `signed`."""
-        return replace(
-            message, body=await self.signed(message.body, Destination.of(queue, message))
-        )
+        """Return a message for a queue, by its physical name, with its body signed; as `signed`.
+
+        In a bundle each job is signed, as if it were alone.
+        """
+        to = Destination.of(queue, message)
+        if (jobs := jobs_of(message.body)) is None:
+            return replace(message, body=await self.signed(message.body, to))
+        return replace(message, body=bundle_body([await self.signed(job, to) for job in jobs]))
 
     def check(self, body: str, to: Destination) -> None:
         """Check the signature of a received body.

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from pydantic_core import to_json
 
+from headgate.jobs.core.naming import PAYLOADS
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.core.topology import PAYLOADS
 from headgate.jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.outgoing import message_of

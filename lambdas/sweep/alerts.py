@@ -16,9 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
+from urllib.parse import urlencode
 from uuid import UUID
 
-from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT
+from headgate.jobs.core.naming import DEAD_LETTERS, DEAD_LETTERS_KEPT
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import REASONS
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, Kind, ParkingQueue, SweepPlan
@@ -145,6 +146,7 @@ def _kinds(found: Sequence[Found]) -> Iterator[str]:
     for (_, job_type, reason, error), those in ordered[:_MOST_KINDS]:
         why = f"{reason}, {error}" if error else reason
         lines = [f"{len(those)} x {job_type}: {why}", *_places(those[0].queue), *_ids(those)]
+        lines += _link(those[0])
         yield "\n".join(lines)
     if rest := sum(len(those) for _, those in ordered[_MOST_KINDS:]):
         yield f"{rest} of other kinds."
@@ -156,6 +158,16 @@ def _ids(found: Sequence[Found]) -> Iterator[str]:
         yield f"  {'jobs ' if position == 0 else '     '}  {job_id}"
     if len(ids) > _MOST_IDS:
         yield f"         and {len(ids) - _MOST_IDS} more"
+
+
+def _link(found: Found) -> Iterator[str]:
+    """Yield the page of the console that shows a letter and its like, if there is a console."""
+    if not found.plan.console:
+        return
+    told = (("type", found.job_type), ("reason", found.reason), ("error", found.error_type))
+    known = [(name, value) for name, value in told if value and value != UNKNOWN]
+    query = urlencode([*known, ("queue", found.queue.name)])
+    yield f"  see    {found.plan.console}/dead?{query}"
 
 
 def _unseen(found: Iterable[Found], unseen: Mapping[str, int]) -> Iterator[str]:

@@ -27,10 +27,10 @@ from headgate.jobs.core.immediate import (
     ImmediateTransport,
     immediate,
 )
+from headgate.jobs.core.naming import Bucket
 from headgate.jobs.core.ports.object_store import ObjectStore
 from headgate.jobs.core.ports.table import Table
 from headgate.jobs.core.ports.transport import Transport
-from headgate.jobs.core.topology import Bucket
 from headgate.jobs.dead_letters.policy_replay import PolicyReplay
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.deployment.metric_lines import metric_line

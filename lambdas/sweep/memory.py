@@ -20,8 +20,8 @@ from datetime import datetime, timedelta
 
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.clock import SKEW_S, Clock
+from headgate.jobs.core.naming import SWEEP, SWEPT
 from headgate.jobs.core.ports.table import MAX_PUT, Item, Table
-from headgate.jobs.core.topology import SWEEP, SWEPT
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
 from headgate.jobs.errors import ItemUnreadable, Throttled

@@ -170,7 +170,11 @@ async def test_a_child_tells_its_progress_and_submits_further_jobs(tmp_path: Pat
     assert {(event.percent, event.note) for event in bench.heard(JobProgress)} == {
         (40, "half"),
         (70, "nearly"),
+        (80, "\\udc00"),
     }
+    assert bench.heard(JobFailed) == []
+    details = {event.percent: event.data for event in bench.heard(JobProgress)}
+    assert (details[70], details[80]) == ({"path": str(said), "odd": None, "others": [1]}, {})
     assert set(await lines(said, 2)) == {"child of a child", "of a plain one"}
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.options.batch import MOST_JOBS
 from headgate.jobs.definitions.policies import types_from
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Failed, Outcome
@@ -109,11 +110,18 @@ class Admission:
 
         The limits bound the number, and the free child processes bound that of isolated types. It
         is infinite if slots alone bound one of the types, whatever holds the others back; and 0
-        while the queue is paused, or all its types are.
+        while the queue is paused, or all its types are. Messages that wait for others of their
+        batches count, and there may be no more than a thousand of them.
         """
-        group = line.queue.group
-        if self._paused.stops(line.queue, self._types[group]):
+        if self._paused.stops(line.queue, self._types[line.queue.group]):
             return 0.0
+        room = self._room(line)
+        if line.behind and not line.queue.fifo:  # they wait for others of their batches
+            return min(room, MOST_JOBS) - len(line.behind)
+        return room
+
+    def _room(self, line: Line) -> float:
+        group = line.queue.group
         if group not in self._bounded:
             return math.inf
         by_queue = self._gate.room(line)

@@ -11,10 +11,12 @@ from headgate.workers.held import Hold
 
 
 class Line:
-    """The waiting messages of one queue: for a slot, for a limit, or behind their FIFO group."""
+    """The waiting messages of one queue: for a slot, for a limit, or for other messages."""
 
-    def __init__(self, queue: QueueSpec) -> None:
+    def __init__(self, queue: QueueSpec, *, jobs_a_slot: int = 1) -> None:
         self.queue = queue
+        self.jobs_a_slot = jobs_a_slot
+        """Number of its messages that surely fit into one slot."""
         self.rank = queue.priority.rank
         self.peers = peers_of(queue)
         self.ready: deque[Hold] = deque()
@@ -26,7 +28,8 @@ class Line:
         self.eased: dict[str, None] = {}
         """Limits to check again, of whose messages the oldest of all peers waits here."""
         self.behind: dict[Hold, None] = {}
-        """Messages that may not start before others of their FIFO group."""
+        """Messages that may not start before others of their FIFO group, or wait for others to
+        join their batch."""
         self.held_back = 0
         """Number of messages that limits hold back."""
         self.is_live = False

@@ -7,6 +7,7 @@
     a limit that lasts longer    not at all                      as the limit says
     a limit, and is too much     two seconds, or not at all      as the limit says, and growing
     others of its FIFO group     as long as they                 not at all
+    others of its batch          as its type says                not at all
     its time                     not at all                      until then
     the end of a pause           not at all                      as the pause says, ever longer
 
@@ -78,7 +79,7 @@ class Waiter:
     is_lost: bool = False
     """True if SQS no longer accepts its receipt."""
     is_behind: bool = False
-    """True while it may not start before others of its FIFO group."""
+    """True while it may not start before others of its FIFO group, or waits for a batch."""
     is_stopping: bool = False
     """True once the worker starts nothing more."""
     due_in_s: float = 0.0
@@ -140,7 +141,7 @@ class Patience:
         if waiter.paused_s > 0:
             return self._away_for(waiter.paused_s)
         if waiter.is_behind:
-            return Stays()  # no other worker could start it either
+            return Stays()  # no other worker could start it either, or should
         if waiter.block is not None:
             return self._decide_limited(waiter, waiter.block)
         return Stays() if waiter.waited_s <= self._held_s(waiter) else GoesBack()

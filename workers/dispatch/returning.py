@@ -15,7 +15,7 @@ from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
 
 _BEHIND, _LOST_BEHIND = Waiter(is_behind=True), Waiter(is_behind=True, is_lost=True)
-"""Messages behind others of their FIFO groups, of which there may be thousands, all alike."""
+"""Messages that wait for others, of which there may be thousands, all alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ class Returns:
 
     def on_arrival(self, hold: Hold) -> Return | None:
         """Return what becomes of a message just received, or None if it waits here."""
+        if hold.delivery.is_scattered:
+            return Return(hold, 0)
         due_in_s, paused_s = hold.run.due_in_s, self._paused_s(hold)
         if not (due_in_s or paused_s or self._is_stopping):
             return None  # as nearly all: it waits for a slot, at most

@@ -27,6 +27,11 @@ def no_block(_hold: Hold) -> None:
     """Return None: nothing holds any message back."""
 
 
+def one_job(_queue: QueueSpec) -> int:
+    """Return 1: each message takes a slot."""
+    return 1
+
+
 class _Lines:
     """The lines of peers: queues of one priority with equal shares."""
 
@@ -82,13 +87,19 @@ class Waiting:
         queues: the queues whose messages may come.
         shares: determines which queues are owed a start.
         block: returns what holds a message back, other than a missing slot and its FIFO group.
+        jobs_a_slot: returns the number of a queue's messages that surely fit into one slot.
     """
 
     def __init__(
-        self, queues: Iterable[QueueSpec], shares: Shares, *, block: BlockOf = no_block
+        self,
+        queues: Iterable[QueueSpec],
+        shares: Shares,
+        *,
+        block: BlockOf = no_block,
+        jobs_a_slot: Callable[[QueueSpec], int] = one_job,
     ) -> None:
         ordered = sorted(queues, key=lambda spec: spec.priority.rank)
-        self._lines = {spec.name: Line(spec) for spec in ordered}
+        self._lines = {spec.name: Line(spec, jobs_a_slot=jobs_a_slot(spec)) for spec in ordered}
         self._shares = shares
         self._block = block
         self._startable = [0 for _ in Priority]
@@ -107,7 +118,10 @@ class Waiting:
         return sum(self._startable) + self.aside
 
     def put(self, hold: Hold, *, behind: bool = False) -> None:
-        """Add a message at the end of its queue's line, or ``behind`` others of its FIFO group."""
+        """Add a message at the end of its queue's line.
+
+        With ``behind`` it waits for others of its FIFO group, or of its batch, until `lead`.
+        """
         line = self._line_of(hold)
         if behind:
             line.behind[hold] = None
@@ -118,7 +132,7 @@ class Waiting:
             self._track(line)
 
     def lead(self, hold: Hold) -> None:
-        """Move a message to the end of its queue's line, now that it is the first of its group."""
+        """Move a message to the end of its queue's line, now that it waits for no other."""
         if hold in self._line_of(hold).behind:
             self.remove(hold)
             self.put(hold)

@@ -44,7 +44,8 @@ from headgate.workers.isolation.channel import Channel, nothing
 from headgate.workers.isolation.protocol import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
-    from headgate.jobs.client.submitted_job import ChildHandles, SubmittedJob
+    from headgate.jobs.client.child_handles import ChildHandles
+    from headgate.jobs.handles.submitted_job import SubmittedJob
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -131,11 +132,7 @@ class _Host:
         self._pending: list[Future[Submission]] = []
 
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
-        """Report the job's progress.
-
-        Raises:
-            FrameError: JSON can't hold the data.
-        """
+        """Report the job's progress; the data are JSON values."""
         fields = {"percent": percent, "message": legible(message), "data": data}
         self._channel.send(protocol.encode(Kind.PROGRESS, **fields))
 
@@ -173,8 +170,8 @@ class _Host:
 @cache
 def _handles(app: App) -> ChildHandles:
     """Return what makes handles, over connections of this process, opened on first use."""
+    from headgate.jobs.client.child_handles import child_handles
     from headgate.jobs.client.client import Client  # most children submit nothing
-    from headgate.jobs.client.submitted_job import child_handles
 
     return child_handles(Client(app))
 

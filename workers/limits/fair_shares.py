@@ -47,7 +47,7 @@ class LargeNeed:
     """A job that needs several tokens at once."""
 
     since: float
-    """When it was first found to wait, in seconds since 1970."""
+    """Time at which it was first found to wait, in seconds since 1970."""
     tokens: int
 
 

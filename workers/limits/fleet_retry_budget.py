@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.naming import LIMIT
 from headgate.jobs.core.ports.table import AsyncTable, Item
-from headgate.jobs.core.topology import LIMIT
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted
 from headgate.jobs.values.stored import mapping, whole

@@ -27,8 +27,8 @@ from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S, Clock
+from headgate.jobs.core.naming import LIMIT
 from headgate.jobs.core.ports.table import AsyncTable, Item
-from headgate.jobs.core.topology import LIMIT
 from headgate.jobs.errors import ItemUnreadable, TransportError
 from headgate.jobs.values.stored import mapping, number, whole
 from headgate.workers.limits.fair_shares import LargeNeed, Need, ShareClaim, wanted
@@ -99,7 +99,7 @@ class Lease:
         self._need = Need.HUNGRY  # a job may have waited before the first renewal
         self._large: LargeNeed | None = None
         self._large_asked_at = float("-inf")
-        """When that was last asked for, on the monotonic clock."""
+        """Time at which that was last asked for, on the monotonic clock."""
         self.fault = ""
         """Reason why the last renewal failed; empty if it succeeded."""
         self.skipped = 0

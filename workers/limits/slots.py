@@ -18,7 +18,7 @@ class Slots:
         self._tokens = tokens
         self._running = 0
         self._ended: deque[float] = deque()
-        """When jobs ended in the last second, to estimate the next one's."""
+        """Times at which jobs ended in the last second, to estimate the next one's."""
 
     @property
     def places(self) -> int:

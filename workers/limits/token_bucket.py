@@ -30,9 +30,9 @@ class Window:
         self._tokens = tokens
         self._per_s = per_s
         self._soon: deque[float] = deque()
-        """When the tokens were taken that were found to come back within `AHEAD_S`."""
+        """Times at which the tokens were taken that were found to come back within `AHEAD_S`."""
         self._later: deque[float] = deque()
-        """When those after them were taken."""
+        """Times at which those after them were taken."""
 
     @property
     def places(self) -> int:

@@ -31,6 +31,7 @@ from headgate.workers.process.exit_codes import (
     EXIT_NO_QUEUES,
     EXIT_UNFINISHED,
 )
+from headgate.workers.process.garbage import collected_seldom
 from headgate.workers.process.observability import watched
 from headgate.workers.process.supervisor_link import Leash, tied
 from headgate.workers.shutdown import Report, on_signals
@@ -56,6 +57,7 @@ async def work(
     *,
     watching: ObservabilitySettings = UNWATCHED,
     on_stop: OnStop = _nothing,
+    leash: Leash | None = None,
 ) -> Report:
     """Run a worker on SQS until SIGTERM or SIGINT; a second one makes it hurry.
 
@@ -64,13 +66,14 @@ async def work(
         settings: the worker's; ``drain`` is cut to the time that ``HEADGATE_STOP_TIMEOUT`` leaves.
         watching: the settings of health checks and metrics.
         on_stop: called in the event loop when it begins to stop.
+        leash: the link to the supervisor, if it was taken from the environment already.
 
     Raises:
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
         TransportError: no credentials are configured, or no region.
         QueuesMissing: none of the queues has existed for ``queue_grace``.
     """
-    leash = Leash.from_env(os.environ)
+    leash = leash or Leash.from_env(os.environ)
     surroundings = Settings.from_env()
     drain_s = bound_s(settings.drain, surroundings.stop_timeout_s)
     settings = replace(
@@ -106,21 +109,26 @@ def run(
     settings: WorkerSettings,
     watching: ObservabilitySettings = UNWATCHED,
     on_stop: OnStop = _nothing,
+    leash: Leash | None = None,
 ) -> int:
     """Run `work` in a new event loop, uvloop's if installed; return the process's exit code.
 
     Raises:
         ConfigurationError, UnknownQueue, TransportError: it could not start.
     """
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_run(app, settings, watching, on_stop))
+    with collected_seldom(), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_run(app, settings, watching, on_stop, leash))
 
 
 async def _run(
-    app: App, settings: WorkerSettings, watching: ObservabilitySettings, on_stop: OnStop
+    app: App,
+    settings: WorkerSettings,
+    watching: ObservabilitySettings,
+    on_stop: OnStop,
+    leash: Leash | None,
 ) -> int:
     try:
-        report = await work(app, settings, watching=watching, on_stop=on_stop)
+        report = await work(app, settings, watching=watching, on_stop=on_stop, leash=leash)
     except QueuesMissing as error:
         _log.error("stopped: %s", error)
         return EXIT_NO_QUEUES

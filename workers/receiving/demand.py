@@ -81,8 +81,8 @@ class Demand:
         self._reserved = reserved
         self._turnover = Turnover(clock.monotonic())
         self._settlements = Turnover(clock.monotonic())
-        self.busy = 0
-        """Number of slots in use."""
+        self.busy = self._sharing = 0
+        """Numbers of slots in use, and of jobs that run in the slot of another one."""
         self._critical = 0
         """Number of slots in use by critical jobs."""
         self._coming = [0 for _ in Priority]
@@ -102,15 +102,17 @@ class Demand:
         self.answered = False
         """True once SQS has answered a receive, so that there are credentials and a region."""
 
-    def started(self, queue: QueueSpec) -> None:
-        """Note that a job of a queue has taken a slot."""
+    def started(self, queue: QueueSpec, jobs: int = 1) -> None:
+        """Note that a job of a queue has taken a slot, or that several have taken one together."""
         self.busy += 1
+        self._sharing += jobs - 1
         self._critical += queue.priority is Priority.CRITICAL
         self._shares.started(queue.name)
 
-    def finished(self, queue: QueueSpec) -> None:
-        """Note that a job of a queue has freed its slot."""
+    def finished(self, queue: QueueSpec, jobs: int = 1) -> None:
+        """Note that a job of a queue, or the last of several, has freed its slot."""
         self.busy -= 1
+        self._sharing -= jobs - 1
         self._critical -= queue.priority is Priority.CRITICAL
         self._shares.finished(queue.name)
         self._turnover.add(self._clock.monotonic())
@@ -135,9 +137,8 @@ class Demand:
 
     def in_vain(self, count: int, queue: QueueSpec) -> None:
         """Note that ``count`` of them can't start for a while, and exceed what is worth holding."""
-        if (pace := self._paces.get(queue.name)) is None:
-            return
-        if pause_s := pace.in_vain(count, self._clock.monotonic()):
+        pace = self._paces.get(queue.name)
+        if pace is not None and (pause_s := pace.in_vain(count, self._clock.monotonic())):
             asyncio.get_running_loop().call_later(pause_s, self._on_change)
 
     def is_in_vain(self, queue: QueueSpec) -> bool:
@@ -231,22 +232,24 @@ class Demand:
         """Return the number of further messages of a queue that could start soon."""
         return self._startable(queue, within_s=self._meanwhile_s)
 
-    def limit(self, queue: QueueSpec, *, has_more: bool, first: bool = False) -> int:
+    def limit(
+        self, queue: QueueSpec, *, has_more: bool, first: bool = False, jobs: float = 1.0
+    ) -> int:
         """Return the number to ask SQS for: messages that could start within about 1 s, 1 to 10.
 
         With few free slots and long jobs a full batch would only be hidden here and then given
         back. So would one from each of many queues, all of which are polled while idle: unless its
-        last batch was full, a queue is asked for its part of the messages that may be held, or for
-        the guess if it is the first time.
+        last batch was full, a queue is asked for its part of what may be held, at first the guess.
 
         Args:
             queue: the queue to receive from.
             has_more: True if its last batch was full.
             first: True for the first receive from the queue.
+            jobs: the number of jobs to expect in a message.
         """
         part = min(MAX_BATCH, self._most // self._waiting.queues)
         most = max(part, self.guess(queue)) if first else MAX_BATCH if has_more else part
-        return max(1, min(most, math.ceil(self._startable(queue, within_s=TURNOVER_S))))
+        return max(1, min(most, math.ceil(self._startable(queue, within_s=TURNOVER_S) / jobs)))
 
     def _startable(self, queue: QueueSpec, *, within_s: float) -> float:
         name = queue.name
@@ -255,6 +258,7 @@ class Demand:
             return 0
         soon = self._soon(queue.priority, within_s)
         startable = max(self._by_priority(queue.priority, soon), self._by_share(queue, soon))
+        startable *= self._waiting.line(name).jobs_a_slot if startable >= 1 else 1
         startable = min(startable, self._bound, self._most - self._holdings.aside(name))
         if startable < 1:
             return startable  # its limits are not asked in vain
@@ -273,10 +277,9 @@ class Demand:
         deletes, what has ended is still held. None, unless there is a batch's worth: many queues
         would be asked for a message each, where one soon is asked for ten.
         """
-        engaged = self._holdings.engaged - self._waiting.aside
+        engaged = self._holdings.engaged - self._waiting.aside - self._sharing
         drained = self._settlements.within(_DRAINED_IN_S, self._clock.monotonic())
-        left = self._most + drained - engaged
-        return left if left >= MAX_BATCH else 0.0
+        return left if (left := self._most + drained - engaged) >= MAX_BATCH else 0.0
 
     def _soon(self, priority: Priority, within_s: float) -> float:
         """Return the number of slots that a priority could take within that time."""

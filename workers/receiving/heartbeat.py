@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, HeartbeatExtended, HeartbeatFailed, ReceiptLost
@@ -58,7 +58,8 @@ class Heartbeat:
     def _idle_s(self) -> float:
         """Return the seconds to sleep until an extension may be due."""
         now = self._clock.monotonic()
-        dues = (_due_at(hold) for hold in self._holdings if _may_be_extended(hold, now))
+        holds = self._holdings.messages()
+        dues = (_due_at(hold) for hold in holds if _may_be_extended(hold, now))
         idle_s = min(dues, default=math.inf) - now
         return max(self._shortest_sleep_s, min(idle_s, self._longest_sleep_s))
 
@@ -68,14 +69,15 @@ class Heartbeat:
             for start in range(0, len(holds), MAX_BATCH):
                 batch = holds[start : start + MAX_BATCH]
                 beat = group.create_task(self._extend(batch), name="headgate-extend")
-                for hold in batch:  # before it starts: a verdict in between has to wait for it
+                # Before it starts: a verdict in between has to wait for it.
+                for hold in self._all_of(batch):
                     hold.beat = beat
 
     def _due(self) -> dict[str, list[Hold]]:
-        """Return by queue the holds whose interval has ended, or nearly."""
+        """Return by queue the holds whose interval has ended, or nearly: one of each message."""
         due: dict[str, list[Hold]] = defaultdict(list)
         now = self._clock.monotonic()
-        for hold in self._holdings:
+        for hold in self._holdings.messages():
             if hold.lapsed(now) and not hold.shared:
                 self._doubt(hold)
             queue = hold.delivery.queue
@@ -97,7 +99,7 @@ class Heartbeat:
         try:
             failures = await self._transport.change_visibility(queue.name, changes)
         except TransportError as error:
-            for hold in holds:
+            for hold in self._all_of(holds):
                 hold.failed_at = asked_at
             self._events.emit(
                 HeartbeatFailed(
@@ -117,23 +119,36 @@ class Heartbeat:
         failed = {failure.index: failure for failure in failures}
         for index, hold in enumerate(holds):
             failure = failed.get(index)
+            together = self._holdings.together(hold)
             if failure is None:
-                hold.extended_at = asked_at  # the timeout counts from the request
+                for each in together:
+                    each.extended_at = asked_at  # the timeout counts from the request
                 continue
-            hold.failed_at = asked_at
-            if failure.sender_fault and hold in self._holdings and not _is_settling(hold):
-                self._lose(hold, failure)
+            for each in together:
+                each.failed_at = asked_at
+            if failure.sender_fault and any(each in self._holdings for each in together):
+                self._lose(together, failure)
 
     def _doubt(self, hold: Hold) -> None:
         # With the receipt of a past delivery SQS may act on a later one, held by another worker:
         # an extension does that worker no harm, but a retry's delay or a release would.
-        hold.shared = True
+        for each in self._holdings.together(hold):
+            each.shared = True
         self._report(hold, "it was not extended in time, so another worker may have it as well")
 
-    def _lose(self, hold: Hold, failure: EntryFailure) -> None:
-        hold.lost = True
-        hold.run.interrupt("its receipt was lost")
-        self._report(hold, f"{failure.code}: {failure.message}")
+    def _lose(self, holds: Collection[Hold], failure: EntryFailure) -> None:
+        """Give up the holds of one message, unless it is being settled."""
+        if any(map(_is_settling, holds)):
+            return
+        for hold in holds:
+            hold.lost = True
+            hold.run.interrupt("its receipt was lost")
+        self._report(next(iter(holds)), f"{failure.code}: {failure.message}")
+
+    def _all_of(self, holds: Iterable[Hold]) -> Iterator[Hold]:
+        """Yield all holds of some messages, given one of each."""
+        for hold in holds:
+            yield from self._holdings.together(hold)
 
     def _report(self, hold: Hold, error: str) -> None:
         self._events.emit(

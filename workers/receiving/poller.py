@@ -26,7 +26,8 @@ from headgate.jobs.errors import (
     RegionMissing,
     TransportError,
 )
-from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.delivery import Delivery, deliveries_of_jobs
+from headgate.jobs.messages.bundles import is_bundle
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.values.texts import type_of
 from headgate.workers.dispatch.waiting import Waiting
@@ -51,6 +52,9 @@ _EXTRA_WAIT_S = 1
 
 _OVERDUE_S = 1.0
 """Time beyond its wait that a receive may take before its answer counts as late."""
+
+_FADING = 0.8
+"""Factor of the number of jobs expected in a message, after a receive that brought fewer."""
 
 _PAUSES = Backoff.exponential(base=0.05, factor=3, cap=30, jitter="equal")
 """Pauses after failed receives: tiny after a single failure, and soon at their longest in an
@@ -85,6 +89,7 @@ class Poller:
         lineup: Lineup,
         *,
         wait_s: float,
+        has_bundles: bool,
         clock: Clock,
         events: Events,
         rng: random.Random,
@@ -96,6 +101,8 @@ class Poller:
         self._deliver = deliver
         self._lineup = lineup
         self._wait_s = wait_s
+        # A queue that something else created may hide messages for another time than the lane's.
+        self._visibility_s = None if queue.existing is None else queue.visibility_s
         self._clock = clock
         self._events = events
         self._rng = rng
@@ -109,6 +116,8 @@ class Poller:
         self._gathering = Gathering(queue.gather_s)
         self._last = 0
         """Number of messages of the last receive."""
+        self._jobs_per_message: float = MAX_BATCH if has_bundles else 1
+        """Number of jobs to expect in a message; more than one where bundles come."""
         self._full = False
         """True if the last receive returned as many as it asked for, so there are probably more."""
         self._fulls = 0
@@ -187,7 +196,9 @@ class Poller:
         if self._waiting.startable(queue.name) >= MAX_BATCH or self._demand.room(queue) < 1:
             return None
         first = not self._has_received
-        limit = self._demand.limit(queue, has_more=self._full, first=first)
+        limit = self._demand.limit(
+            queue, has_more=self._full, first=first, jobs=self._jobs_per_message
+        )
         if first:
             expected = min(limit, self._demand.guess(queue))
             return _Claim(limit, self._demand.expect(expected, queue, first=True), is_first=True)
@@ -195,8 +206,8 @@ class Poller:
             return _Claim(limit, self._demand.expect(0, queue))
         expected = 2 * self._last if self._full else self._last
         expected = min(expected, limit, self._demand.guess(queue))
-        surely = self._last >= MAX_BATCH
-        expectation = self._demand.expect(expected, queue, surely=surely)
+        surely, jobs = self._last >= MAX_BATCH, round(expected * self._jobs_per_message)
+        expectation = self._demand.expect(jobs, queue, surely=surely)
         return _Claim(limit, expectation, from_backlog=self._full)
 
     async def _rung(self) -> _Claim | None:
@@ -225,7 +236,10 @@ class Poller:
             self._demand.changed()
         try:
             messages = await self._transport.receive(
-                self.queue.name, limit=claim.limit, wait_s=wait_s
+                self.queue.name,
+                limit=claim.limit,
+                wait_s=wait_s,
+                visibility_s=self._visibility_s,
             )
         finally:
             claim.expectation.end()
@@ -237,10 +251,11 @@ class Poller:
         self._report(len(messages), took_s)
         self._learn(len(messages), full)
         self._gathering.brought(len(messages), took_s=took_s, full=full)
-        self._demand.brought(len(messages), self.queue, first=claim.is_first)
+        jobs = self._jobs_of(messages, started, wait_s)
+        self._demand.brought(len(jobs), self.queue, first=claim.is_first)
         if self._full and claim.from_backlog:
             self._demand.took(started, self._clock.monotonic())
-        self._accept(messages, started, wait_s)
+        self._deliver(jobs)
         if not self._full:
             self._demand.changed()
 
@@ -256,16 +271,24 @@ class Poller:
             )
         )
 
-    def _accept(self, messages: Sequence[ReceivedMessage], started: float, wait_s: float) -> None:
+    def _jobs_of(
+        self, messages: Sequence[ReceivedMessage], started: float, wait_s: float
+    ) -> list[Delivery]:
+        """Return the deliveries of all jobs that a receive has brought."""
         now = self._clock.monotonic()
         # An answer that stayed unread while this process was suspended counts from when it was due.
         received_at = min(now, started + wait_s + _OVERDUE_S)
-        self._deliver(
-            [
-                Delivery(message=message, queue=self.queue, received_at=received_at)
-                for message in messages
-            ]
-        )
+        jobs: list[Delivery] = []
+        for message in messages:
+            delivery = Delivery(message=message, queue=self.queue, received_at=received_at)
+            if is_bundle(message.body):
+                jobs += deliveries_of_jobs(delivery)
+            else:
+                jobs.append(delivery)
+        if messages:
+            before = self._jobs_per_message * _FADING
+            self._jobs_per_message = max(1.0, len(jobs) / len(messages), before)
+        return jobs
 
     @property
     def _may_grow(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from headgate.jobs.core.topology import Priority
+from headgate.jobs.execution.calling.batch_call import BatchCall
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted, Outcome
 from headgate.jobs.execution.recording.recorder import Recorder
@@ -17,6 +18,7 @@ from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.settlement import Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.workers.dispatch.admission import Admission
+from headgate.workers.dispatch.forming import FormingBatches
 from headgate.workers.dispatch.returning import Return, Returns
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold, Holdings
@@ -84,10 +86,12 @@ class Running:
         self._executor = executor
         self._settler = settler
         self._waiting = waiting
+        self._forming = FormingBatches(waiting, clock=executor.means.clock, on_change=on_change)
         self._holdings = holdings
         self._demand = demand
         self._on_change = on_change
-        self._tasks: dict[asyncio.Task[None], Hold] = {}
+        self._tasks: dict[Hold, asyncio.Task[None]] = {}
+        """The messages that run or are being settled, with their tasks."""
         self._releases = Releases(executor, settler, holdings, recorder)
         self._recalls: set[asyncio.Task[None]] = set()
         self.interrupted: list[str] = []
@@ -96,12 +100,12 @@ class Running:
     @property
     def unsettled(self) -> list[Hold]:
         """The messages that run, are being settled, or are being given back."""
-        return [*self._tasks.values(), *self._releases.holds]
+        return [*self._tasks, *self._releases.holds]
 
     @property
     def unfinished(self) -> list[Hold]:
         """The messages that run: their handlers have not ended."""
-        return [hold for hold in self._tasks.values() if hold.run.running]
+        return [hold for hold in self._tasks if hold.run.running]
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Take in the messages of a receive: each starts, waits for a slot, or goes back.
@@ -140,11 +144,12 @@ class Running:
             returns.append(back)
         else:
             self._recall(hold)
-            self._waiting.put(hold, behind=not is_first)
+            if not hold.ready or not self._forming.put(hold):
+                self._waiting.put(hold, behind=not is_first)
 
     def end_cancelled(self) -> None:
         """End cancelled jobs: running ones are interrupted, waiting ones are settled unstarted."""
-        for hold in self._tasks.values():
+        for hold in self._tasks:
             if (reason := self._cancellation(hold)) is not None:
                 hold.run.cancel(reason)
         for hold in self._waiting.take_if(lambda hold: self._cancellation(hold) is not None):
@@ -167,11 +172,15 @@ class Running:
             if self._releases.is_gone(hold):
                 self._leave(hold, gone=False)
                 continue
-            self._demand.started(hold.delivery.queue)
             self._admission.occupy(hold)
-            task = loop.create_task(self._process(hold), name="headgate-job")
-            self._tasks[task] = hold
-            task.add_done_callback(self._ended)
+            company = self._forming.company(hold, self._joins)
+            self._demand.started(hold.delivery.queue, 1 + len(company))
+            starting = (hold, *company)
+            if company:
+                _seat(starting, BatchCall(self._executor.means, len(starting)))
+            for each in starting:
+                processing = self._process(each, self._run)
+                self._tasks[each] = loop.create_task(processing, name="headgate-job")
         found = self._returns.at_once()
         for hold in found.surplus:
             self._demand.in_vain(1, hold.delivery.queue)
@@ -188,6 +197,13 @@ class Running:
         if self._demand.free(Priority.CRITICAL) <= 0:
             return None
         return self._waiting.next(self._demand.has_slot, self._demand.has_turn)
+
+    def _joins(self, hold: Hold) -> bool:
+        """Take what a waiting job needs to start beside another one; return False if it can't."""
+        if self._releases.is_gone(hold) or self._admission.block(hold) is not None:
+            return False
+        self._admission.occupy(hold)
+        return True
 
     def _recall(self, hold: Hold) -> None:
         """Read the records of a job that has been delivered before, and a large payload."""
@@ -207,7 +223,7 @@ class Running:
     def _recalled(self, hold: Hold, task: asyncio.Task[None]) -> None:
         self._recalls.discard(task)
         hold.ready = True  # without records, then, if it failed
-        self._waiting.read(hold)
+        self._forming.read(hold)
         log_fault(task, hold)
         self._on_change()
 
@@ -218,10 +234,10 @@ class Running:
 
     def _drop(self, hold: Hold) -> None:
         """Settle a cancelled job without starting it, which takes no slot."""
+        self._forming.discard(hold)
         hold.run.cancel(self._cancellation(hold) or "")
-        task = asyncio.create_task(self._settle_unstarted(hold), name="headgate-cancelled")
-        self._tasks[task] = hold
-        task.add_done_callback(self._ended)
+        dropping = self._process(hold, _verdict_unstarted)
+        self._tasks[hold] = asyncio.create_task(dropping, name="headgate-cancelled")
 
     def release(self, hold: Hold, delay_s: int = 0, *, is_paused: bool = False) -> int:
         """Give back an unstarted message, which becomes visible again after ``delay_s``.
@@ -230,6 +246,7 @@ class Running:
             the number of messages of its FIFO group that go back with it, since they must not come
             before it.
         """
+        self._forming.discard(hold)
         departure = self._admission.left(hold, gone=False)
         self._releases.put(hold, delay_s, is_paused=is_paused)
         self._release_unstarted(departure.returning)
@@ -254,6 +271,7 @@ class Running:
         if hold.left:
             return
         hold.left = True
+        self._forming.discard(hold)
         self._holdings.drop(hold)
         departure = self._admission.left(hold, gone=gone)
         if (heir := departure.heir) is not None:
@@ -271,12 +289,12 @@ class Running:
 
     async def finish(self) -> None:
         """Wait until all messages that were taken in are settled."""
-        while pending := {*self._tasks, *self._releases.tasks, *self._recalls}:
+        while pending := {*self._tasks.values(), *self._releases.tasks, *self._recalls}:
             await asyncio.wait(pending)
 
     def interrupt(self, reason: str) -> None:
         """End all attempts early; see `jobs.execution.run.Run.interrupt`."""
-        for hold in self._tasks.values():
+        for hold in self._tasks:
             hold.run.interrupt(reason)
 
     def abandon(self, reason: str) -> list[str]:
@@ -287,23 +305,26 @@ class Running:
         counts if it has arrived by then, so its job is not among the ids.
         """
         left = []
-        for task, hold in [*self._tasks.items()]:
+        for hold in [*self._tasks]:
             if not hold.run.running:
                 continue
             hold.run.interrupt(reason, abandon=True)
             if hold.run.in_loop:
-                del self._tasks[task]
+                del self._tasks[hold]
                 self.release(hold)
                 hold.lost = True
             if hold.run.job is not None and not hold.run.in_child:
                 left.append(hold.run.job.attempt.job_id)
         return left
 
-    async def _process(self, hold: Hold) -> None:
-        await self._settle(hold, await self._run(hold))
-
-    async def _settle_unstarted(self, hold: Hold) -> None:
-        await self._settle(hold, await hold.run.verdict())
+    async def _process(self, hold: Hold, run: Callable[[Hold], Awaitable[Verdict]]) -> None:
+        """See a message through to its end: run it, and settle it as the verdict says."""
+        try:
+            await self._settle(hold, await run(hold))
+        except Exception as error:  # noqa: BLE001 - SQS delivers it again
+            tell_fault(error, hold.delivery)
+        finally:
+            self._ended(hold)
 
     async def _settle(self, hold: Hold, verdict: Verdict) -> None:
         if isinstance(verdict.outcome, Interrupted):
@@ -326,14 +347,27 @@ class Running:
             verdict = await hold.run.verdict()
             outcome = verdict.outcome
         finally:
-            self._demand.finished(hold.delivery.queue)
+            if (seat := hold.run.seat) is None:
+                self._demand.finished(hold.delivery.queue)
+            elif seat.leave():
+                self._demand.finished(hold.delivery.queue, seat.jobs)
             self._admission.vacate(hold, outcome)
             self._on_change()
         return await self._admission.retried(hold, verdict)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if (hold := self._tasks.pop(task, None)) is None:
+    def _ended(self, hold: Hold) -> None:
+        if self._tasks.pop(hold, None) is None:
             return  # it was abandoned
         self._leave(hold, gone=False)
         self._on_change()  # the next of its group, or the next suspect, may start
-        log_fault(task, hold)
+
+
+async def _verdict_unstarted(hold: Hold) -> Verdict:
+    """Return the verdict on a job that has been cancelled before its start."""
+    return await hold.run.verdict()
+
+
+def _seat(holds: Sequence[Hold], call: BatchCall) -> None:
+    """Give each of the jobs that start together its place in their call."""
+    for hold, seat in zip(holds, call.seats, strict=True):
+        hold.run.seat = seat

@@ -99,9 +99,14 @@ class HoldSettler:
                 await self._closing.wait()
         return True
 
+    def waiting(self, kept: Hold) -> None:
+        """Let others be received while a job of a bundle waits for the rest."""
+        self._holdings.set_aside(kept)
+
     def deleting(self, kept: Hold) -> None:
         """Note that an unknown receipt is no loss from now on."""
-        kept.deleting = True
+        for hold in self._holdings.together(kept):
+            hold.deleting = True
 
     async def showing(self, kept: Hold) -> None:
         """End the extensions of a hold."""

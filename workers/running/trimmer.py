@@ -19,8 +19,8 @@ from typing import NoReturn
 from headgate.jobs.core.batching import in_batches
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, Events, JobCompleted, RecordsFailed
+from headgate.jobs.core.naming import JOB
 from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
-from headgate.jobs.core.topology import JOB
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keep_of
 from headgate.jobs.errors import TransportError
@@ -32,6 +32,7 @@ from headgate.jobs.records.items import (
     list_name,
     read_partitions,
 )
+from headgate.jobs.records.lists.children import entries_of
 
 EVERY_S = 60.0
 
@@ -108,9 +109,12 @@ class Trimmer:
         items = [item for item in found if is_record(item.sk)]
         again = {message for message, number in map(_delivery, items) if number > 1}
         gone = [item for item in items if _delivery(item)[0] not in again]
+        keys = [(item.pk, item.sk) for item in gone]
+        if len(gone) == len(items):  # nothing is left that tells of the job
+            keys = [*entries_of(pk.removeprefix(JOB), items), *keys]
         # What is left over of either is found again the next time, by its line in the list.
-        for batch in in_batches(gone, lambda _item: 0, most=MAX_PUT):
-            await self._table.delete([(item.pk, item.sk) for item in batch])
+        for batch in in_batches(keys, lambda _key: 0, most=MAX_PUT):
+            await self._table.delete(batch)
         for item in items:
             if item not in gone and item.line is not None:
                 await self._table.put([replace(item, line=None)])

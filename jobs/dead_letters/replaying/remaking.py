@@ -23,7 +23,8 @@ from headgate.jobs.dead_letters.replaying.options import ReplayOptions
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import MessageError, PayloadInvalid, UnknownQueue
-from headgate.jobs.execution.delivery import JOB_ID, UNNAMED
+from headgate.jobs.execution.adoption import JOB_ID, UNNAMED
+from headgate.jobs.messages.bundles import bodies_of, bundle_body, is_bundle
 from headgate.jobs.messages.envelope import Envelope, derived_job_id, parse
 from headgate.jobs.messages.keyring import KeyUnknown
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
@@ -90,7 +91,7 @@ class Remaker:
         if letter.content is None or self._source not in letter.content.body:
             return False
         try:
-            return parse(letter.content.body).source == self._source
+            return parse(bodies_of(letter.content.body)[0]).source == self._source
         except MessageError:
             return False
 
@@ -105,14 +106,13 @@ class Remaker:
         queue = self._moved(origin)
         job_type: str | None = None
         try:
-            envelope = parse(content.body)
+            jobs = [(parse(body), body) for body in bodies_of(content.body)]
         except MessageError:
             body, told = self._as_it_is(letter, content)
         else:
-            job_type = self._options.as_type or envelope.type
-            await self._verify(content, origin)
-            place = Destination(queue=queue.name, fifo_group=content.group if queue.fifo else None)
-            body = await self._signed(await self._body(envelope, content.body, queue), place)
+            job_type = self._options.as_type or jobs[0][0].type
+            bodies = [await self._job(each, job, content, origin, queue) for each, job in jobs]
+            body = bundle_body(bodies) if is_bundle(content.body) else bodies[0]
             told = {
                 "JobType": job_type,
                 "Priority": str(queue.priority),
@@ -128,14 +128,27 @@ class Remaker:
         remade = Remade(letter=letter, job_type=job_type, queue=queue, message=message)
         return self._checked(remade)
 
-    async def _verify(self, content: LetterContent, queue: QueueSpec) -> None:
+    async def _job(
+        self,
+        envelope: Envelope,
+        body: str,
+        content: LetterContent,
+        origin: QueueSpec,
+        queue: QueueSpec,
+    ) -> str:
+        """Return the body of a job's new message, or of its part of a new bundle."""
+        await self._verify(body, content, origin)
+        place = Destination(queue=queue.name, fifo_group=content.group if queue.fifo else None)
+        return await self._signed(await self._body(envelope, body, queue), place)
+
+    async def _verify(self, body: str, content: LetterContent, queue: QueueSpec) -> None:
         """Refuse a letter that its queue's worker would refuse: a new signature must not turn what
         a stranger has written into a job."""
         if self._keyring is None:
             return
         place = Destination(queue=queue.name, fifo_group=content.group if queue.fifo else None)
         try:
-            await self._keyring.verify(content.body, place)
+            await self._keyring.verify(body, place)
         except (MessageError, KeyUnknown) as error:
             raise Unfit(str(error)) from error
 

@@ -50,6 +50,11 @@ def untold(_report: ReplayReport) -> None:
     """Tell nobody."""
 
 
+def never() -> bool:
+    """Let a replay go on to its end."""
+    return False
+
+
 class Replays:
     """Starts, resumes, aborts and lists an app's replays.
 
@@ -62,9 +67,22 @@ class Replays:
         self._book = ReplayBook(services.table, services.clock)
 
     async def start(
-        self, chosen: DeadLetterFilter, options: ReplayOptions, *, actor: str, tell: Tell = untold
+        self,
+        chosen: DeadLetterFilter,
+        options: ReplayOptions,
+        *,
+        actor: str,
+        tell: Tell = untold,
+        is_stopping: Callable[[], bool] = never,
     ) -> ReplayReport:
         """Carry out a new replay, and return its last report.
+
+        Args:
+            chosen: selects the letters.
+            options: those of the replay.
+            actor: who replays.
+            tell: called with the report of each step.
+            is_stopping: returns True once the replay is to stop.
 
         Raises:
             SettingsInvalid: the filter is too large to be kept, or the app has no type ``as_type``.
@@ -78,10 +96,16 @@ class Replays:
         lease = await self._book.begin(report := await self._sealed(report))
         tell(report)
         marks = await self._marks(report.id)
-        return await Replaying(self._services, report, lease, marks, tell).run()
+        return await Replaying(self._services, report, lease, marks, tell, is_stopping).run()
 
-    async def resume(self, replay_id: str, *, tell: Tell = untold) -> ReplayReport:
-        """Carry out the rest of a replay that has stopped, and return its last report.
+    async def resume(
+        self,
+        replay_id: str,
+        *,
+        tell: Tell = untold,
+        is_stopping: Callable[[], bool] = never,
+    ) -> ReplayReport:
+        """Carry out the rest of a replay that has stopped, and return its last report; see `start`.
 
         Raises:
             ReplayMissing: there is none of that id.
@@ -99,7 +123,7 @@ class Replays:
         tell(report)
         marks = await self._marks(replay_id)
         report = replace(report, sent=marks.own, refused=0)
-        return await Replaying(self._services, report, lease, marks, tell).run()
+        return await Replaying(self._services, report, lease, marks, tell, is_stopping).run()
 
     async def abort(self, replay_id: str, *, by: str) -> ReplayReport:
         """End a replay for good; see `jobs.dead_letters.replaying.book.ReplayBook.abort`."""

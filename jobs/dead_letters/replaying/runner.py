@@ -59,6 +59,7 @@ class Replaying:
         lease: the lease of it.
         marks: the letters that it has sent, loaded.
         tell: called with each step's report.
+        is_stopping: returns True once it is to stop.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class Replaying:
         lease: ReplayLease,
         marks: Marks,
         tell: Callable[[ReplayReport], None],
+        is_stopping: Callable[[], bool],
     ) -> None:
         self._services = services
+        self._is_stopping = is_stopping
         self._clock = services.clock
         self._options = report.options
         self._progress = ReplayProgress(report, lease, services.clock, tell)
@@ -173,7 +176,7 @@ class Replaying:
         bound = self._options.stop_above
         if bound is not None and self._watch.share() > bound:
             self._progress.stop(self._watch.said)
-        if self._services.is_stopping():
+        if self._is_stopping():
             self._progress.stop(INTERRUPTED)
         await self._progress.write()
 

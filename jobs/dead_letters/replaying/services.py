@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -31,8 +30,6 @@ class ReplayServices(LetterServices):
     keyring: Keyring | None = None
     """Checks the letters' signatures, and signs the messages that are sent in their place; None:
     the app's messages are not signed."""
-    is_stopping: Callable[[], bool] = lambda: False
-    """Returns True once the process wants to end."""
 
 
 def new_walk(

@@ -18,8 +18,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headgate.jobs.core.naming import check_name
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.core.topology import Priority, Topology, check_name
+from headgate.jobs.core.topology import Priority, Topology
 from headgate.jobs.definitions.event_rules.event_patterns import checked_pattern
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
+from pydantic_core import from_json, to_json
+
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import Stopped
+from headgate.jobs.values.texts import said
 
 if TYPE_CHECKING:
-    # A job type's handler takes a context, whose `submit` takes a job type and returns a handle.
-    from headgate.jobs.client.submitted_job import SubmittedJob
+    # A job type's handler takes a context, whose `submit` takes a job type.
     from headgate.jobs.definitions.job_type import Given, JobType, NewJob
+    from headgate.jobs.handles.submitted_job import SubmittedJob  # loads the records as well
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -35,8 +38,8 @@ class Host(Protocol):
         ...
 
 
-class _JobLog(logging.LoggerAdapter[logging.Logger]):
-    """Adds the job's id and type to every line, beside the caller's own fields."""
+class JobLog(logging.LoggerAdapter[logging.Logger]):
+    """Adds the names of a job to every line, beside the caller's own fields."""
 
     def process(
         self, msg: Any, kwargs: MutableMapping[str, Any]
@@ -87,7 +90,7 @@ class JobContext:
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that adds ``job_id`` and ``job_type`` to every line."""
         names = {"job_id": self.id, "job_type": self.type, "attempt": self.attempt}
-        return _JobLog(logging.getLogger(f"headgate.job.{self.type}"), names)
+        return JobLog(logging.getLogger(f"headgate.job.{self.type}"), names)
 
     @property
     def cancelled(self) -> bool:
@@ -113,25 +116,40 @@ class JobContext:
 
         Args:
             percent: 0 to 100. A number beyond that counts as the nearest of these, and a report
-                without a number is left out. Either is logged, once for each attempt: a mistake in
-                a report must not fail the job.
+                without a number is left out. The first mistake of an attempt is logged: none fails
+                the job.
             message: the current step, in a word or two.
-            data: further details, as JSON values.
+            data: further details, as JSON values. Of any other value its text is kept; if JSON
+                can't hold them at all, such as a list within itself, the details are left out,
+                which is logged.
         """
         if (known := self._percent(percent)) is not None:
-            self._host.progress(known, message, data)
+            self._host.progress(known, message, self._details(data) if data else data)
         return _ALREADY
+
+    def _details(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the details of a report as JSON values; none if they can't be."""
+        try:
+            details: dict[str, Any] = from_json(to_json(data, fallback=said, inf_nan_mode="null"))
+        except Exception:  # noqa: BLE001 - of the user's own values
+            self._warn("ctx.progress wants JSON values, and left out %s", ", ".join(data))
+            return {}
+        return details
 
     def _percent(self, given: object) -> float | None:
         """Return a percentage from 0 to 100; None if it is no number."""
         if isinstance(given, int | float) and 0 <= given <= 100:
             return given
-        if not self._flags.warned:
-            self._flags.warned = True
-            self.log.warning("ctx.progress wants a number from 0 to 100, got %.100r", given)
+        self._warn("ctx.progress wants a number from 0 to 100, got %.100r", given)
         if not isinstance(given, int | float) or given != given:  # NaN differs from itself
             return None
         return 0 if given < 0 else 100
+
+    def _warn(self, message: str, told: object) -> None:
+        """Log a mistake in a report, once for each attempt."""
+        if not self._flags.warned:
+            self._flags.warned = True
+            self.log.warning(message, told)
 
     @overload
     def submit(self, job: NewJob[R]) -> SubmittedJob[R]: ...

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, get_args, get_origin
 
+from headgate.jobs.definitions.handlers.batch_context import AnyContext, BatchContext
+from headgate.jobs.definitions.handlers.batch_results import LISTS, result_of_one
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.handlers.injection import (
     NOTHING,
@@ -14,35 +16,47 @@ from headgate.jobs.definitions.handlers.injection import (
     injected,
     names_context,
 )
+from headgate.jobs.definitions.options.batch import Batch
 from headgate.jobs.errors import ConfigurationError
 
 
 class Handler:
-    """A function that runs a job, with the parameters that its signature asks for."""
+    """A function that runs a job, or a batch of jobs, with the parameters that it asks for."""
 
     def __init__(
-        self, job_type: str, function: Callable[..., Any], *, takes_payload: bool = True
+        self,
+        job_type: str,
+        function: Callable[..., Any],
+        *,
+        takes_payload: bool = True,
+        batch: Batch | None = None,
     ) -> None:
         _check_function(job_type, function)
         self.function = function
+        self.batch = batch
+        """The jobs that one call takes; None if it takes one, and its payload alone."""
         self._takes_payload = takes_payload
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.is_async = inspect.iscoroutinefunction(function)
         owner = _owner(job_type, function)
-        self._injected = injected(owner, function, payload=takes_payload)
-        self.returns = hints_of(owner, function).get("return", Any)
-        """The annotated return type; for an async function, the type of the awaited result."""
+        if batch is not None:
+            item_type(job_type, function)
+        context = JobContext if batch is None else BatchContext
+        self._injected = injected(owner, function, payload=takes_payload, context=context)
+        returns = hints_of(owner, function).get("return", Any)
+        self.returns = returns if batch is None else result_of_one(owner, returns)
+        """The annotated type of a job's result, as awaited if the function is async."""
 
     @property
     def wants(self) -> Collection[Any]:
         """The kinds of the resources that it takes."""
         return self._injected.wanted.values()
 
-    def call(self, payload: Any, ctx: JobContext, shared: Shared = NOTHING) -> Any:
+    def call(self, payload: Any, ctx: AnyContext, shared: Shared = NOTHING) -> Any:
         """Call the function; return a synchronous one's result, or an async one's coroutine.
 
         Args:
-            payload: passed first, if its type has one.
+            payload: passed first, if its type has one; for a batch, the list of payloads.
             ctx: passed if the signature asks for it.
             shared: open resources by kind; those that the signature asks for are passed.
 
@@ -83,6 +97,26 @@ def payload_type(job_type: str, function: Callable[..., Any]) -> type[Any] | Non
         )
     found: type[Any] = hints[first.name]
     return None if names_context(found) else found
+
+
+def item_type(job_type: str, function: Callable[..., Any]) -> type[Any]:
+    """Return the type of the payloads that a batch handler takes as a list.
+
+    Raises:
+        ConfigurationError: it doesn't take a list and a `BatchContext` first, or an annotation
+            can't be resolved; or the handler is not a function.
+    """
+    _check_function(job_type, function)
+    owner = _owner(job_type, function)
+    hints = hints_of(owner, function)
+    items, ctx, *_ = [*map(hints.get, inspect.signature(function).parameters), None, None]
+    if get_origin(items) not in LISTS or not names_context(ctx, BatchContext):
+        raise ConfigurationError(
+            f"{owner} runs batches, so it takes the payloads of several jobs first, and their "
+            "context: write (items: list[Email], ctx: BatchContext)"
+        )
+    found: type[Any] = get_args(items)[0]
+    return found
 
 
 def _owner(job_type: str, function: Callable[..., Any]) -> str:

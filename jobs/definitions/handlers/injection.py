@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headgate.jobs.definitions.handlers.batch_context import AnyContext, BatchContext
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.errors import ConfigurationError
 
@@ -15,6 +16,9 @@ Shared = Mapping[Any, Any]
 """Open resources by kind: their type, or the ``Annotated`` type that tells two of a type apart."""
 
 NOTHING: Shared = {}
+
+ContextType = type[JobContext] | type[BatchContext]
+"""The class of the context that a function gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Injected:
     wanted: Mapping[str, Any]
     """The kinds of the resources that it takes, by the names of their parameters."""
 
-    def arguments(self, ctx: JobContext | None, opened: Shared) -> dict[str, Any]:
+    def arguments(self, ctx: AnyContext | None, opened: Shared) -> dict[str, Any]:
         """Return the arguments for one call."""
         arguments = {name: opened[kind] for name, kind in self.wanted.items()}
         if self.context is not None:
@@ -34,13 +38,20 @@ class Injected:
         return arguments
 
 
-def injected(owner: str, function: Callable[..., Any], *, payload: bool = False) -> Injected:
+def injected(
+    owner: str,
+    function: Callable[..., Any],
+    *,
+    payload: bool = False,
+    context: ContextType = JobContext,
+) -> Injected:
     """Return the parameters of a function that are injected: those without default.
 
     Args:
         owner: the name of the function in errors.
         function: the function.
-        payload: True if a job's payload is passed first.
+        payload: True if a job's payload, or a batch's items, are passed first.
+        context: the class of its context.
 
     Raises:
         ConfigurationError: a parameter can't get a value, or an annotation can't be resolved.
@@ -56,15 +67,16 @@ def injected(owner: str, function: Callable[..., Any], *, payload: bool = False)
             f"{owner} must take {first} it needs by named parameters; its signature is {signature}"
         ) from error
     hints = hints_of(owner, function, include_extras=True)
-    context: str | None = None
+    takes_context: str | None = None
     wanted: dict[str, Any] = {}
     for parameter in parameters:
         kind = hints.get(parameter.name, parameter.annotation)
-        if _is_context(parameter, kind, first=context is None):
-            context = parameter.name
+        _check_context(owner, parameter, kind, context)
+        if _is_context(parameter, kind, context, first=takes_context is None):
+            takes_context = parameter.name
         elif parameter.name in required:
             wanted[parameter.name] = _resource(owner, parameter, kind)
-    return Injected(context, wanted)
+    return Injected(takes_context, wanted)
 
 
 def hints_of(
@@ -89,9 +101,9 @@ def hints_of(
         ) from error
 
 
-def names_context(kind: Any) -> bool:
-    """Return True if an annotation is that of the job's context."""
-    return kind is JobContext or JobContext in typing.get_args(kind)
+def names_context(kind: Any, context: ContextType = JobContext) -> bool:
+    """Return True if an annotation is that of the job's context, or of another one."""
+    return kind is context or context in typing.get_args(kind)
 
 
 def checked_kind(owner: str, kind: Any) -> Any:
@@ -125,9 +137,27 @@ def _required(parameters: Iterable[inspect.Parameter]) -> list[str]:
     ]
 
 
-def _is_context(parameter: inspect.Parameter, kind: Any, *, first: bool) -> bool:
+def _check_context(
+    owner: str, parameter: inspect.Parameter, kind: Any, context: ContextType
+) -> None:
+    """Refuse a parameter for the context that the function doesn't get."""
+    if context is JobContext and names_context(kind, BatchContext):
+        raise ConfigurationError(
+            f"{owner} takes a BatchContext as {parameter.name!r}, and is called for one job: "
+            "annotate it with JobContext, or declare the type with batch=Batch(...)"
+        )
+    if context is BatchContext and names_context(kind, JobContext):
+        raise ConfigurationError(
+            f"{owner} takes a JobContext as {parameter.name!r}, and is called for a batch of jobs: "
+            "annotate it with BatchContext, whose .jobs has the context of each"
+        )
+
+
+def _is_context(
+    parameter: inspect.Parameter, kind: Any, context: ContextType, *, first: bool
+) -> bool:
     """Return True for the context's parameter: annotated so, or the first one not annotated."""
-    if names_context(kind):
+    if names_context(kind, context):
         return True
     bare = kind is inspect.Parameter.empty and parameter.default is inspect.Parameter.empty
     return (

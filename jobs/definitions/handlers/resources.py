@@ -31,7 +31,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from headgate.jobs.definitions.handlers.context import JobContext
+from headgate.jobs.definitions.handlers.batch_context import AnyContext
 from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.handlers.injection import (
     NOTHING,
@@ -68,7 +68,7 @@ class Opener:
         self.is_async = inspect.isasyncgenfunction(function)
         self._injected = injected(owner, function)
         self._manager = (asynccontextmanager if self.is_async else contextmanager)(function)
-        if scope == "worker" and self._injected.context is not None:
+        if scope == "worker" and self.takes_context:
             raise ConfigurationError(
                 f"{owner} is opened once for all jobs and has no job's context: declare it with "
                 'scope="job", or annotate its parameters with the types of resources'
@@ -79,7 +79,12 @@ class Opener:
         """The kinds of the resources that it takes."""
         return self._injected.wanted.values()
 
-    def manager(self, ctx: JobContext | None, opened: Shared) -> Any:
+    @property
+    def takes_context(self) -> bool:
+        """True if it takes the context of the job that it is entered for."""
+        return self._injected.context is not None
+
+    def manager(self, ctx: AnyContext | None, opened: Shared) -> Any:
         """Return the context manager of one call; an asynchronous one if `is_async`."""
         return self._manager(**self._injected.arguments(ctx, opened))
 
@@ -127,15 +132,20 @@ class Resources:
 
         Raises:
             ConfigurationError: a wanted resource is missing, resources want one another in a
-                circle, or one wants what is opened after it.
+                circle, one wants what is opened after it, or one that takes a job's context is
+                wanted for a batch.
         """
-        for handler in handlers:
+        ours = [*handlers]
+        for handler in ours:
             self._check_wants(f"the handler {handler.name}", handler.wants)
         for opener in (*self.by_kind.values(), *self.arounds):
             self._check_wants(opener.owner, opener.wants)
             for kind in opener.wants:
                 _check_order(opener, self.by_kind[kind])
         self.in_order(self.by_kind)
+        for handler in ours:
+            if handler.batch is not None:
+                self._check_for_batch(handler)
 
     def in_order(self, kinds: Iterable[Any], *, without: Collection[Any] = ()) -> list[Opener]:
         """Return the openers of resources and of all that these want, in the order of opening.
@@ -201,6 +211,15 @@ class Resources:
                     f"(it has: {self._names}): declare one with @app.resource"
                 )
 
+    def _check_for_batch(self, handler: Handler) -> None:
+        """Refuse what is opened for one job to a handler that is called for several."""
+        for opener in self.in_order(handler.wants):
+            if opener.takes_context:
+                raise ConfigurationError(
+                    f"the handler {handler.name} runs batches, and {opener.owner}, which is opened "
+                    "for it, takes the context of a single job: leave out its JobContext"
+                )
+
     def _check_known(self, instead: Shared) -> None:
         for kind in instead:
             if kind not in self.by_kind:
@@ -243,23 +262,33 @@ class OpenResources:
         self._declared = declared or Resources()
         self.shared = shared
         self._layers: dict[Handler, Layers] = {}
+        self._call_layers: dict[Handler, Layers] = {}
 
     def layers(self, handler: Handler) -> Layers:
         """Return what is entered around an attempt of a handler.
 
         Each `around` comes in the order of declaration, after the resources that it wants; then
-        those that the handler wants.
+        those that the handler wants, unless it runs batches: `call_layers` has them then.
         """
         if (known := self._layers.get(handler)) is None:
+            in_thread = not handler.is_async and handler.batch is None
             openers = dict.fromkeys(self._around(handler))
-            known = self._layers[handler] = Layers(openers, in_thread=not handler.is_async)
+            known = self._layers[handler] = Layers(openers, in_thread=in_thread)
+        return known
+
+    def call_layers(self, handler: Handler) -> Layers:
+        """Return what is entered around one call of a batch handler: the resources it wants."""
+        if (known := self._call_layers.get(handler)) is None:
+            openers = self._declared.in_order(handler.wants, without=self.shared)
+            known = self._call_layers[handler] = Layers(openers, in_thread=not handler.is_async)
         return known
 
     def _around(self, handler: Handler) -> Iterator[Opener]:
         for around in self._declared.arounds:
             yield from self._declared.in_order(around.wants, without=self.shared)
             yield around
-        yield from self._declared.in_order(handler.wants, without=self.shared)
+        if handler.batch is None:
+            yield from self._declared.in_order(handler.wants, without=self.shared)
 
 
 async def _entered(stack: AsyncExitStack, opener: Opener, shared: Shared) -> Any:

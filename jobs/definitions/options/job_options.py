@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from headgate.jobs.core.limits import Breaker, Concurrency, RateLimit, RetryBudget
+from headgate.jobs.core.naming import check_name
 from headgate.jobs.core.retention import Keep, RecordsLevel
-from headgate.jobs.core.topology import Priority, PriorityName, check_name
+from headgate.jobs.core.topology import MAX_VISIBILITY, Priority, PriorityName
+from headgate.jobs.definitions.options.batch import Batch
+from headgate.jobs.definitions.options.bundle import Bundle
 from headgate.jobs.definitions.options.replay import Replay
 from headgate.jobs.definitions.options.uniqueness import Unique
 from headgate.jobs.definitions.schedules.schedule import Schedule
@@ -15,10 +19,18 @@ from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.messages.foreign_formats import Accepts
 from headgate.jobs.messages.schema_upgrades import Upgrade, check_upgrade_from, check_upgrades
 from headgate.jobs.retry.policy import Retry
-from headgate.jobs.values.durations import Duration
+from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.kinds import check_kind
 
 Isolation = Literal["worker", "process"]
+
+
+LONGEST_TIMEOUT = MAX_VISIBILITY - timedelta(minutes=10)
+"""The longest timeout of an attempt. SQS makes a message visible again 12 h after its receive in
+any case; the ten minutes are for its wait in the worker and for its settlement."""
+
+LONGEST_EXPIRY = timedelta(days=366)
+"""The longest time for which a job may wait for its start and still expire."""
 
 
 class JobOptions(TypedDict, total=False):
@@ -37,12 +49,17 @@ class JobOptions(TypedDict, total=False):
     retry: Retry | None
     """The retry policy; None takes the queue's."""
     schedule: Schedule | None
-    """The schedule on which jobs are submitted, with ``schedule_payload``."""
+    """The schedule on which jobs are submitted, with ``schedule_payload``; `JobType.add_schedule`
+    declares further ones."""
     schedule_payload: Any
     """The payload of the schedule's jobs. If left out, or None, it is the model's defaults, as they
     are when the job runs."""
     unique: Unique | None
     """The submissions that count as the same job; None has each submission count by itself."""
+    bundle: bool | Bundle
+    """True, or a `Bundle`, to have jobs that are submitted together share messages: for many small,
+    short jobs. One that fails goes on in a message of its own. Not on a FIFO queue, nor with
+    ``Unique(keep="last")``; delayed jobs travel singly."""
     once: bool
     """True if a job that is done must never run again, however often it is delivered, and has only
     one runner at a time: it is claimed in the app's table, which costs two requests."""
@@ -54,6 +71,9 @@ class JobOptions(TypedDict, total=False):
     """The rate of failures at which its jobs are held back for a while."""
     retry_budget: RetryBudget | None
     """The number of its retries in a time."""
+    batch: Batch | None
+    """The number of jobs that one call of its handler takes, which then takes a list of payloads
+    and a `BatchContext`; None has each job run in a call of its own."""
     isolation: Isolation
     """``worker`` runs the handler in the worker's own process: an ``async def`` in its event loop,
     a synchronous function in a thread. ``process`` runs it in a child process, which is killed at
@@ -116,17 +136,27 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     _check_isolation(name, options)
 
 
+def check_schedule(name: str, schedule: object) -> None:
+    """Check that a type's schedule is one.
+
+    Raises:
+        ConfigurationError: it is not a Schedule.
+    """
+    if not isinstance(schedule, Schedule):
+        raise ConfigurationError(
+            f"the type {name!r}: schedule must be made by cron(...) or Schedule.rate(...), got "
+            f"{schedule!r}"
+        )
+
+
 def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
     retry, schedule = options.get("retry"), options.get("schedule")
     if not isinstance(retry, Retry | None):
         raise ConfigurationError(
             f"the type {name!r}: retry must be a Retry, got {retry!r}: write Retry(max_attempts=5)"
         )
-    if not isinstance(schedule, Schedule | None):
-        raise ConfigurationError(
-            f"the type {name!r}: schedule must be made by cron(...) or Schedule.rate(...), got "
-            f"{schedule!r}"
-        )
+    if schedule is not None:
+        check_schedule(name, schedule)
     if schedule is None and options.get("schedule_payload") is not None:
         raise ConfigurationError(
             f"the type {name!r}: schedule_payload is what a schedule submits, and it has none: add "
@@ -180,3 +210,42 @@ def _check_isolation(name: str, options: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"the type {name!r}: memory_mib must be positive, got {memory_mib}"
         )
+
+
+def check_timeout(where: str, timeout: Duration | None) -> timedelta:
+    """Return a checked timeout; None means the longest that SQS allows.
+
+    Args:
+        where: the name of its owner in errors.
+        timeout: the timeout as declared.
+
+    Raises:
+        ConfigurationError: it is not positive, or longer than SQS lets a message be held.
+    """
+    if timeout is None:
+        return LONGEST_TIMEOUT
+    length = duration(f"{where}: timeout", timeout, positive=True, error=ConfigurationError)
+    if length > LONGEST_TIMEOUT:
+        raise ConfigurationError(
+            f"{where}: timeout must be at most {LONGEST_TIMEOUT} (SQS holds a message for 12 h at "
+            f"most), got {length}"
+        )
+    return length
+
+
+def check_expires(name: str, expires: Duration | None) -> timedelta | None:
+    """Return the checked time within which a type's jobs have to start; None: any time.
+
+    Raises:
+        ConfigurationError: it is not positive, or longer than `LONGEST_EXPIRY`.
+    """
+    if expires is None:
+        return None
+    where = f"the type {name!r}: expires"
+    length = duration(where, expires, positive=True, error=ConfigurationError)
+    if length > LONGEST_EXPIRY:
+        raise ConfigurationError(
+            f"{where} must be at most {LONGEST_EXPIRY.days} days, got {length}: leave it out for "
+            "jobs that may wait for any time"
+        )
+    return length

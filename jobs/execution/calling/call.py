@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.event_log import current_job
@@ -25,6 +24,7 @@ from headgate.jobs.errors import ChildDied, JobTimeout, Stopped
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.handler_host import Desk, Handles, Send
+from headgate.jobs.execution.calling.invoking import CallBlocking, in_loop, in_thread
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.execution.calling.time_limits import TimeLimit, TimeLimits
 from headgate.jobs.execution.delivery import Delivery, Job
@@ -44,15 +44,15 @@ from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.redaction import secrets_of
 from headgate.jobs.values.texts import text_of
 
-CallBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a synchronous function off the event loop; returns its result or raises its error."""
-
 CallIsolated = Callable[[Job, str, JobContext], Awaitable[Any]]
 """Runs a handler in a child process, given the message's body, and returns its result. Raises the
 handler's signal, `Stopped`, `JobTimeout`, `ChildFailed` or `ChildDied`; when cancelled, it ends the
 process."""
 
-OpenSpan = Callable[[Job, Delivery], AbstractContextManager[None]]
+Secrets = Callable[[], frozenset[str]]
+"""Returns the texts that an error of a handler must not show."""
+
+OpenSpan = Callable[[Job, Delivery, Secrets], AbstractContextManager[None]]
 """Opens a span, as of OpenTelemetry, for a call of a handler, which sees it as the current one."""
 
 Settled = Callable[[Outcome], Awaitable[Outcome]]
@@ -62,7 +62,7 @@ Settled = Callable[[Outcome], Awaitable[Outcome]]
 _NO_SPAN = nullcontext()
 
 
-def no_span(_job: Job, _delivery: Delivery) -> AbstractContextManager[None]:
+def no_span(_job: Job, _delivery: Delivery, _secrets: Secrets) -> AbstractContextManager[None]:
     """Return a context manager that does nothing."""
     return _NO_SPAN
 
@@ -122,12 +122,44 @@ class Means:
         return job.handler.is_async or self.isolates(job)
 
 
-class HandlerCall:
-    """One call of a job's handler, which can be ended early."""
+class BatchSeat(Protocol):
+    """A job's place in the call of a batch handler: a `jobs.execution.calling.batch_call.Seat`."""
 
-    def __init__(self, means: Means, job: Job, delivery: Delivery, names: dict[str, Any]) -> None:
+    def secrets(self) -> frozenset[str]:
+        """Return the secrets of all jobs in the call, any of which an error may quote."""
+        ...
+
+    async def result(self, call: HandlerCall) -> Any:
+        """Join the call of the batch's handler; return, or raise, what it has for this job."""
+        ...
+
+    def interrupt(self) -> None:
+        """Note that the job's own call is about to be cancelled."""
+        ...
+
+
+class HandlerCall:
+    """One job's call of its handler, which can be ended early.
+
+    Args:
+        means: the app, and the means of calling its handlers.
+        job: the job.
+        delivery: its delivery.
+        names: the fields that each of its events carries.
+        seat: its place in a call that it shares with others; None if it has one for itself.
+    """
+
+    def __init__(
+        self,
+        means: Means,
+        job: Job,
+        delivery: Delivery,
+        names: dict[str, Any],
+        seat: BatchSeat | None = None,
+    ) -> None:
         self._means = means
-        self._job = job
+        self.job = job
+        self._seat = seat
         self._delivery = delivery
         self._names = names
         self._desk = Desk(
@@ -139,12 +171,12 @@ class HandlerCall:
             send=means.send,
             handles=means.handles,
         )
-        self._ctx = self._context()
+        self.ctx = self._context()
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
         self._cancels = 0
         """Number of times that this object has cancelled the task."""
-        self._in_thread = False
+        self.in_thread = False
         """True while a thread runs the handler, which can't be ended then."""
         self._returned = False
         """True once the handler has returned: what is left is waited for, and not cancelled."""
@@ -164,9 +196,11 @@ class HandlerCall:
     def interrupt(self, reason: str, *, abandon: bool) -> None:
         """Ask the handler to end early; see `jobs.execution.run.Run.interrupt`."""
         self._interruption = self._interruption or reason
-        request_stop(self._ctx)
-        may_cancel = not self._in_thread and not self._returned
+        request_stop(self.ctx)
+        may_cancel = not self.in_thread and not self._returned
         if self._task is not None and (abandon or may_cancel):
+            if self._seat is not None:
+                self._seat.interrupt()
             self._cancels += 1
             self._task.cancel(reason)
 
@@ -177,7 +211,7 @@ class HandlerCall:
         """
         clock, events = self._means.clock, self._means.events
         if events.has_listeners(JobStarted):
-            events.emit(job_events.started(self._job, self._names, clock.now()))
+            events.emit(job_events.started(self.job, self._names, clock.now()))
         self.began, self.began_at = True, clock.monotonic()
         outcome = await self._bounded()
         self.ran_s = clock.monotonic() - self.began_at
@@ -193,7 +227,7 @@ class HandlerCall:
         """
         self.ran_s = self._means.clock.monotonic() - self.began_at
         detail = ", and ignored being cancelled"
-        outcome = self._failed(JobTimeout(self._job.type.name, round(self.ran_s), detail=detail))
+        outcome = self._failed(JobTimeout(self.job.type.name, round(self.ran_s), detail=detail))
         self._tell(outcome)
         return outcome
 
@@ -202,16 +236,16 @@ class HandlerCall:
         if isinstance(outcome, Done) and not events.has_listeners(JobCompleted):
             return  # most jobs end so, and most workers have nobody who wants to know
         at = self._means.clock.now()
-        if event := job_events.ended(outcome, self._job, self._names, self.ran_s, at):
+        if event := job_events.ended(outcome, self.job, self._names, self.ran_s, at):
             events.emit(event)
 
     async def _bounded(self) -> Outcome:
         if (task := asyncio.current_task()) is None:
             raise RuntimeError("a handler has to be called in a task, which can be cancelled")
         self._task = task
-        here = current_job.set(self._ctx)
+        here = current_job.set(self.ctx)
         try:
-            with self._means.open_span(self._job, self._delivery):
+            with self._means.open_span(self.job, self._delivery, self._secrets):
                 result = await self._surrounded(task)
                 return Done() if result is None else await self._done(result)
         except asyncio.CancelledError as error:
@@ -223,7 +257,7 @@ class HandlerCall:
         except GeneratorExit:
             raise  # this coroutine is being closed
         except KeyboardInterrupt as error:
-            if self._means.heeds_ctrl_c and self._means.in_loop(self._job):
+            if self._means.heeds_ctrl_c and self._means.in_loop(self.job):
                 raise  # the process is ending
             return self._failed(error)
         except BaseException as error:  # noqa: BLE001 - the job's boundary; SystemExit included
@@ -241,13 +275,13 @@ class HandlerCall:
         Raises:
             ResultNotSerializable: it is kept, and JSON can't hold it.
         """
-        if keeps_results(self._means.app, self._job.type):
+        if keeps_results(self._means.app, self.job.type):
             return Done(result=result, written=await dumped(result))
         return Done(result=result)
 
     async def _surrounded(self, task: asyncio.Task[Any]) -> Any:
         """Run the handler within what the app opens around it; a child process does so itself."""
-        job, resources = self._job, self._means.resources
+        job, resources = self.job, self._means.resources
         ends_at = asyncio.get_running_loop().time() + job.timeout_s
         limit = TimeLimit(self._means.time_limits, ends_at, task)
         layers = NO_LAYERS if self._means.isolates(job) else resources.layers(job.handler)
@@ -257,17 +291,20 @@ class HandlerCall:
             lambda opened: self._handle(opened, layers, limit),
             layers,
             resources.shared,
-            self._ctx,
+            self.ctx,
             Bounds(job.type.name, job.timeout_s, ends_at),
         )
         await self._desk.all_taken()  # jobs that were submitted around the handler
         return result
 
     async def _handle(self, opened: Shared, layers: Layers, limit: TimeLimit) -> Any:
-        if (isolated := self._means.call_isolated) and self._means.isolates(self._job):
+        job = self.job
+        if (isolated := self._means.call_isolated) and self._means.isolates(job):
             result = await self._handle_in_child(isolated)
-        elif self._job.handler.is_async:
-            result = await self._handle_in_loop(opened, limit)
+        elif self._seat is not None:
+            result = await self._seat.result(self)
+        elif job.handler.is_async:
+            result = await in_loop(job, job.handler.call(job.payload, self.ctx, opened), limit)
         else:
             result = await self._handle_in_thread(opened, layers, limit.at)
         self._returned = True
@@ -276,48 +313,30 @@ class HandlerCall:
 
     async def _handle_in_child(self, isolated: CallIsolated) -> Any:
         body = self._delivery.message.body
-        if self._job.rewritten:
-            body = await self._means.call_blocking(self._job.envelope.to_body)
-        return await isolated(self._job, body, self._ctx)
-
-    async def _handle_in_loop(self, opened: Shared, limit: TimeLimit) -> Any:
-        job = self._job
-        try:
-            with limit:
-                return await job.handler.call(job.payload, self._ctx, opened)
-        except TimeoutError as error:
-            if limit.expired:
-                raise JobTimeout(job.type.name, job.timeout_s) from error
-            raise
+        if self.job.rewritten:
+            body = await self._means.call_blocking(self.job.envelope.to_body)
+        return await isolated(self.job, body, self.ctx)
 
     async def _handle_in_thread(self, opened: Shared, layers: Layers, ends_at: float) -> Any:
-        # A thread can't be stopped. Settling the job while its thread still runs would run it
-        # twice, so an overrun is reported and its late result counts.
-        overrun = asyncio.get_running_loop().call_at(ends_at, self._overrun)
-        ended: Future[Any] = Future()
-        job = self._job
-        call = partial(surrounded_in_thread, job.handler, job.payload, self._ctx, opened, layers)
-        self._in_thread = True
+        job = self.job
+        call = partial(surrounded_in_thread, job.handler, job.payload, self.ctx, opened, layers)
+        self.in_thread = True
         try:
-            return await self._means.call_blocking(partial(_call_into, ended, call))
-        except asyncio.CancelledError:
-            if ended.done():  # the thread has finished; the loop was not notified yet
-                return ended.result()
-            raise
+            return await in_thread(self._means.call_blocking, call, ends_at, self.overrun)
         finally:
-            self._in_thread = False
-            overrun.cancel()
+            self.in_thread = False
 
-    def _overrun(self) -> None:
+    def overrun(self) -> None:
+        """Note that the handler, which a thread runs, has taken longer than its timeout."""
         self._overran = True
-        request_stop(self._ctx)
+        request_stop(self.ctx)
         at = self._means.clock.now()
-        self._means.events.emit(job_events.stalled(self._job, self._names, at))
+        self._means.events.emit(job_events.stalled(self.job, self._names, at))
 
     def _outcome_of(self, error: BaseException) -> Outcome:
         match error:
             case Stopped() if self._overran:
-                return self._failed(JobTimeout(self._job.type.name, self._job.timeout_s))
+                return self._failed(JobTimeout(self.job.type.name, self.job.timeout_s))
             case Stopped() if self._interruption is not None:
                 return Interrupted(reason=self._interruption)
             case RetryLater(after=after, reason=reason):
@@ -330,7 +349,7 @@ class HandlerCall:
                 return self._failed(error)
 
     def _failed(self, error: BaseException) -> Failed:
-        redaction, secrets = self._means.app.redaction, secrets_of(self._job.payload)
+        redaction, secrets = self._means.app.redaction, self._secrets()
         return Failed(
             error=error,
             at=self._means.clock.now(),
@@ -339,10 +358,14 @@ class HandlerCall:
         )
 
     def _told(self, reason: str) -> str:
-        return self._means.app.redaction.text(reason, secrets_of(self._job.payload))
+        return self._means.app.redaction.text(reason, self._secrets())
+
+    def _secrets(self) -> frozenset[str]:
+        own = secrets_of(self.job.payload)
+        return own if self._seat is None else own | self._seat.secrets()
 
     def _context(self) -> JobContext:
-        job = self._job
+        job = self.job
         return JobContext(
             id=job.attempt.job_id,
             type=job.type.name,
@@ -353,12 +376,3 @@ class HandlerCall:
             deadline=self._means.clock.now() + timedelta(seconds=job.timeout_s),
             _host=self._desk,
         )
-
-
-def _call_into(ended: Future[Any], call: Callable[[], Any]) -> Any:
-    """Call a function, and store its result or error in a future as soon as it ends."""
-    try:
-        ended.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - handed on below
-        ended.set_exception(error)
-    return ended.result()

@@ -29,7 +29,8 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import job_keep_of
 from headgate.jobs.errors import ConfigurationError, ItemUnreadable, TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.calling.call import HandlerCall, Means
+from headgate.jobs.execution.calling.batch_call import Seat, seat_of
+from headgate.jobs.execution.calling.call import BatchSeat, HandlerCall, Means
 from headgate.jobs.execution.calling.claim_items import Ended, Held, Unreadable
 from headgate.jobs.execution.calling.claims import Claim
 from headgate.jobs.execution.delivery import Delivery, Job
@@ -79,6 +80,22 @@ def _is_claimed(job: JobType[Any, Any]) -> bool:
     return job.once or (job.unique is not None and job.unique.keep == "last")
 
 
+def call_of(
+    means: Means, job: Job, delivery: Delivery, names: dict[str, Any], seat: Seat | None
+) -> HandlerCall | OnceCall:
+    """Return a job's call of its handler.
+
+    Args:
+        means: the app, and the means of calling its handlers.
+        job: the job.
+        delivery: its delivery.
+        names: the fields that each of its events carries.
+        seat: its place in a call that it shares with others, if any.
+    """
+    make = OnceCall if job.type.once else HandlerCall
+    return make(means, job, delivery, names, seat_of(job, seat, means))
+
+
 class OnceCall:
     """One call of a job's handler, made only if the job can be claimed. Same interface as
     `jobs.execution.calling.call.HandlerCall`."""
@@ -89,6 +106,7 @@ class OnceCall:
         job: Job,
         delivery: Delivery,
         names: dict[str, Any],
+        seat: BatchSeat | None = None,
     ) -> None:
         if means.claims is None:
             raise ConfigurationError(
@@ -98,7 +116,7 @@ class OnceCall:
         self._job = job
         self._delivery = delivery
         self._names = names
-        self._call = HandlerCall(means, job, delivery, names)
+        self._call = HandlerCall(means, job, delivery, names, seat)
         keep = job_keep_of(means.app, job.type, job.envelope).completed
         self._claim: Claim = means.claims.on(
             job.attempt.job_id, job.type.name, delivery.queue, keep=keep

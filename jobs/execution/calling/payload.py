@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.calling.call import CallBlocking
+from headgate.jobs.execution.calling.invoking import CallBlocking
 from headgate.jobs.execution.delivery import LARGE, Job, validated, with_payload
 from headgate.jobs.execution.outcome import Deferred
 from headgate.jobs.messages.envelope import PayloadRef

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from typing import Any
 
-from headgate.jobs.definitions.handlers.context import JobContext
+from headgate.jobs.definitions.handlers.batch_context import AnyContext
 from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.handlers.injection import Shared
 from headgate.jobs.definitions.handlers.resources import Layers, Opener
@@ -74,7 +74,7 @@ async def surrounded(
     run: Callable[[Shared], Awaitable[Any]],
     layers: Layers,
     shared: Shared,
-    ctx: JobContext,
+    ctx: AnyContext,
     bounds: Bounds,
 ) -> Any:
     """Enter the outer layers, run a handler with what is open then, and leave them.
@@ -83,7 +83,7 @@ async def surrounded(
         run: runs the handler.
         layers: what the handler's app opens around it.
         shared: the resources that are open already.
-        ctx: the job's context.
+        ctx: the context of the job, or of the batch.
         bounds: the limits, counted from the start of the attempt.
 
     Returns:
@@ -110,7 +110,7 @@ async def surrounded(
 
 
 def surrounded_in_thread(
-    handler: Handler, payload: Any, ctx: JobContext, opened: Shared, layers: Layers
+    handler: Handler, payload: Any, ctx: AnyContext, opened: Shared, layers: Layers
 ) -> Any:
     """Call a synchronous handler within the inner layers; see `surrounded`."""
     try:
@@ -126,7 +126,7 @@ def surrounded_in_thread(
 def _within(
     handler: Handler,
     payload: Any,
-    ctx: JobContext,
+    ctx: AnyContext,
     opened: dict[Any, Any],
     openers: Iterable[Opener],
 ) -> Any:
@@ -147,7 +147,7 @@ def _within(
 
 
 async def _enter(
-    stack: AsyncExitStack, opener: Opener, ctx: JobContext, opened: dict[Any, Any], bounds: Bounds
+    stack: AsyncExitStack, opener: Opener, ctx: AnyContext, opened: dict[Any, Any], bounds: Bounds
 ) -> None:
     manager = opener.manager(ctx, opened)
     if not opener.is_async:

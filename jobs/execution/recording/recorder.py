@@ -28,9 +28,10 @@ from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import job_keep_of, records_of
 from headgate.jobs.errors import ResultNotKept
-from headgate.jobs.execution.delivery import UNNAMED
+from headgate.jobs.execution.adoption import UNNAMED
 from headgate.jobs.execution.outcome import Attempt, Deferred, Discarded, Done, Dropped
 from headgate.jobs.execution.recording.marks import details, mark_of, seen
+from headgate.jobs.execution.recording.progress import Progress
 from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.writer import RecordWriter
 from headgate.jobs.execution.run import Run
@@ -41,7 +42,6 @@ from headgate.jobs.records.items import Mark, Scribe, keeps, submission_of
 from headgate.jobs.records.large_results import LargeResults
 from headgate.jobs.records.late_starts import LateStarts
 from headgate.jobs.records.lives import Lives
-from headgate.jobs.records.progress import Progress
 from headgate.jobs.records.results import MAX_RESULT_BYTES, dumped
 
 _log = logging.getLogger("headgate.worker")

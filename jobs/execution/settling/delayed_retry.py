@@ -22,6 +22,7 @@ from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_DELAY, Topology
+from headgate.jobs.definitions.options.job_options import LONGEST_EXPIRY
 from headgate.jobs.errors import PayloadLost, PayloadTooLarge, TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.call import Means
@@ -97,39 +98,43 @@ class HandOver:
         self._store = store
 
     async def take(
-        self, delivery: Delivery, verdict: Verdict
+        self, delivery: Delivery, verdict: Verdict, *, waited_s: float = 0.0
     ) -> tuple[Verdict, OutgoingMessage | None]:
         """Create the schedule, or make the message, in which a job goes on.
 
         Args:
             delivery: the delivery of its present message.
-            verdict: the verdict on that delivery, whose way is SCHEDULED or ANEW.
+            verdict: the verdict on that delivery, whose way is SCHEDULED or ANEW; of a job of a
+                bundle, any that lets it wait.
+            waited_s: seconds that have passed since the verdict, of those that it is to wait.
 
         Returns:
             the verdict, decided again if no schedule could be created; and the message to send in
             place of the present one. None: a schedule holds the job.
         """
+        if not verdict.attempt.renewable:
+            return verdict, _singly(delivery, _wait_s(verdict, waited_s))
         await self._refresh_payload(delivery, verdict)
         if _way(verdict) is Way.SCHEDULED:
-            if await self._is_held(delivery, verdict):
+            if await self._is_held(delivery, verdict, waited_s):
                 return verdict, None
             verdict = replace(verdict, room=replace(verdict.room, scheduled_s=0))
-        message = _again(delivery, verdict, self._clock.now())
+        message = _again(delivery, verdict, self._clock.now(), waited_s)
         if self._keyring is not None:
             message = await self._keyring.signed_message(delivery.queue.name, message)
         return verdict, message
 
-    async def _is_held(self, delivery: Delivery, verdict: Verdict) -> bool:
+    async def _is_held(self, delivery: Delivery, verdict: Verdict, waited_s: float) -> bool:
         """Create a one-time schedule for the job; return True if one holds it now."""
         if self._delayed is None:
             return False
         now = self._clock.now()
         job = delayed(
-            _again(delivery, verdict, now),
+            _again(delivery, verdict, now, waited_s),
             queue_name=delivery.queue.name,
             job_id=verdict.attempt.job_id,
             job_type=verdict.job_type,
-            due=now + timedelta(seconds=_wait_s(verdict)),
+            due=now + timedelta(seconds=_wait_s(verdict, waited_s)),
             token=_token(delivery),
         )
         try:
@@ -164,9 +169,21 @@ class HandOver:
         self._events.emit(job_events.settlement_failed(delivery, job_id, action, error, at))
 
 
-def _again(delivery: Delivery, verdict: Verdict, now: datetime) -> OutgoingMessage:
+def _singly(delivery: Delivery, wait_s: int) -> OutgoingMessage:
+    """Return a part of a bundle in a message of its own as it is, signature included: it can't be
+    read as a job here, and must not become one by what is written here."""
+    message = delivery.message
+    return OutgoingMessage(
+        body=message.body,
+        attributes=message.attributes,
+        delay_s=min(wait_s, _MAX_DELAY_S),
+        group=message.group,
+    )
+
+
+def _again(delivery: Delivery, verdict: Verdict, now: datetime, waited_s: float) -> OutgoingMessage:
     """Return the same job in a new message. Fields that this version doesn't know are kept."""
-    message, wait_s = delivery.message, _wait_s(verdict)
+    message, wait_s = delivery.message, _wait_s(verdict, waited_s)
     body = from_json(message.body)
     due = now + timedelta(seconds=wait_s)
     if isinstance(verdict.outcome, Unstarted) and (early := parse(message.body).not_before):
@@ -174,6 +191,8 @@ def _again(delivery: Delivery, verdict: Verdict, now: datetime) -> OutgoingMessa
     body.pop(SIGNATURE, None)
     body |= {"attempts_used": _used(body, verdict), "not_before": due.isoformat()}
     if (expires_at := verdict.attempt.expires_at) is not None:
+        if verdict.attempt.begun and not body["attempts_used"]:
+            expires_at = due + LONGEST_EXPIRY  # nothing else would tell that it expires no more
         body["expires_at"] = expires_at.isoformat()  # it must not follow the new not_before
     return OutgoingMessage(
         body=sendable(to_json(body).decode()),
@@ -193,9 +212,11 @@ def _used(body: dict[str, Any], verdict: Verdict) -> int:
     return min(used, MOST_ATTEMPTS_USED)
 
 
-def _wait_s(verdict: Verdict) -> int:
+def _wait_s(verdict: Verdict, waited_s: float) -> int:
     action = verdict.action
-    return action.delay_s if isinstance(action, RetryAfter | Release) else 0
+    if not isinstance(action, RetryAfter | Release):
+        return 0
+    return max(0, math.ceil(action.delay_s - waited_s))
 
 
 def _way(verdict: Verdict) -> Way | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from enum import Enum, auto
 from functools import partial
 from operator import attrgetter
@@ -33,6 +34,7 @@ from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.settling.dead_letter import bare
 from headgate.jobs.execution.settling.delayed_retry import HandOver
+from headgate.jobs.execution.settling.open_bundle import BundlePart
 from headgate.jobs.execution.settling.settlement import (
     Ack,
     DeadLetter,
@@ -45,6 +47,10 @@ from headgate.jobs.execution.settling.verdict import Verdict, parked
 from headgate.jobs.messages.keyring import Keyring
 
 T = TypeVar("T")
+
+_TOGETHER_S = 30.0
+"""Seconds that a job of a bundle waits for the end of the others before it goes on in a message of
+its own; after that it must not wait any longer for one that runs long."""
 
 
 class Kept(Protocol):
@@ -84,6 +90,10 @@ class Keeper(Protocol[_K_contra]):
             kept: the message.
             refusals: the number of times that this request has failed.
         """
+        ...
+
+    def waiting(self, kept: _K_contra) -> None:
+        """Note that a job of a bundle waits until the others have ended, too."""
         ...
 
     def deleting(self, kept: _K_contra) -> None:
@@ -168,11 +178,19 @@ class Settler(Generic[K]):
 
     async def settle(self, kept: K, verdict: Verdict) -> End:
         """Carry out a verdict, and emit its event."""
+        part, waited_s = kept.delivery.part, 0.0
+        if part is not None:
+            waited = await self._ended_together(kept, part, verdict)
+            if waited is None:
+                return End.FAILED
+            waited_s = waited
         match verdict.action:
             case Ack():
                 return await self._left(kept, verdict)
             case DeadLetter() | Quarantine() as action:
-                return await self._park(kept, verdict, action)
+                return await self._park(kept, verdict, action, waited_s)
+            case RetryAfter() | Release() if part is not None:
+                return await self._move(kept, verdict, waited_s)
             case RetryAfter(way=Way.HIDDEN) | Release(way=Way.HIDDEN) as action:
                 if await self._refused_to_show(kept, verdict, action.delay_s):
                     return End.FAILED
@@ -196,6 +214,23 @@ class Settler(Generic[K]):
         for batchers in (self._sends, self._deletes, self._changes):
             await asyncio.gather(*(batcher.drain() for batcher in batchers.values()))
 
+    async def _ended_together(self, kept: K, part: BundlePart, verdict: Verdict) -> float | None:
+        """Wait for the other jobs of a bundle, unless this one needs no message of its own.
+
+        Returns:
+            the seconds that it has waited; None if the receipt was lost meanwhile, so that another
+            worker may have the bundle, and lets its jobs go on.
+        """
+        part.end()
+        if isinstance(verdict.action, Ack):
+            return 0.0
+        self._keeper.waiting(kept)
+        began_at, was_lost = self._clock.monotonic(), self._keeper.lost(kept)
+        await part.bundle.all_ended(_TOGETHER_S)
+        if self._keeper.lost(kept) and not was_lost:
+            return None
+        return self._clock.monotonic() - began_at
+
     async def _left(self, kept: K, verdict: Verdict) -> End:
         """Delete a message whose job has ended or is elsewhere, and emit its event after that."""
         if not await self._deleted(kept, verdict):
@@ -203,11 +238,13 @@ class Settler(Generic[K]):
         self._tell(verdict)
         return End.GONE
 
-    async def _move(self, kept: K, verdict: Verdict) -> End:
+    async def _move(self, kept: K, verdict: Verdict, waited_s: float = 0.0) -> End:
         """Let a job go on in a schedule or in another message."""
         try:
             async with asyncio.timeout_at(self._keeper.ends_at):
-                verdict, message = await self._hand_over.take(kept.delivery, verdict)
+                verdict, message = await self._hand_over.take(
+                    kept.delivery, verdict, waited_s=waited_s
+                )
         except TimeoutError:
             self._report(kept, verdict, "hand_over", _too_late())
             return End.FAILED
@@ -217,10 +254,11 @@ class Settler(Generic[K]):
             return End.FAILED
         return await self._left(kept, verdict)
 
-    async def _park(self, kept: K, verdict: Verdict, action: DeadLetter | Quarantine) -> End:
-        target, letter = parked(
-            kept.delivery, verdict, action, quarantine=self._quarantine, at=self._clock.now()
-        )
+    async def _park(
+        self, kept: K, verdict: Verdict, action: DeadLetter | Quarantine, waited_s: float
+    ) -> End:
+        at = self._clock.now() - timedelta(seconds=waited_s)
+        target, letter = parked(kept.delivery, verdict, action, quarantine=self._quarantine, at=at)
         error = await self._unsent(kept, verdict, target, letter)
         if error is not None and _is_hopeless(error) and not self._keeper.lost(kept):
             # Insisted on even if SQS rejects this one, too: otherwise the job would run again.
@@ -246,7 +284,13 @@ class Settler(Generic[K]):
         return await self._insist("send", partial(sends.put, message), kept, verdict, hopeless)
 
     async def _deleted(self, kept: K, verdict: Verdict) -> bool:
-        """Delete a message, unless its keeper leaves that to Lambda; return False if SQS failed."""
+        """Delete a message, unless its keeper leaves that to Lambda; return False if SQS failed.
+
+        A bundle is deleted with the last of its jobs.
+        """
+        part = kept.delivery.part
+        if part is not None and not part.settle():
+            return True
         if not self._keeper.deletes:
             return True
         self._keeper.deleting(kept)

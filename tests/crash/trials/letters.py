@@ -21,9 +21,10 @@ from typing import Literal
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.s3 import AsyncS3Store
+from headgate.jobs.core.naming import DEAD_LETTERS
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage, VisibilityChange
-from headgate.jobs.core.topology import DEAD_LETTERS, MAX_BATCH, MAX_MESSAGE_BYTES
+from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES
 from headgate.jobs.dead_letters.replaying.report import REPLAYS, ReplayState
 from headgate.jobs.messages.envelope import parse
 from tests.crash.trials.app import QUEUE

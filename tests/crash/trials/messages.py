@@ -30,6 +30,7 @@ from headgate.workers.worker import Worker
 from tests.crash.trials.bodies import SECRET, Bodies
 from tests.crash.trials.findings import Findings
 from tests.support.functions import Function
+from tests.support.loggers import restored
 
 _ROUND = 500
 """Number of bodies per life of a worker or a function."""
@@ -100,16 +101,12 @@ class _Log(logging.Handler):
 
 @contextmanager
 def _log() -> Iterator[_Log]:
-    handler, logger = _Log(), logging.getLogger("headgate")
-    before = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
-    try:
+    handler = _Log()
+    with restored() as logger:
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
         yield handler
-    finally:
-        logger.removeHandler(handler)
-        logger.level, logger.propagate = before
 
 
 def feed(seed: int, count: int) -> Findings:

@@ -16,7 +16,7 @@ from headgate import App, JobContext, Priority, Schedule, cron
 from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Event, Events, JobCompleted
-from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
+from headgate.jobs.core.naming import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import (
     ConfigurationError,
@@ -271,9 +271,9 @@ def test_names_that_are_too_long_for_a_schedule_are_refused() -> None:
     fits = long.define("b" * MAX_SCHEDULER_NAME, Report, schedule=hourly)
     exceeds = long.define("c" * (MAX_SCHEDULER_NAME + 1), Report, schedule=hourly)
 
-    assert schedule_name(fits) == fits.name
+    assert schedule_name(*fits.schedules) == fits.name
     with pytest.raises(ConfigurationError, match="65 characters"):
-        schedule_name(exceeds)
+        schedule_name(*exceeds.schedules)
     with pytest.raises(ConfigurationError, match="65 characters"):
         _ = App("a" * (MAX_SCHEDULER_NAME - 4), stage="test").topology.schedule_group
 

@@ -64,6 +64,7 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.items import partition
+from headgate.jobs.records.lists.children import children_partition
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.testing import (
     MemoryBackend,
@@ -76,6 +77,7 @@ from headgate.jobs.testing import (
 from headgate.lambdas.consume import Consumer, Response, consumer
 from headgate.lambdas.timetable import LEAST_S
 from tests.support.backends import async_over
+from tests.support.loggers import restored
 
 ROOT = Path(__file__).parents[3]
 
@@ -1086,9 +1088,36 @@ def test_a_handler_may_submit_further_jobs() -> None:
     with _closed(function):
         function.submit(first)
         function.invoke()
-        assert len(function.messages()) == 1
+        [message] = function.messages()
+        child = parse(message.body)
+        entered = function.table.sync.query(children_partition(str(child.parent)))
+        assert [each.sk for each in entered] == [str(child.id)], "before the process may be frozen"
         function.invoke()
     assert function.heard(JobCompleted) == 2
+
+
+def test_a_table_that_answers_late_delays_no_answer_for_the_record_of_a_child(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = App("shop")
+    queue = app.queue("mail", priorities=[Priority.NORMAL])
+
+    @queue.job("second")
+    async def second(_note: Note) -> None: ...
+
+    @queue.job("first", records="off")
+    async def first(_note: Note, ctx: JobContext) -> None:
+        await ctx.submit(second, Note())
+
+    function = Function(app)
+    with _closed(function):
+        function.submit(first)
+        context = function.travel(60)
+        function.table.faults.slow_down("put", 3_600, times=1)
+        assert function.invoke(context) == {"batchItemFailures": []}
+        assert context.get_remaining_time_in_millis() > 50_000
+        assert "the next invocation goes on" in caplog.text
+        function.table.faults.clear()
 
 
 def test_a_handler_is_made_once_and_is_a_plain_callable() -> None:
@@ -1104,11 +1133,8 @@ def test_a_handler_is_made_once_and_is_a_plain_callable() -> None:
 @pytest.fixture
 def unset_logger() -> Iterator[logging.Logger]:
     """Headgate's logger as a function finds it: not configured."""
-    logger = logging.getLogger("headgate")
-    before = (logger.handlers[:], logger.level, logger.propagate)
-    logger.handlers = []
-    yield logger
-    logger.handlers, logger.level, logger.propagate = before
+    with restored(bare=True) as logger:
+        yield logger
 
 
 def test_the_json_log_has_invocation_and_job_ids_but_no_payload(
@@ -1180,6 +1206,7 @@ def test_metrics_count_jobs_by_type_and_by_lane_once_an_invocation(
         "JobsRetried": [1.0],
     }
     assert {name: of_lane[name] for name in of_lane if name.startswith("Jobs")} == {
+        "JobsStarted": [3.0],
         "JobsCompleted": [2.0],
         "JobsFailed": [1.0],
     }

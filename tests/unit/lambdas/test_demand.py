@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +19,7 @@ from headgate.jobs.deployment.scaling.demand_plan import demand_plan, read_deman
 from headgate.jobs.errors import MessageUnreadable, TransportError
 from headgate.jobs.testing import MemorySqs
 from headgate.lambdas import demand
+from tests.support.loggers import restored
 
 GROUP = WorkerGroup(concurrency=10)
 """Ten slots: one task starts 600 jobs of the priority high in its minute."""
@@ -58,15 +58,12 @@ class OnLambda:
 
 @pytest.fixture
 def on_lambda(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnLambda]:
-    logger = logging.getLogger("headgate")
-    before = (logger.handlers[:], logger.level, logger.propagate)
-    logger.handlers = []
     found = OnLambda()
     monkeypatch.setattr(demand, "_queues", lambda: found.sqs.sync)
     demand._lines.cache_clear()
-    yield found
+    with restored(bare=True):
+        yield found
     demand._lines.cache_clear()
-    logger.handlers, logger.level, logger.propagate = before
 
 
 def lines(captured: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from headgate.jobs.core.events import (
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.testing import Harness
 from headgate.workers.logs import configure
+from tests.support.loggers import restored
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECRET = "the-secret-of-the-payload"  # noqa: S105 - of no account
@@ -58,12 +59,8 @@ def made(cls: type[Event], **values: Any) -> Event:
 @pytest.fixture
 def errors(capsys: pytest.CaptureFixture[str]) -> Iterator[Written]:
     """Read new text on standard error at each call; the root logger is restored at the end."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    root.handlers = []
-    yield lambda: capsys.readouterr().err
-    root.handlers = handlers
-    root.setLevel(level)
+    with restored(None, bare=True):
+        yield lambda: capsys.readouterr().err
 
 
 def test_every_event_has_a_level() -> None:

@@ -41,6 +41,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import LISTS, SHARDS, Mark, Scribe, list_name, partition
+from headgate.jobs.records.lists.children import children_partition
 from headgate.jobs.records.results import MAX_RESULT_BYTES
 from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.bridging import SENT
@@ -552,6 +553,27 @@ async def test_trimming_leaves_what_is_known_of_a_message_that_was_delivered_aga
     )
     assert not any(item.line for item in await _items(rig, again[0])), "it is in no list"
     assert sum([len(await _items(rig, each)) for each in once]) == SHARDS
+
+
+async def test_trimming_takes_a_child_from_its_parents_list_with_its_last_record() -> None:
+    app = App("shop")
+
+    @app.job("work", keep=Keep(last=1))
+    async def work(_note: Note) -> None: ...
+
+    @app.job("spread")
+    async def spread(_note: Note, ctx: JobContext) -> None:
+        for number in range(40):  # at least some for each part
+            await ctx.submit(work, Note(text=str(number)))
+
+    rig = Rig(app)
+    [parent_id] = await rig.submit(spread)
+    async with rig.working(concurrency=20):
+        await rig.happens(JobCompleted, 41)
+        await asyncio.sleep(120)
+        entries = await rig.table.query(children_partition(parent_id))
+        assert len(entries) == SHARDS
+        assert all([await _items(rig, each.sk) for each in entries])
 
 
 async def _items(rig: Rig, job_id: str) -> list[Item]:

@@ -362,6 +362,14 @@ def test_a_module_that_raises_is_quoted(modules: Path, source: str, said: str) -
         load_app("shop_broken:app")
 
 
+def test_a_wrong_schedule_names_its_line_and_none_of_generated_code(modules: Path) -> None:
+    write(modules / "shop_cron.py", "from headgate import cron\n\nnightly = cron('0 2 * * *')\n")
+    with pytest.raises(ConfigurationError) as raised:
+        load_app("shop_cron:app")
+    [note] = raised.value.__notes__
+    assert note.endswith("shop_cron.py, line 3: nightly = cron('0 2 * * *'))")
+
+
 def test_an_unknown_option_of_an_app_is_answered_with_all_that_it_has() -> None:
     with pytest.raises(ConfigurationError) as raised:
         App("shop", retries=3)  # type: ignore[call-arg]

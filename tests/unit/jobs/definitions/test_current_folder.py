@@ -26,6 +26,7 @@ EXTRAS = {
     "ops",
     "console",
     "encryption",
+    "export",
     "local",
     "sentry",
 }
@@ -55,12 +56,19 @@ def test_a_module_in_place_of_one_that_headgate_needs_is_refused(folder: Path, f
     (folder / file).parent.mkdir(exist_ok=True)
     (folder / file).touch()
     before = sys.path[:]
-    with pytest.raises(ConfigurationError, match="would be imported in place of the") as refused:
+    with pytest.raises(ConfigurationError, match="would be imported in place of") as refused:
         look_here_first()
     assert str(folder / file) in str(refused.value)
     assert sys.path == before
     with pytest.raises(ConfigurationError):
         check_folder(str(folder))
+
+
+def test_a_name_of_python_s_own_is_said_to_be_one(folder: Path) -> None:
+    (folder / "code.py").touch()
+    with pytest.raises(ConfigurationError, match="Python's own module 'code'") as refused:
+        look_here_first()
+    assert "rename it, or move it into a package" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +98,7 @@ def test_a_command_runs_no_boto3_of_the_folder(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "boto3.py would be imported in place of the 'boto3' that Headgate needs" in done.stderr
+    assert "boto3.py would be imported in place of the installed package 'boto3'" in done.stderr
     assert "it ran" not in done.stdout
 
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict  # pydantic uses typing's only from Pyth
 
 from headgate import App, JobContext, JobType, Priority, cron
 from headgate.jobs.definitions.handlers.context import Host
-from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT
+from headgate.jobs.definitions.options.job_options import LONGEST_TIMEOUT
 from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.errors import (
     ConfigurationError,
@@ -546,9 +546,10 @@ def test_a_scheduled_type_needs_defaults_for_every_payload_field(app: App) -> No
 def test_a_schedule_s_payload_may_be_another_and_is_checked_at_once(app: App) -> None:
     when = cron("0 8 * * ? *")
     weekly = app.define("weekly", Report, schedule=when, schedule_payload=Report(days=7))
-    assert weekly.scheduled_payload() == {"days": 7}
-    assert app.define("daily", Report, schedule=when).scheduled_payload() == {}
-    with pytest.raises(ConfigurationError, match=r"'order' has a schedule.*schedule_payload"):
+    assert weekly.scheduled_payload(*weekly.schedules) == {"days": 7}
+    daily = app.define("daily", Report, schedule=when)
+    assert daily.scheduled_payload(*daily.schedules) == {}
+    with pytest.raises(ConfigurationError, match=r"'order' has a schedule.*the payload given"):
         app.define("order", Order, schedule=when, schedule_payload=Report())
     with pytest.raises(ConfigurationError, match="'idle': schedule_payload is what a schedule"):
         app.define("idle", Report, schedule_payload=Report())

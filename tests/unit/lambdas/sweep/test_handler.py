@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,6 +27,7 @@ from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTop
 from headgate.jobs.testing.memory.secrets import MemorySecrets
 from headgate.lambdas.sweep import handler as sweep
 from headgate.lambdas.sweep.memory import SweepMemory
+from tests.support.loggers import restored
 
 JOB = "019b7ca4-7a2e-7000-8000-000000000001"
 
@@ -74,15 +74,12 @@ class OnLambda:
 
 @pytest.fixture
 def on_lambda(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnLambda]:
-    logger = logging.getLogger("headgate")
-    before = (logger.handlers[:], logger.level, logger.propagate)
-    logger.handlers = []
     found = OnLambda()
     monkeypatch.setattr(sweep, "_aws", lambda: found.aws)
     sweep._lines.cache_clear()
-    yield found
+    with restored(bare=True):
+        yield found
     sweep._lines.cache_clear()
-    logger.handlers, logger.level, logger.propagate = before
 
 
 def test_what_is_new_is_answered_logged_and_counted(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import re
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from headgate import App, Priority
+from headgate.jobs.core.naming import DEAD_LETTERS
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.core.topology import DEAD_LETTERS
 from headgate.jobs.dead_letters.copies import copy_of
 from headgate.jobs.dead_letters.reading import (
     NOT_SUBMITTED,
@@ -117,6 +119,23 @@ def test_an_alert_names_the_commands_for_what_it_is_about(bench: SweepBench) -> 
     )
     assert f"replay --queue {bench.parking('capture').name} --type capture --dry-run`" in text
     assert f"replay --queue {bench.app.topology.quarantine_name} --type send-email`" in text
+
+
+def test_an_alert_leads_to_the_console_for_each_kind(bench: SweepBench) -> None:
+    bench.die("capture")
+    bench.swept()
+    assert "https://" not in bench.texts()
+    bench.console = "https://jobs.shop.example"
+    bench.die("capture", error="$(reboot)")
+    bench.swept()
+    [link] = re.findall(r"https://\S+", bench.texts())
+    place = urlsplit(link)
+    assert (place.netloc, place.path) == ("jobs.shop.example", "/dead")
+    assert dict(parse_qsl(place.query)) == {
+        "type": "capture",
+        "reason": "attempts-exhausted",
+        "queue": bench.parking("capture").name,
+    }
 
 
 def test_a_command_selects_no_type_where_one_is_unknown(bench: SweepBench) -> None:

@@ -166,13 +166,13 @@ async def test_short_jobs_and_slow_receives_leave_each_priority_its_share() -> N
             await asyncio.sleep(0.005)
 
     rig = Rig(app)
-    # Four times as long as a job: what is received decides what starts.
-    rig.wire.requests["receive"] = partial(asyncio.sleep, 0.02)
+    # Ten times as long as a job: what is received decides what starts.
+    rig.wire.requests["receive"] = partial(asyncio.sleep, 0.05)
     types: list[JobType[Note, None]] = list(app.types.values())
     for job in types:
         for priority in Priority:
             await rig.submit(job, *[""] * 150, priority=priority)
-    async with rig.working():
+    async with rig.working(concurrency=10):
         started = (await rig.happens(JobStarted, 500))[:500]
     counts = Counter(event.priority for event in started)
     for priority in Priority:

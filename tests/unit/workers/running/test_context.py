@@ -17,6 +17,9 @@ from headgate.jobs.core.events import (
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import AccessDenied, ConfigurationError, PayloadInvalid
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.history import read_job
+from headgate.jobs.records.items import partition
+from headgate.jobs.records.lists.children import children_partition
 from headgate.jobs.testing import Harness
 from tests.unit.workers.rig import MAIL, Note, Rig, one_lane
 
@@ -62,6 +65,8 @@ async def test_a_handler_submits_a_child_that_carries_its_tenant_and_names_its_p
     [done] = [event for event in rig.heard(JobCompleted) if event.job_type == "child"]
     assert done.job_id == submitted.job_id
     assert parent_id != submitted.job_id
+    [entry] = await rig.table.query(children_partition(parent_id))
+    assert (entry.sk, entry.data["tenant"]) == (submitted.job_id, {"org": "org-1"})
 
 
 def test_a_child_names_its_parent_in_its_envelope() -> None:
@@ -160,6 +165,38 @@ async def test_a_progress_that_can_not_be_fails_no_job_and_is_logged_once(
     assert [event.percent for event in rig.heard(JobProgress)] == [100, 0, 100]
     told = [line for line in caplog.messages if "ctx.progress" in line]
     assert told == ["ctx.progress wants a number from 0 to 100, got 150"]
+
+
+async def test_details_that_json_can_not_hold_fail_no_job(caplog: pytest.LogCaptureFixture) -> None:
+    app, queue = one_lane()
+
+    class Mute:
+        def __str__(self) -> str:
+            raise KeyError
+
+    within: list[object] = []
+    within.append(within)
+
+    @queue.job("render")
+    async def render(_note: Note, ctx: JobContext) -> None:
+        await ctx.progress(1, "\udc00", odd=float("nan"), mute=Mute(), by_number={1: {2}})
+        for odd in (within, b"\xff", "\udc00"):
+            await ctx.progress(2, "rendering", odd=odd)
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(render)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    first, *others = rig.heard(JobProgress)
+    mute = "<KeyError in Mute.__str__>"
+    assert first.note == "\\udc00"
+    assert first.data == {"odd": None, "mute": mute, "by_number": {"1": [2]}}
+    assert [each.data for each in others] == [{}] * 3
+    told = [line for line in caplog.messages if "ctx.progress" in line]
+    assert told == ["ctx.progress wants JSON values, and left out odd"]
+    record = read_job(job_id, await rig.table.query(partition(job_id)), now=rig.clock.now())
+    assert record.progress is not None
+    assert (record.progress.percent, record.progress.note) == (2, "rendering")
 
 
 async def test_a_host_without_a_sender_says_so() -> None:

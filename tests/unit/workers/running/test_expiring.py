@@ -32,6 +32,7 @@ from headgate.jobs.core.events import (
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.records.lives import Life, life_item
 from headgate.jobs.records.state import JobState
 from headgate.testing import Harness
 from tests.unit.workers.rig import Note, Rig
@@ -255,3 +256,50 @@ def test_a_replayed_dead_letter_runs_whenever_it_comes() -> None:
     jobs.clock.advance(timedelta(hours=1))
     jobs.drain()
     assert ran == ["x"], "the replayed one; the other has expired"
+
+
+# --- workers that died ---------------------------------------------------------------------------
+
+
+async def _received_by_one_that_dies(bench: Bench) -> None:
+    """Have a worker receive all there is, and die; nobody knows whether it began anything."""
+    life = Life(name="dead", beat=1, groups=frozenset({"mail"}), at=bench.rig.clock.now())
+    await bench.rig.table.put([life_item(life)])
+    assert await bench.rig.sqs.receive(QUEUE, limit=10, wait_s=0)
+    await bench.pass_by(timedelta(hours=1))
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("bundle", [False, True])
+@pytest.mark.parametrize("records", ["outcomes", "off"])
+async def test_a_job_that_its_worker_may_have_died_of_no_longer_expires(
+    *, bundle: bool, records: str
+) -> None:
+    bench = Bench(expires=MINUTE, bundle=bundle, records=records)
+    await bench.rig.submit(bench.send, "a", "b")
+    await _received_by_one_that_dies(bench)
+    async with bench.rig.working():
+        await bench.rig.happens(JobCompleted, 2)
+    assert sorted(bench.ran) == ["a", "b"]
+    assert bench.rig.heard(JobDropped) == []
+
+
+@pytest.mark.looptime
+async def test_a_job_of_a_bundle_that_failed_no_longer_expires() -> None:
+    bench = Bench(expires=MINUTE, bundle=True, retry=Retry(backoff=Backoff.fixed(300)))
+    bench.fails += [ConnectionError("down"), RetryLater(300)]
+    await bench.rig.submit(bench.send, "a", "b")
+    async with bench.rig.working():
+        await bench.rig.happens(JobCompleted, 2)
+    assert sorted(bench.ran) == ["a", "a", "b", "b"]
+
+
+@pytest.mark.looptime
+async def test_jobs_of_a_bundle_that_comes_too_late_are_dropped() -> None:
+    bench = Bench(expires=MINUTE, bundle=True)
+    await bench.rig.submit(bench.send, "a", "b")
+    await bench.pass_by(MINUTE)
+    async with bench.rig.working():
+        await bench.rig.happens(JobDropped, 2)
+    assert bench.ran == []
+    assert bench.rig.sqs.messages(QUEUE) == []

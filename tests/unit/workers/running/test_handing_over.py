@@ -32,9 +32,9 @@ from headgate.jobs.core.events import (
     JobStarted,
     SettlementFailed,
 )
+from headgate.jobs.core.existing.resources import MAX_RECEIVE_COUNT
 from headgate.jobs.core.ports.transport import OutgoingMessage, VisibilityChange
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.queue import MAX_RECEIVE_COUNT
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.messages.envelope import new_job_id, parse

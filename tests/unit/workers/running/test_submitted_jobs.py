@@ -11,7 +11,7 @@ import pytest
 
 from headgate import App, AsyncJobHandle, JobContext, JobHandle, Retry, Unique
 from headgate.errors import AccessDenied, ConfigurationError, JobDead, ResultTimeout
-from headgate.jobs.client.submitted_job import child_handles
+from headgate.jobs.client.child_handles import child_handles
 from headgate.jobs.core.events import JobCompleted, JobDeadLettered, JobFailed
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.messages.envelope import parse

@@ -355,6 +355,31 @@ async def test_a_replay_that_is_stopped_is_resumed_elsewhere() -> None:
     assert len({each.id for each in shop.sent()}) == len(shop.sent()) == 100
 
 
+@pytest.mark.parametrize("by_id", [True, False])
+async def test_of_several_replays_of_one_client_each_is_stopped_by_itself(*, by_id: bool) -> None:
+    shop = Shop()
+    await _dead(shop, 40)
+    await asyncio.to_thread(shop.dead, *numbered(20), kind=shop.count)
+    services = shop.bench.services(Cut())
+    replayer = AsyncReplayer(
+        services, auditor_of(services.app, services.table, services.clock, "ada")
+    )
+    others: list[asyncio.Task[ReplayReport]] = []
+
+    def stop_soon(report: ReplayReport) -> None:
+        if report.sent < 20 or others:
+            return
+        replayer.stop(report.id if by_id else None)
+        others.append(asyncio.create_task(replayer.replay(DeadLetterFilter(types=("count",)))))
+
+    chosen = DeadLetterFilter(types=("send",))
+    report = await replayer.replay(chosen, on_step=stop_soon, rate=1)
+    assert (report.state, report.reason) == (ReplayState.STOPPED, "interrupted")
+    assert report.sent < 40
+    other = await others[0]
+    assert (other.state, other.sent) == (ReplayState.DONE, 20)
+
+
 async def test_a_replay_that_is_cancelled_has_stopped_and_loses_nothing() -> None:
     shop = Shop()
     await _dead(shop, 100)

@@ -1,0 +1,51 @@
+"""The results that batch handlers return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin
+
+from headgate.jobs.errors import ConfigurationError
+
+R = TypeVar("R")
+
+Results: TypeAlias = Sequence[R | BaseException] | None
+"""The return type of a batch handler: the result of each job, or its failure; or nothing."""
+
+LISTS = (list, Sequence)
+"""The generic types by which a handler takes its items, and returns their results."""
+
+_UNIONS = (Union, UnionType)
+
+
+def result_of_one(owner: str, returns: Any) -> Any:
+    """Return the type of one job's result, by the return type of a batch handler.
+
+    An exception among the results is a failure.
+    """
+    if returns in (Any, None, NoneType):
+        return returns
+    parts = _members(returns)
+    lists = [part for part in parts if part is not NoneType]
+    if len(lists) != 1 or get_origin(lists[0]) not in LISTS:
+        raise ConfigurationError(
+            f"{owner} runs batches, so it returns None, or a list with the result of each item, in "
+            f"their order; it is annotated with {returns!r}"
+        )
+    [each] = get_args(lists[0])
+    results = [part for part in _members(each) if not _is_exception(part)]
+    if len(parts) > 1 and NoneType not in results:
+        results.append(NoneType)
+    return reduce(or_, results) if results else NoneType
+
+
+def _members(kind: Any) -> Sequence[Any]:
+    """Return the members of a Union, or a type that is none."""
+    return get_args(kind) if get_origin(kind) in _UNIONS else (kind,)
+
+
+def _is_exception(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)

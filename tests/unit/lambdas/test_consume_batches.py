@@ -1,0 +1,104 @@
+"""Batch handlers in a function: the messages of one invocation share calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import BaseModel
+
+from headgate import App, Backoff, Batch, BatchContext, Priority, Retry
+from headgate.jobs.core.events import JobCompleted, JobInterrupted, JobQuarantined
+from tests.support.functions import Function
+
+QUEUE = "shop-mail-normal"
+
+
+class Note(BaseModel):
+    text: str = ""
+
+
+@contextmanager
+def function_of(handler: Callable[..., Any], batch: Batch, **options: Any) -> Iterator[Function]:
+    """Return a function whose one type runs that batch handler; other fields are `Function`'s."""
+    app = App("shop")
+    queue = app.queue(
+        "mail",
+        priorities=[Priority.NORMAL],
+        retry=Retry(max_attempts=5, backoff=Backoff.fixed(10)),
+    )
+    queue.job("send", batch=batch)(handler)
+    deployed = Function(app, QUEUE, **options)
+    try:
+        yield deployed
+    finally:
+        deployed.close()
+
+
+def submitted(deployed: Function, *texts: str) -> list[str]:
+    return deployed.submit(deployed.app.types["send"], *(Note(text=text) for text in texts))
+
+
+def heard(deployed: Function, kind: type[Any]) -> list[str]:
+    return [event.job_id for event in deployed.events if isinstance(event, kind)]
+
+
+def test_the_messages_of_an_invocation_share_calls_and_slots() -> None:
+    calls: list[list[str]] = []
+
+    async def send(items: list[Note], _ctx: BatchContext) -> None:
+        calls.append([item.text for item in items])
+
+    with function_of(send, Batch(4), options={"concurrency": 1}) as deployed:
+        ids = submitted(deployed, *"abcdefghij")
+        deployed.invoke()
+        assert [len(each) for each in calls] == [4, 4, 2]
+        assert sorted(heard(deployed, JobCompleted)) == sorted(ids)
+        assert not deployed.messages(QUEUE)
+
+
+def test_what_failed_stays_and_is_retried_alone() -> None:
+    calls: list[list[str]] = []
+
+    async def send(items: list[Note], ctx: BatchContext) -> None:
+        calls.append([item.text for item in items])
+        for item, job in zip(items, ctx.jobs, strict=True):
+            if item.text in "bc" and job.attempt < 3:
+                ctx.fail(item, ConnectionError("not yet"))
+
+    with function_of(send, Batch(10)) as deployed:
+        submitted(deployed, *"abcd")
+        deployed.drain()
+    assert calls[0] == ["a", "b", "c", "d"]
+    assert sorted(calls[1:]) == [["b"], ["b"], ["c"], ["c"]]
+
+
+def test_a_batch_that_kills_its_function_is_run_apart_and_only_the_killer_is_blamed() -> None:
+    runs: Counter[str] = Counter()
+
+    async def send(items: list[Note], _ctx: BatchContext) -> None:
+        runs.update(item.text for item in items)
+        if any(item.text == "kills" for item in items):
+            await asyncio.sleep(1)
+            await deployed.loop.die()
+
+    with function_of(send, Batch(10)) as deployed:
+        ids = submitted(deployed, "a", "kills", "b", "c")
+        deployed.drain()
+        assert heard(deployed, JobQuarantined) == [ids[1]]
+        assert sorted(set(heard(deployed, JobCompleted))) == sorted({ids[0], *ids[2:]})
+
+
+def test_a_batch_without_time_is_cut_together_and_keeps_what_was_done() -> None:
+    async def send(items: list[Note], ctx: BatchContext) -> None:
+        ctx.complete(items[0])
+        await asyncio.sleep(3600)
+
+    with function_of(send, Batch(10), timeout_s=30) as deployed:
+        ids = submitted(deployed, *"abc")
+        deployed.invoke()
+        assert heard(deployed, JobCompleted) == ids[:1]
+        assert sorted(heard(deployed, JobInterrupted)) == sorted(ids[1:])
