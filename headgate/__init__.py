@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from headgate.jobs.client.async_client import AsyncClient as AsyncClient
     from headgate.jobs.client.auditing.actor import acting_as as acting_as
     from headgate.jobs.client.client import Client as Client
-    from headgate.jobs.client.handle import AsyncJobHandle as AsyncJobHandle
-    from headgate.jobs.client.handle import JobHandle as JobHandle
     from headgate.jobs.client.jobs.filters import JobFilter as JobFilter
     from headgate.jobs.client.spool.policy import Spool as Spool
     from headgate.jobs.core.event_log import log_event as log_event
     from headgate.jobs.core.events import Event as Event
     from headgate.jobs.core.events import Events as Events
+    from headgate.jobs.core.existing.resources import Existing as Existing
+    from headgate.jobs.core.existing.resources import ExistingQueue as ExistingQueue
     from headgate.jobs.core.keys.encryption import Encryption as Encryption
     from headgate.jobs.core.limits import Breaker as Breaker
     from headgate.jobs.core.limits import Concurrency as Concurrency
@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.app import App as App
     from headgate.jobs.definitions.app_path import load_app as load_app
     from headgate.jobs.definitions.handled_job import HandledJob as HandledJob
+    from headgate.jobs.definitions.handlers.batch_context import BatchContext as BatchContext
     from headgate.jobs.definitions.handlers.context import JobContext as JobContext
     from headgate.jobs.definitions.job_type import JobType as JobType
     from headgate.jobs.definitions.job_type import NewJob as NewJob
+    from headgate.jobs.definitions.options.batch import Batch as Batch
+    from headgate.jobs.definitions.options.bundle import Bundle as Bundle
     from headgate.jobs.definitions.options.job_options import JobOptions as JobOptions
     from headgate.jobs.definitions.options.replay import Replay as Replay
     from headgate.jobs.definitions.options.submit_options import SubmitOptions as SubmitOptions
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
     from headgate.jobs.definitions.schedules.schedule import Schedule as Schedule
     from headgate.jobs.definitions.schedules.schedule import cron as cron
     from headgate.jobs.errors import HeadgateError as HeadgateError
+    from headgate.jobs.handles.handle import AsyncJobHandle as AsyncJobHandle
+    from headgate.jobs.handles.handle import JobHandle as JobHandle
     from headgate.jobs.messages.foreign_formats import Accepts as Accepts
     from headgate.jobs.messages.foreign_formats import S3Object as S3Object
     from headgate.jobs.messages.signing import Signing as Signing
@@ -75,7 +80,10 @@ __all__ = [
     "AuditEntry",
     "Backoff",
     "BackoffContext",
+    "Batch",
+    "BatchContext",
     "Breaker",
+    "Bundle",
     "Client",
     "Concurrency",
     "CrashLimit",
@@ -86,6 +94,8 @@ __all__ = [
     "Encryption",
     "Event",
     "Events",
+    "Existing",
+    "ExistingQueue",
     "HandledJob",
     "HeadgateError",
     "JobContext",
@@ -125,11 +135,14 @@ _HOMES = {
     "Accepts": "messages.foreign_formats",
     "App": "definitions.app",
     "AsyncClient": "client.async_client",
-    "AsyncJobHandle": "client.handle",
+    "AsyncJobHandle": "handles.handle",
     "AuditEntry": "records.audit.entry",
     "Backoff": "retry.backoff",
     "BackoffContext": "retry.backoff_context",
+    "Batch": "definitions.options.batch",
+    "BatchContext": "definitions.handlers.batch_context",
     "Breaker": "core.limits",
+    "Bundle": "definitions.options.bundle",
     "Client": "client.client",
     "Concurrency": "core.limits",
     "CrashLimit": "retry.policy",
@@ -140,11 +153,13 @@ _HOMES = {
     "Encryption": "core.keys.encryption",
     "Event": "core.events",
     "Events": "core.events",
+    "Existing": "core.existing.resources",
+    "ExistingQueue": "core.existing.resources",
     "HandledJob": "definitions.handled_job",
     "HeadgateError": "errors",
     "JobContext": "definitions.handlers.context",
     "JobFilter": "client.jobs.filters",
-    "JobHandle": "client.handle",
+    "JobHandle": "handles.handle",
     "JobOptions": "definitions.options.job_options",
     "JobState": "records.state",
     "JobType": "definitions.job_type",

@@ -18,8 +18,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from headgate.jobs.core.existing.resources import Existing, read_existing
 from headgate.jobs.deployment.alarms.mutes import MuteWindow
 from headgate.jobs.deployment.alarms.thresholds import Thresholds
+from headgate.jobs.deployment.console.sign_in import SignIn
+from headgate.jobs.deployment.console.web_console import WebConsole
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.surroundings import ExistingVpc, Hardening
@@ -34,9 +37,16 @@ STAGES = "headgate:stages"
 STAGE = "headgate:stage"
 """Key in CDK's context that selects one of the stages."""
 
+STANDBY = "standby_in"
+"""Key of a stage for its standby in another region; see `jobs.deployment.regions.standby`."""
+
+EXISTING = "existing"
+"""Field of all of these for the resources that something else created (`jobs.core.existing`)."""
+
 _PREFIX = "headgate:"
 _KEYS = (f"{_PREFIX}app", STAGE, COMMON, STAGES)
-_PLACE = ("account", "region")
+_NOT_DEPLOYED = ("account", "region", STANDBY, EXISTING)
+"""Fields of a stage that are no part of its deployment."""
 
 _PARTS = {
     "workers": WorkerGroup,
@@ -45,6 +55,8 @@ _PARTS = {
     "vpc": ExistingVpc,
     "hardening": Hardening,
     "mutes": MuteWindow,
+    "console": WebConsole,
+    "console.sign_in": SignIn,
 }
 """Classes of a deployment's fields that are not plain values."""
 
@@ -67,7 +79,8 @@ def is_ours(key: str) -> bool:
 def read_deployment(context: Mapping[str, Any], stage: str | None) -> Deployment:
     """Return a stage's deployment: what all stages share, and what this one adds or replaces.
 
-    The stage's place on AWS, its account and region, is no part of it.
+    The stage's place on AWS is no part of it, its account, its region and its standby, nor what
+    exists there already.
 
     Args:
         context: CDK's context, or Headgate's part of it.
@@ -84,7 +97,21 @@ def read_deployment(context: Mapping[str, Any], stage: str | None) -> Deployment
             )
     common = _layer(COMMON, context.get(COMMON, {}))
     own = _of_stage(context, stage)
-    return parse_deployment(common, {key: own[key] for key in own if key not in _PLACE})
+    return parse_deployment(
+        {key: common[key] for key in common if key != EXISTING},
+        {key: own[key] for key in own if key not in _NOT_DEPLOYED},
+    )
+
+
+def existing_of(context: Mapping[str, Any], stage: str | None) -> Existing | None:
+    """Return the resources of a stage that something else created; None if it says nothing of any.
+
+    Raises:
+        ConfigurationError: as `read_deployment`; or a field of theirs is unknown or invalid.
+    """
+    common = _layer(COMMON, context.get(COMMON, {}))
+    found = _of_stage(context, stage).get(EXISTING, common.get(EXISTING))
+    return None if found is None else read_existing(found)
 
 
 def parse_deployment(*layers: Mapping[str, Any]) -> Deployment:
@@ -130,8 +157,9 @@ def _first_of(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     kind, where = first["type"], ".".join(map(str, first["loc"]))
     if kind == "unexpected_keyword_argument":
-        part = str(first["loc"][0]) if len(first["loc"]) > 1 else ""
-        known = [each.name for each in fields(_PARTS.get(part, Deployment))]
+        within = [each for each in first["loc"][:-1] if isinstance(each, str)]
+        part = _PARTS.get(".".join(within)) or _PARTS.get("".join(within[:1]), Deployment)
+        known = [each.name for each in fields(part)]
         said = did_you_mean(str(first["loc"][-1]), known)
         return f"the deployment's {where}: there is no such field: {said}"
     said = _SAID.get(kind, first["msg"].lower())

@@ -7,25 +7,32 @@ for each: see `jobs.deployment.cdk_context`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
 from headgate.jobs.deployment.alarms.mutes import MuteWindow
 from headgate.jobs.deployment.alarms.thresholds import Thresholds
+from headgate.jobs.deployment.console.web_console import WebConsole, check_console_network
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.surroundings import (
     LOG_RETENTION_DAYS,
     Architecture,
     ExistingVpc,
     Hardening,
+    check_once,
     check_surroundings,
     secret_services,
 )
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
+
+_KEY = re.compile(r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+")
+_CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 ZONES = 2
 """Availability zones of a network that is made for the workers."""
@@ -95,11 +102,11 @@ class Deployment:
     """E-mail addresses for tickets: each alarm, summaries of dead letters, and a month that exceeds
     the budget. Empty: those of ``alerts_to``."""
     notify_recovery: bool = True
-    """Whether both are also notified when an alarm is over."""
+    """True if both are also notified when an alarm is over."""
     mutes: tuple[MuteWindow, ...] = ()
     """Windows in which alarms notify nobody."""
     roll_back_on_alarm: bool | None = None
-    """Whether ECS rolls back a deployment of workers during which the runs of their jobs begin to
+    """True if ECS rolls back a deployment of workers during which the runs of their jobs begin to
     fail (``…-failing``). ECS then watches for about 15 minutes more before a deployment is
     complete. None: where data is kept."""
     budget_usd: int = 150
@@ -119,7 +126,7 @@ class Deployment:
     wait in their queues."""
     standby: bool = False
     """True for a region that waits to take over: the job types' schedules exist there, but are
-    disabled, since the other region's fire."""
+    disabled, since the other region's fire. See `as_standby`."""
     budget_of: Literal["account", "app", "stage"] = "account"
     """The costs that the budget counts.
 
@@ -142,8 +149,15 @@ class Deployment:
     """Protection of the stack against termination, and of the table against deletion. CDK can't
     replace a protected stack whose first deployment failed, and CloudFormation can't roll back the
     creation of a protected table: turn it on once the first deployment has succeeded."""
+    nested: tuple[str, ...] = ()
+    """Queue groups whose alarms are in a nested stack each, since a stack has at most 500
+    resources; nothing else moves. A group may be added or left out at any time: its alarms are then
+    created anew, under other names, and begin without a history."""
     alarms: Thresholds | None = field(default_factory=Thresholds)
     """The alarms' thresholds; None: no alarms, for a stage that nobody is on call for."""
+    console: WebConsole | None = None
+    """The web console behind an internal load balancer, beside the workers; None: it is not part of
+    the stack."""
 
     def __post_init__(self) -> None:
         check_kinds("the deployment", self)
@@ -165,13 +179,38 @@ class Deployment:
                 f"log_retention_days must be one of {', '.join(map(str, LOG_RETENTION_DAYS))}, "
                 f"CloudWatch's, got {self.log_retention_days}"
             )
-        if self.encryption_key is not None and ":kms:" not in self.encryption_key:
+        self._check_names()
+        self._check_console()
+
+    def _check_names(self) -> None:
+        if self.encryption_key is not None and not _KEY.fullmatch(self.encryption_key):
             raise ConfigurationError(
-                f"encryption_key must be the ARN of a KMS key, got {self.encryption_key!r}"
+                "encryption_key must be the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID, "
+                "and not of an alias, by which no role is permitted to use it, got "
+                f"{self.encryption_key!r}"
             )
+        if self.cluster is not None and not _CLUSTER.fullmatch(self.cluster):
+            raise ConfigurationError(f"cluster must be the name of one, got {self.cluster!r}")
         for name in ("alerts_to", "tickets_to"):
-            if malformed := [address for address in getattr(self, name) if "@" not in address]:
+            if malformed := [each for each in getattr(self, name) if not _MAIL.fullmatch(each)]:
                 raise ConfigurationError(f"{name}: not an e-mail address: {malformed[0]!r}")
+            check_once(name, getattr(self, name))
+
+    def _check_console(self) -> None:
+        if self.console is None:
+            return
+        if not self.workers:
+            raise ConfigurationError(
+                "the console runs beside the workers, and the deployment has none: leave it out, "
+                "or run `headgate console` where the workers are"
+            )
+        if self.vpc is not None:  # otherwise one may be given where the stack is made
+            check_console_network(self.vpc)
+
+    @property
+    def console_url(self) -> str:
+        """The address of the web console, without a slash at its end; empty: there is none."""
+        return "" if self.console is None else self.console.url
 
     def keeps_data(self, stage: str | None) -> bool:
         """Return `keep_data`, or the default of that stage."""
@@ -181,6 +220,15 @@ class Deployment:
         """Return `roll_back_on_alarm`, or the default of that stage; False without alarms."""
         wanted = self.roll_back_on_alarm
         return self.alarms is not None and (self.keeps_data(stage) if wanted is None else wanted)
+
+    def as_standby(self) -> Deployment:
+        """Return the same deployment for a second region that waits to take over.
+
+        Its schedules are disabled, its worker groups have no tasks while they have no jobs, and the
+        budget of the first region counts for both.
+        """
+        workers = tuple(replace(group, min_tasks=0) for group in self.workers)
+        return replace(self, standby=True, workers=workers, budget_usd=0)
 
     def environment_of(self, group: WorkerGroup) -> dict[str, str]:
         """Return a group's environment variables: its own, and those that it doesn't replace."""

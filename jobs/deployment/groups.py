@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from headgate.jobs.core.topology import (
-    MAX_SCHEDULER_NAME,
-    Priority,
-    QueueSpec,
-    Topology,
-    check_name,
-)
+from headgate.jobs.core.naming import MAX_SCHEDULER_NAME, check_name
+from headgate.jobs.core.topology import Priority, QueueSpec, Topology
 from headgate.jobs.deployment.pollers import INVOCATIONS_EACH, ProvisionedPollers
-from headgate.jobs.deployment.surroundings import Architecture, Sidecar, check_surroundings
+from headgate.jobs.deployment.surroundings import (
+    Architecture,
+    Sidecar,
+    check_role,
+    check_sidecars,
+    check_surroundings,
+)
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
@@ -147,13 +148,16 @@ class WorkerGroup:
     """Secrets of this group, likewise."""
     sidecars: tuple[Sidecar, ...] = ()
     """Further containers in each of its tasks."""
+    task_role: str | None = None
+    """The ARN of an existing role that its tasks assume, which is given the permissions of a worker
+    as a policy; it has to trust ``ecs-tasks.amazonaws.com``. None: a role of its own."""
 
     def __post_init__(self) -> None:
         check_name("worker group", self.name)
         check_kinds(f"the worker group {self.name!r}", self)
         check_surroundings(f"the worker group {self.name!r}", self.environment, self.secrets)
-        if len({each.name for each in self.sidecars}) < len(self.sidecars):
-            raise ConfigurationError(f"the worker group {self.name!r}: two sidecars have one name")
+        check_role(f"the worker group {self.name!r}", self.task_role)
+        check_sidecars(f"the worker group {self.name!r}", self.sidecars, self.memory_mib)
         memories = FARGATE_MEMORY_MB.get(self.cpu)
         if memories is None:
             raise ConfigurationError(

@@ -6,7 +6,7 @@
         JobsDiscarded JobsDropped JobsCancelled JobsInterrupted JobsCrashed      counts
         Duration                                                     seconds that handlers ran
     of a lane, dimensions service, queue and priority:
-        JobsCompleted JobsFailed                                     counts
+        JobsStarted JobsCompleted JobsFailed                         counts
         Wait                                       seconds from when jobs were due to their start
     of dead letters, dimensions service, type, queue and reason:
         DeadLetters                            new ones, counted by the sweep that finds them
@@ -60,7 +60,7 @@ OF_DEAD_LETTER = frozenset({SERVICE, TYPE, QUEUE, REASON})
 OF_WORKERS = frozenset({SERVICE, GROUP})
 """The dimensions of metrics of a worker group."""
 
-COMPLETED, FAILED = "JobsCompleted", "JobsFailed"
+STARTED, COMPLETED, FAILED = "JobsStarted", "JobsCompleted", "JobsFailed"
 DEAD_LETTERS, LETTERS_REPLAYED = "DeadLetters", "DeadLettersReplayed"
 LETTERS_KEPT = "DeadLettersKept"
 DURATION, WAIT = "Duration", "Wait"
@@ -82,11 +82,18 @@ COUNTED: Mapping[type[Event], str] = {
 """Counters of a type, by the event that they count."""
 
 _OF_SWEEP = (DEAD_LETTERS, LETTERS_REPLAYED, LETTERS_KEPT)
-NAMES = frozenset({*COUNTED.values(), DURATION, WAIT, *_OF_SWEEP, TASKS_WANTED, TASKS_BUSY})
-"""All names of metrics."""
+LANE_COUNTED: Mapping[type[Event], str] = {
+    JobStarted: STARTED,
+    JobCompleted: COMPLETED,
+    JobFailed: FAILED,
+}
+"""Counters of a lane. A type has no starts of its own: each name costs, and its ends tell."""
 
-LANE_COUNTED = frozenset({COMPLETED, FAILED})
-"""The counters among them that each lane has too."""
+NAMES = frozenset(
+    {*COUNTED.values(), *LANE_COUNTED.values(), DURATION, WAIT, *_OF_SWEEP}
+    | {TASKS_WANTED, TASKS_BUSY}
+)
+"""All names of metrics."""
 
 MOST_VALUES = 99
 """Values of one metric in a line: CloudWatch takes 100, at which Powertools flushes by itself.
@@ -109,8 +116,8 @@ def measured(event: Event) -> Iterator[tuple[Dimensions, str, float | None]]:
     of_lane = ((QUEUE, event.queue), (PRIORITY, str(event.priority)))
     if (name := COUNTED.get(type(event))) is not None:
         yield of_type, name, None
-        if name in LANE_COUNTED:
-            yield of_lane, name, None
+    if (name := LANE_COUNTED.get(type(event))) is not None:
+        yield of_lane, name, None
     if isinstance(event, JobCompleted | JobFailed):
         yield of_type, DURATION, event.ran_s
     elif isinstance(event, JobStarted) and event.is_first:

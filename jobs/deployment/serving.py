@@ -51,6 +51,17 @@ def first_server(topology: Topology, deployment: Deployment, spec: QueueSpec) ->
     return next((each for each in servers if spec in each.selection.of(topology)), None)
 
 
+def groups_elsewhere(deployment: Deployment) -> tuple[WorkerGroup, ...]:
+    """Return the groups of workers that run outside of ECS: a deployment's own.
+
+    One that has neither these nor functions says that its workers run elsewhere, which is there:
+    then it is one group, of all queues.
+    """
+    if deployment.workers or deployment.consumers:
+        return deployment.workers
+    return (WorkerGroup(),)
+
+
 def consumed(topology: Topology, group: ConsumerGroup) -> tuple[QueueSpec, ...]:
     """Return the queues that a consumer serves, if it suits each of them.
 

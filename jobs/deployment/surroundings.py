@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from headgate.jobs.core.topology import check_name
+from headgate.jobs.core.naming import check_name
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
 
@@ -25,15 +25,26 @@ https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRete
 WORKER = "worker"
 """The name of the worker's container in its task."""
 
+_LEAST_MIB = 6
+"""https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_definition_parameters.html"""
+
+_MOST_VARIABLES = 48 * 1024
+"""Bytes that leave room for the rest of a task definition, which has 64 KiB at most.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html"""
+
 SSM = "ssm:"
 """Prefix of a secret that is a parameter of Systems Manager's."""
 
-_SECRET = re.compile(r"arn:[\w-]+:secretsmanager:[\w-]+:\d{12}:secret:[^:]+(:[^:]+)?")
+_SECRET = re.compile(
+    r"arn:[\w-]+:secretsmanager:[\w-]+:\d{12}:secret:[^:]+-[A-Za-z0-9]{6}(:[^:]+)?"
+)
 _PARAMETER = re.compile(r"ssm:[\w./-]+")
+_ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/[\w+=,.@/-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OURS = (
     *("HEADGATE_APP", "HEADGATE_STAGE", "HEADGATE_BUCKET", "HEADGATE_ACCOUNT"),
-    *("HEADGATE_CONCURRENCY", "HEADGATE_EMF", "HEADGATE_STOP_TIMEOUT"),
+    *("HEADGATE_CONCURRENCY", "HEADGATE_EMF", "HEADGATE_EXISTING", "HEADGATE_STOP_TIMEOUT"),
+    "HEADGATE_CONSOLE_LOAD_BALANCER",
 )
 
 
@@ -62,6 +73,7 @@ class ExistingVpc:
         check_kinds("the deployment's vpc", self)
         if not self.subnets:
             raise ConfigurationError("the deployment's vpc: name at least one of its subnets")
+        check_once("the deployment's vpc", (*self.subnets, *self.security_groups))
         named = [("vpc-", self.id)]
         named += [("subnet-", each) for each in self.subnets]
         named += [("sg-", each) for each in self.security_groups]
@@ -93,15 +105,20 @@ class Sidecar:
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Its environment variables."""
     memory_mib: int | None = None
-    """The memory at which it is killed; None: the task's."""
+    """The memory at which it is killed, 6 or more and less than the task's; None: the task's."""
     essential: bool = False
-    """Whether the task stops when it ends."""
+    """True if the task stops when it ends."""
 
     def __post_init__(self) -> None:
         owner = f"the sidecar {self.name!r}"
         check_kinds(owner, self)
         check_name("sidecar", self.name)
         check_surroundings(owner, self.environment, {})
+        if self.memory_mib is not None and self.memory_mib < _LEAST_MIB:
+            raise ConfigurationError(
+                f"{owner}: memory_mib must be {_LEAST_MIB} or more, docker's least, got "
+                f"{self.memory_mib}"
+            )
         if self.name == WORKER:
             raise ConfigurationError(f"{owner}: the worker's own container has that name")
 
@@ -115,8 +132,8 @@ class Hardening:
     flow_logs: bool = False
     """Log the metadata of all traffic in CloudWatch Logs, for as long as the other logs."""
     endpoint_policies: bool = False
-    """Admit to the endpoints principals and resources of this account alone, besides the buckets
-    that hold the layers of images."""
+    """Admit to the endpoints principals and resources of this account alone, besides the layers of
+    images, and the other accounts' queues, secrets and keys that the app names by their ARNs."""
     egress: bool = False
     """Let workers open connections to port 443 only; a database in the VPC then needs a rule of its
     own."""
@@ -125,6 +142,43 @@ class Hardening:
 
     def __post_init__(self) -> None:
         check_kinds("the deployment's hardening", self)
+
+
+def check_role(owner: str, role: str | None) -> None:
+    """Check the ARN of a role for tasks; None is valid, too.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if role is not None and not _ROLE.fullmatch(role):
+        raise ConfigurationError(f"{owner}: task_role must be the ARN of a role, got {role!r}")
+
+
+def check_sidecars(owner: str, sidecars: Sequence[Sidecar], memory_mib: int) -> None:
+    """Check the containers beside a worker in a task of so much memory.
+
+    Raises:
+        ConfigurationError: two have one name, or one may use as much memory as the whole task has.
+    """
+    if len({each.name for each in sidecars}) < len(sidecars):
+        raise ConfigurationError(f"{owner}: two sidecars have one name")
+    for each in sidecars:
+        if each.memory_mib is not None and each.memory_mib >= memory_mib:
+            raise ConfigurationError(
+                f"{owner}: the sidecar {each.name!r} may use {each.memory_mib} MiB, and its task "
+                f"has {memory_mib}, with the worker in it: lower one, or raise the group's"
+            )
+
+
+def check_once(owner: str, values: Sequence[str]) -> None:
+    """Check that nothing is named twice, which CDK and AWS refuse in words of their own.
+
+    Raises:
+        ConfigurationError: something is.
+    """
+    for value in values:
+        if values.count(value) > 1:
+            raise ConfigurationError(f"{owner}: {value!r} is named twice: leave one out")
 
 
 def check_surroundings(
@@ -143,6 +197,12 @@ def check_surroundings(
             raise ConfigurationError(f"{owner}: {name} is set by the deployment itself")
         if name in environment and name in secrets:
             raise ConfigurationError(f"{owner}: {name} is in environment and in secrets")
+    size = sum(len(name) + len(value.encode()) for name, value in environment.items())
+    if size > _MOST_VARIABLES:
+        raise ConfigurationError(
+            f"{owner}: its environment variables have {size:,} bytes, and ECS takes 64 KiB for all "
+            f"of a task: put what is over {_MOST_VARIABLES:,} into the image, or into a secret"
+        )
     for name, source in secrets.items():
         if not _SECRET.fullmatch(source) and not _PARAMETER.fullmatch(source):
             raise ConfigurationError(

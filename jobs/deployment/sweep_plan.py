@@ -74,14 +74,17 @@ class SweepPlan(BaseModel):
     """The job types marked ``alert_at_once=True``."""
     replay: ReplayPlan | None = None
     """The policies by which dead letters are sent back; None if there are none."""
+    console: str = ""
+    """The address of the web console, without a slash at its end; empty if it is not known."""
 
 
-def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
+def sweep_plan(app: App, *, has_bridge: bool, console: str = "") -> SweepPlan:
     """Return the plan for an app.
 
     Args:
         app: the app, with everything declared by now.
         has_bridge: True if there is a queue of what the bridge could not submit.
+        console: the address of the web console; empty if it is not known.
     """
     return SweepPlan(
         app="-".join(filter(None, (app.name, app.stage))),
@@ -89,12 +92,14 @@ def sweep_plan(app: App, *, has_bridge: bool) -> SweepPlan:
         types=frozenset(app.types),
         critical=frozenset(job.name for job in app.types.values() if job.alert_at_once),
         replay=replay_plan(app),
+        console=console,
     )
 
 
 def plan_input(plan: SweepPlan) -> dict[str, Any]:
     """Return a plan as JSON values; the same plan always gives the same values."""
-    rendered = plan.model_dump(mode="json", exclude=None if plan.replay else {"replay"})
+    absent = {name for name in ("replay", "console") if not getattr(plan, name)}
+    rendered = plan.model_dump(mode="json", exclude=absent)
     return rendered | {"types": sorted(plan.types), "critical": sorted(plan.critical)}
 
 

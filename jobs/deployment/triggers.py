@@ -11,7 +11,7 @@ from headgate.jobs.definitions.job_type import JobType
 
 def scheduled_types(app: App) -> Sequence[JobType[Any, Any]]:
     """Return the job types that declare a schedule."""
-    return [job for job in app.types.values() if job.schedule is not None]
+    return [job for job in app.types.values() if job.schedules]
 
 
 def has_schedules(app: App) -> bool:

@@ -98,8 +98,15 @@ from headgate.jobs.errors.messages import (
     PayloadUnopenable,
     SignatureInvalid,
 )
-from headgate.jobs.errors.replays import ReplayError, ReplayMissing, ReplayOver, ReplayRunning
-from headgate.jobs.errors.reruns import JobNotEnded, PayloadUnknown, RerunError
+from headgate.jobs.errors.replays import (
+    JobNotEnded,
+    PayloadUnknown,
+    ReplayError,
+    ReplayMissing,
+    ReplayOver,
+    ReplayRunning,
+    RerunError,
+)
 from headgate.jobs.errors.results import (
     JobCancelled,
     JobDead,

@@ -1,4 +1,4 @@
-"""Errors of replays of dead letters."""
+"""Errors of replays of dead letters, and of running a job that has ended again."""
 
 from __future__ import annotations
 
@@ -19,3 +19,34 @@ class ReplayRunning(ReplayError):
 
 class ReplayOver(ReplayError):
     """The replay is done, or was aborted, so it can't be resumed or aborted."""
+
+
+class RerunError(HeadgateError):
+    """The job ``job_id`` can't be run again."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        self.job_id = job_id
+        super().__init__(message)
+
+
+class JobNotEnded(RerunError):
+    """The job is not known to have ended: its state is ``state``."""
+
+    def __init__(self, job_id: str, *, state: str) -> None:
+        self.state = state
+        super().__init__(
+            job_id,
+            f"the job {job_id} is {state}: only a job that has ended is run again. Cancel it "
+            "first, or wait for its end",
+        )
+
+
+class PayloadUnknown(RerunError):
+    """No payload was given, and no message of the job is left that has it."""
+
+    def __init__(self, job_id: str, *, state: str) -> None:
+        super().__init__(
+            job_id,
+            f"the job {job_id} is {state}, and no message with its payload is left: give the "
+            "payload to run it again with",
+        )

@@ -132,9 +132,14 @@ class JobRecord:
     cancel_requested_at: datetime | None = None
     cancel_reason: str = ""
     cancel_actor: str = ""
-    """Who requested it; empty if that is not known."""
+    """The actor that requested it; empty if that is not known."""
     timeline: tuple[Happening, ...] = ()
     """Everything that happened to it, in order."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """False if nothing tells its state: it waits, was never submitted, or is forgotten."""
+        return not self.inferred and self.state is not JobState.UNKNOWN
 
 
 def read_job(

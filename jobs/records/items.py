@@ -39,11 +39,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_jsonable_python
-
+from headgate.jobs.core.naming import ASKED, JOB
 from headgate.jobs.core.ports.table import AsyncTable, Item, ListLine
 from headgate.jobs.core.retention import Keep, RecordsLevel
-from headgate.jobs.core.topology import ASKED, JOB, MAX_VISIBILITY
+from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.messages.envelope import Envelope
 
 if TYPE_CHECKING:
@@ -330,7 +329,7 @@ def replayed_item(
 
 def progress_words(event: JobProgress) -> dict[str, Any]:
     """Return what the handler has said of its job's progress, besides its percentage."""
-    return {"note": event.note, "data": to_jsonable_python(event.data, fallback=str)}
+    return {"note": event.note, "data": event.data}
 
 
 def progress_item(event: JobProgress, words: Mapping[str, Any], *, worker: str, keep: Keep) -> Item:

@@ -42,6 +42,26 @@ class _Entry:
     size: int
 
 
+class Shed:
+    """The items that a backlog has given up, until that is told.
+
+    Args:
+        clock: tells the time.
+        events: receives an event of them.
+    """
+
+    def __init__(self, clock: Clock, events: Events) -> None:
+        self._clock = clock
+        self._events = events
+        self.items = 0
+
+    def tell(self) -> None:
+        """Emit how many there were since the last time, if there were any."""
+        if self.items:
+            shed, self.items = self.items, 0
+            self._events.emit(RecordsShed(at=self._clock.now(), items=shed))
+
+
 class Journal:
     """Writes items in the background.
 
@@ -67,7 +87,7 @@ class Journal:
         """Number of requests that failed since one last succeeded."""
         self._hopeless = False
         """True if the last failure was one that retrying soon won't mend."""
-        self._shed = 0
+        self._shed = Shed(clock, events)
         self._news = asyncio.Event()
 
     def put(self, item: Item, *, size: int = 0) -> None:
@@ -83,7 +103,7 @@ class Journal:
         if len(self._waiting) < ROOM and self._bytes + size <= ROOM_BYTES:
             self._add(_Entry(item, size))
         else:
-            self._shed += 1
+            self._shed.items += 1
         self._news.set()
 
     def unwritten(self, pk: str) -> list[Item]:
@@ -100,7 +120,7 @@ class Journal:
             elif len(self._waiting) < MAX_PUT:
                 await asyncio.sleep(_LINGER_S)
             self._news.clear()
-            self._tell_shed()
+            self._shed.tell()
             self._send()
 
     async def flush(self) -> None:
@@ -127,10 +147,10 @@ class Journal:
         try:
             await self.flush()
         finally:
-            self._shed += len(self._waiting)
+            self._shed.items += len(self._waiting)
             self._waiting.clear()
             self._bytes = 0
-            self._tell_shed()
+            self._shed.tell()
 
     async def _recall(self) -> None:
         """Cancel the requests under way, and return when all their items wait again."""
@@ -181,7 +201,7 @@ class Journal:
         for refusal in refused:
             error = text_of(refusal.error)
             self._events.emit(RecordsFailed(at=self._clock.now(), action="write", error=error))
-            self._shed += not refusal.marked
+            self._shed.items += not refusal.marked
 
     def _succeeded(self, written: int, left: int) -> None:
         self._hopeless = False
@@ -212,10 +232,5 @@ class Journal:
         self._flights.discard(flight)
         if not flight.cancelled() and (error := flight.exception()) is not None:
             _log.error("unexpected error while writing records", exc_info=error)  # a fault of ours
-        if self._waiting or self._shed:
+        if self._waiting or self._shed.items:
             self._news.set()
-
-    def _tell_shed(self) -> None:
-        if self._shed:
-            shed, self._shed = self._shed, 0
-            self._events.emit(RecordsShed(at=self._clock.now(), items=shed))

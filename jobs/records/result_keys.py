@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.jobs.core.topology import EARLIER_RESULTS, RESULTS
+from headgate.jobs.core.naming import EARLIER_RESULTS, RESULTS
 
 
 def result_key(job_id: str, job_type: str) -> str:

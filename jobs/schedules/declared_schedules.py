@@ -13,7 +13,7 @@ from typing import Any
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.schedules.schedule import Schedule
+from headgate.jobs.definitions.schedules.declared import DeclaredSchedule
 from headgate.jobs.schedules.declared_starts import deployed
 from headgate.jobs.schedules.firing import declared_input, schedule_name
 
@@ -27,14 +27,14 @@ def declared_schedules(app: App) -> Sequence[ScheduleSpec]:
         ConfigurationError, PayloadInvalid, PayloadTooLarge: see `declared_schedule`.
     """
     return [
-        declared_schedule(app, job, job.schedule)
+        declared_schedule(app, job, declared)
         for job in app.types.values()
-        if job.schedule is not None
+        for declared in job.schedules
     ]
 
 
-def declared_schedule(app: App, job: JobType[Any, Any], schedule: Schedule) -> ScheduleSpec:
-    """Return the schedule of one job type.
+def declared_schedule(app: App, job: JobType[Any, Any], declared: DeclaredSchedule) -> ScheduleSpec:
+    """Return one schedule of a job type.
 
     Raises:
         ConfigurationError: the type's name is too long for a schedule, or ``group_by`` makes no
@@ -43,11 +43,11 @@ def declared_schedule(app: App, job: JobType[Any, Any], schedule: Schedule) -> S
         PayloadTooLarge: EventBridge Scheduler can't hold it.
     """
     topology = app.topology
-    times, _ = deployed(schedule)  # its start is in the input
+    times, _ = deployed(declared.when)  # its start is in the input
     window = times.flexible_window
     return ScheduleSpec(
         group=topology.schedule_group,
-        name=schedule_name(job),
+        name=schedule_name(declared),
         expression=times.expression,
         timezone=times.timezone,
         end=times.end,
@@ -55,6 +55,6 @@ def declared_schedule(app: App, job: JobType[Any, Any], schedule: Schedule) -> S
         function=topology.bridge_name,
         role=topology.scheduler_role,
         dead_letters=topology.failed_firings_name,
-        input=declared_input(app, job),
+        input=declared_input(app, job, declared),
         description=f"Submits {job.name} jobs to {job.queue}/{job.priority}",
     )

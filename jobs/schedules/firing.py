@@ -15,11 +15,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from headgate.jobs.core.naming import MAX_SCHEDULER_NAME
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.tenant import Tenant
-from headgate.jobs.core.topology import MAX_SCHEDULER_NAME, Priority
+from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.schedules.declared import DeclaredSchedule
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.messages.envelope import (
     VERSION,
@@ -50,6 +52,11 @@ _Text = Annotated[str, Field(min_length=1)]
 def source_of(schedule: str) -> str:
     """Return the ``source`` of the jobs that a schedule submits, by its name."""
     return f"schedule:{schedule}"
+
+
+def fired_job_id(schedule_arn: str, at: datetime) -> UUID:
+    """Return the id of the job that a schedule submits for one of its times."""
+    return derived_job_id(at.astimezone(UTC), schedule_arn)
 
 
 class ScheduledJob(BaseModel):
@@ -125,7 +132,7 @@ class Firing(ScheduledJob):
     @property
     def job_id(self) -> UUID:
         """The job's id, the same for every invocation of one occurrence."""
-        return derived_job_id(self.scheduled_time.astimezone(UTC), self.schedule_arn)
+        return fired_job_id(self.schedule_arn, self.scheduled_time)
 
     @property
     def sending(self) -> str:
@@ -142,8 +149,15 @@ class Firing(ScheduledJob):
         return message_of(self.envelope(self.job_id, now), fifo_group=self.fifo_group)
 
 
-def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
+def schedule_input(
+    app: App, job: JobType[Any, Any], declared: DeclaredSchedule | None = None
+) -> dict[str, Any]:
     """Return the input of a job type's schedule, as JSON values; a `Firing` when it fires.
+
+    Args:
+        app: the app of the type.
+        job: the type.
+        declared: one of its schedules; None is its only one.
 
     Raises:
         ConfigurationError: the type's name is too long for a schedule, or ``group_by`` makes no
@@ -151,26 +165,29 @@ def schedule_input(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
         PayloadInvalid: the payload doesn't fit the type's model.
         UnknownQueue: the type's queue is not one of ``app``'s.
     """
-    return _declared(app, job) | _CONTEXT
+    if declared is None:
+        [declared] = job.schedules
+    return _declared(app, job, declared) | _CONTEXT
 
 
-def declared_input(app: App, job: JobType[Any, Any]) -> str:
+def declared_input(app: App, job: JobType[Any, Any], declared: DeclaredSchedule) -> str:
     """Return `schedule_input` as JSON.
 
     Raises:
         PayloadTooLarge: EventBridge Scheduler can't hold it.
         ConfigurationError, PayloadInvalid, UnknownQueue: as `schedule_input`.
     """
-    text = f"{literally(json.dumps(_declared(app, job)))[:-1]}, {json.dumps(_CONTEXT)[1:]}"
-    check_input(f"the schedule of the type {job.name!r}", text)
+    fixed = literally(json.dumps(_declared(app, job, declared)))
+    text = f"{fixed[:-1]}, {json.dumps(_CONTEXT)[1:]}"
+    check_input(f"the schedule {declared.name!r} of the type {job.name!r}", text)
     return text
 
 
-def _declared(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
-    payload = job.scheduled_payload()
+def _declared(app: App, job: JobType[Any, Any], declared: DeclaredSchedule) -> dict[str, Any]:
+    payload = job.scheduled_payload(declared)
     queue = app.topology.queue(job.queue, job.priority)
     scheduled = ScheduledJob(
-        schedule=schedule_name(job),
+        schedule=schedule_name(declared),
         type=job.name,
         schema=job.schema,
         payload=payload,
@@ -178,7 +195,7 @@ def _declared(app: App, job: JobType[Any, Any]) -> dict[str, Any]:
         priority=job.priority,
         queue_name=queue.name,
         fifo_group=_fifo_group(job, job.load(payload)) if queue.fifo else None,
-        start=deployed(job.schedule)[1] if job.schedule is not None else None,
+        start=deployed(declared.when)[1],
     )
     return scheduled.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
@@ -231,13 +248,14 @@ def read_scheduled(text: str) -> ScheduledJob:
     raise MessageUnreadable("the schedule's input is not that of a Headgate schedule")
 
 
-def schedule_name(job: JobType[Any, Any]) -> str:
-    """Return the name of a job type's schedule within its app's group: the type's own.
+def schedule_name(declared: DeclaredSchedule) -> str:
+    """Return the name of a declared schedule within its app's group.
 
     Raises:
         ConfigurationError: it is longer than AWS allows.
     """
-    return _checked(f"the job type {job.name!r} has a schedule, whose name", job.name)
+    job_type, _, _ = declared.name.partition(".")
+    return _checked(f"the job type {job_type!r} has a schedule, whose name", declared.name)
 
 
 def _checked(what: str, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from headgate.jobs.errors import MessageUnreadable
+from headgate.jobs.values.faults import faults_in
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,10 +27,7 @@ def read_scheduled_input(model: type[M], event: Mapping[str, Any], function: str
     try:
         return model.model_validate(event)
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
-        )
+        faults = faults_in(error, "input")
         raise MessageUnreadable(
             f"the input is not that of the {function}'s schedule: {faults}. Both are deployed "
             f"together: run `cdk deploy`, or invoke the {function} with the input of its schedule"

@@ -22,6 +22,7 @@ from headgate.jobs.definitions.event_rules.event_rule import Occurrence
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing
+from headgate.jobs.values.faults import faults_in
 
 FIRING, OCCURRENCE, DELAYED = "firing", "occurrence", "delayed"
 """The tags."""
@@ -90,10 +91,7 @@ def parse_input(event: Mapping[str, Any]) -> Input:
     try:
         return _TAGGED.validate_python(event)
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'input'}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
-        )
+        faults = faults_in(error, "input", beneath=1)
     # Not from pydantic's error, which quotes the values.
     source, advice = _SOURCES[tag_of(event)]
     raise MessageUnreadable(f"the input is not that of a Headgate {source}: {faults}. {advice}")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.errors import MessageUnreadable, Throttled
+from headgate.jobs.errors import HeadgateError, MessageUnreadable, Throttled
 from headgate.jobs.schedules.registry import (
     ScheduleInfo,
     UnreadableSchedule,
@@ -65,6 +65,18 @@ class Reading:
         self.left = []
         return 0.0
 
+    def specs(self) -> tuple[list[ScheduleSpec], list[str]]:
+        """Return all schedules as they are stored, and the names of those that can't be read."""
+        found, faults = [], []
+        for name, answer in self._answers.items():
+            if answer is None:
+                continue
+            if isinstance(answer, HeadgateError) or not _is_readable(self._app, answer):
+                faults.append(name)
+            else:
+                found.append(answer)
+        return found, faults
+
     def listed(self) -> Sequence[ScheduleInfo | UnreadableSchedule]:
         """Return all schedules, sorted by name."""
         return sorted(
@@ -75,3 +87,7 @@ class Reading:
             ),
             key=lambda each: each.name,
         )
+
+
+def _is_readable(app: App, spec: ScheduleSpec) -> bool:
+    return isinstance(read_listed(app, spec.name, spec), ScheduleInfo)

@@ -1,21 +1,26 @@
 """An app's schedules as EventBridge Scheduler keeps them: declared ones, and those made later.
 
-A type's schedule bears the type's name; one made at run time has a prefix with a full stop, which
-no type's name can have, so the two never clash. Users see each by its own name; only a schedule
-made at run time before a type declared one of the same name goes by its name on AWS.
+A type's schedule bears the type's name, a further one that name and its own behind a full stop; one
+made at run time has a prefix that no declared schedule's name can have, so they never clash. Users
+see each by its own name; only a schedule made at run time before a type declared one of the same
+name goes by its name on AWS.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
+from typing import Any
 
+from headgate.jobs.core.naming import MAX_SCHEDULER_NAME
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
-from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.schedules.declared import DeclaredSchedule
 from headgate.jobs.definitions.schedules.occurrences import occurrences
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import (
@@ -28,10 +33,13 @@ from headgate.jobs.errors import (
     SettingsInvalid,
 )
 from headgate.jobs.schedules.declared_starts import declared
-from headgate.jobs.schedules.firing import read_scheduled
+from headgate.jobs.schedules.firing import fired_job_id, read_scheduled
 
 PREFIX = "dynamic."
 """Prefix of the names of schedules that were made at run time."""
+
+_FIRST_LOOK, _FURTHER = timedelta(hours=1), 6
+"""The length of time in which past times are looked for, and the factor by which it grows."""
 
 _LONGEST_NAME = MAX_SCHEDULER_NAME - len(PREFIX)
 _NAME = re.compile(r"[0-9A-Za-z_.-]+")
@@ -54,6 +62,8 @@ class ScheduleInfo:
     """True if it is declared, and was given other times at run time: ``when``, not ``in_code``."""
     created_at: datetime | None
     """Time of its creation; None right after it was created here."""
+    arn: str = ""
+    """Its ARN; empty right after it was created here."""
 
     def next_times(self, count: int, now: datetime) -> list[datetime]:
         """Return the next times that it fires, in UTC; while it is paused, those that it would.
@@ -64,15 +74,39 @@ class ScheduleInfo:
         Raises:
             SettingsInvalid: its expression can't be read here, or there are no such times.
         """
-        _check_count(count)
-        if now.utcoffset() is None:
-            raise SettingsInvalid(f"now must have a time zone, got {now!r}")
+        _check(count, now)
         return list(islice(times_of(self.when, now, self.created_at), count))
 
+    def last_runs(self, count: int, now: datetime) -> list[ScheduledRun]:
+        """Return its last times since its creation, the latest first, and the job of each.
 
-def _check_count(count: object) -> None:
+        A time at which it was paused, or had other times, has no job; `Client.handle` tells of each
+        job what became of it. There are none right after the creation.
+
+        Raises:
+            SettingsInvalid: as for `next_times`.
+        """
+        _check(count, now)
+        if not self.arn or self.created_at is None:
+            return []
+        times = times_before(self.when, now, count, self.created_at)
+        return [ScheduledRun(at=at, job_id=str(fired_job_id(self.arn, at))) for at in times]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledRun:
+    """One time of a schedule, and the id of the job that it submits then."""
+
+    at: datetime
+    """In UTC."""
+    job_id: str
+
+
+def _check(count: object, now: datetime) -> None:
     if not isinstance(count, int) or count < 0:
         raise SettingsInvalid(f"count must be a whole number, 0 or more, got {count!r}")
+    if now.utcoffset() is None:
+        raise SettingsInvalid(f"now must have a time zone, got {now!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +142,21 @@ def times_of(
         raise SettingsInvalid(f"{when.expression} can't be read: {error}") from error
 
 
+def times_before(
+    when: Schedule, now: datetime, count: int, created_at: datetime
+) -> Sequence[datetime]:
+    """Return the last times of a schedule up to now, the latest first; raises as `times_of`."""
+    back, found = _FIRST_LOOK, deque[datetime](maxlen=count)
+    while True:
+        since = max(created_at, now - back)
+        coming = times_of(when, since, created_at)
+        found.extend(takewhile(lambda at: at <= now, coming))
+        if len(found) == count or since == created_at:
+            return [*reversed(found)]
+        found.clear()
+        back *= _FURTHER
+
+
 def address(app: App, name: object) -> tuple[str, str]:
     """Return the group and name on AWS of the schedule that an app calls ``name``.
 
@@ -131,12 +180,20 @@ def own_name(app: App, physical: str) -> str:
 
 def is_declared(app: App, name: object) -> bool:
     """Return True if a job type declares the schedule of that name."""
-    return isinstance(name, str) and name in app.types and app.types[name].schedule is not None
+    return isinstance(name, str) and find_declared(app, name) is not None
+
+
+def find_declared(app: App, name: str) -> tuple[JobType[Any, Any], DeclaredSchedule] | None:
+    """Return the declared schedule of that name, and its job type; None if there is none."""
+    job = app.types.get(name.partition(".")[0])
+    if job is None:
+        return None
+    return next(((job, each) for each in job.schedules if each.name == name), None)
 
 
 def all_names(app: App, found: list[str]) -> list[str]:
     """Return the names on AWS of the schedules that job types declare, and of those found."""
-    declared = [name for name in app.types if is_declared(app, name)]
+    declared = [each.name for job in app.types.values() for each in job.schedules]
     return [*declared, *found]
 
 
@@ -148,16 +205,17 @@ def read_schedule(app: App, spec: ScheduleSpec) -> ScheduleInfo:
         SettingsInvalid: its times can't be read here.
     """
     name = own_name(app, spec.name)
-    scheduled = read_scheduled(spec.input)
+    scheduled, in_code = read_scheduled(spec.input), find_declared(app, name)
     return ScheduleInfo(
         name=name,
         job_type=scheduled.type,
         when=times_on_aws(spec),
         enabled=spec.enabled,
-        declared=is_declared(app, name),
-        in_code=app.types[name].schedule if is_declared(app, name) else None,
+        declared=in_code is not None,
+        in_code=None if in_code is None else in_code[1].when,
         moved=scheduled.moved_from is not None,
         created_at=spec.created_at,
+        arn=spec.arn,
     )
 
 
@@ -203,7 +261,7 @@ def missing(app: App, name: str) -> ScheduleMissing:
     """Return the error for a name that no schedule has."""
     if is_declared(app, name):
         return ScheduleMissing(
-            f"the schedule of the type {name!r} is not on AWS: provision it with `cdk deploy`"
+            f"the declared schedule {name!r} is not on AWS: provision it with `cdk deploy`"
         )
     return ScheduleMissing(
         f"the app {app.name!r} has no schedule {name!r}: client.schedules.list() has all of them"
@@ -218,8 +276,8 @@ def refuse_declared(app: App, name: str) -> None:
     """
     if is_declared(app, name):
         raise ScheduleDeclared(
-            f"the schedule {name!r} is declared on its job type: take schedule= off the type and "
-            "deploy. It can be paused, resumed, rescheduled, reset and run. One made at run time "
+            f"the schedule {name!r} is declared on its job type: take it off the type and deploy. "
+            "It can be paused, resumed, rescheduled, reset and run. One made at run time "
             f"goes by {PREFIX + name!r}"
         )
 

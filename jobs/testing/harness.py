@@ -10,13 +10,11 @@ from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from headgate.jobs.client.async_client import AsyncClient
+from headgate.jobs.client.child_handles import async_child_handles
 from headgate.jobs.client.client import Client
-from headgate.jobs.client.submitted_job import async_child_handles
+from headgate.jobs.client.submitting.submission_records import recorded
 from headgate.jobs.core.concurrency import Tasks, Threads
-from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered, JobSubmitted
-from headgate.jobs.core.immediate import drive
-from headgate.jobs.core.ports.transport import ReceivedMessage
-from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.injection import NOTHING, Shared
 from headgate.jobs.definitions.handlers.resources import OpenResources
@@ -24,24 +22,30 @@ from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import hooks_of, load_handlers
 from headgate.jobs.definitions.sealing import seals_of
-from headgate.jobs.errors import HeadgateError, MessageError
+from headgate.jobs.errors import HeadgateError
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.calling.claims import Claims
-from headgate.jobs.execution.delivery import Delivery, envelope_of
+from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Outcome
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Executor, Run
 from headgate.jobs.execution.settling.delayed_retry import HandOver
+from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import Envelope, new_job_id
-from headgate.jobs.messages.large_payloads import unpacked
-from headgate.jobs.messages.sealing import Seals, opened_payload
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import VirtualClock
+from headgate.jobs.testing.company import all_of, together
 from headgate.jobs.testing.deployed import check_isolation, deploy_schedules
-from headgate.jobs.testing.inspection import StoredMessage, Submitted, submitted
+from headgate.jobs.testing.inspection import (
+    StoredMessage,
+    Submitted,
+    ids_of,
+    order_of_submission,
+    submitted,
+)
 from headgate.jobs.testing.memory.sqs import MemorySqs
-from headgate.jobs.testing.memory.store import MemoryStore
+from headgate.jobs.testing.message_reader import MessageReader
 from headgate.jobs.testing.next_message import NextMessage
 from headgate.jobs.testing.remembering import Remembering
 from headgate.jobs.testing.settling import settled
@@ -89,7 +93,8 @@ class Harness:
         self.keys = backend.keys
         """The key service, if the app has ``encryption=``."""
         self._seals = seals_of(app, backend.async_ports.keys, Tasks())
-        self._look_seals = seals_of(app, backend.ports.keys, Threads())
+        seals = seals_of(app, backend.ports.keys, Threads())
+        self._reader = MessageReader(app, backend.sqs, backend.store, seals)
         self.sqs = backend.sqs
         self.scheduler = backend.scheduler
         """Holds long delays and schedules, declared ones too; fires as the clock moves."""
@@ -122,13 +127,12 @@ class Harness:
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that wait in the queues, in order of submission."""
-        found = []
-        for spec in self.app.topology.queues:
-            for message in self.sqs.messages(spec.name):
-                envelope = self._envelope(spec, _as_received(message))
-                if envelope is not None and envelope.type == job.name:
-                    found.append(submitted(job, envelope, message.receive_count))
-        order = _order_of_submission(self.events)
+        found = [
+            submitted(job, envelope, receives)
+            for envelope, receives in self._reader.waiting()
+            if envelope.type == job.name
+        ]
+        order = order_of_submission(self.events)
         return sorted(found, key=lambda each: order.get(each.id, len(order)))
 
     def assert_submitted(self, job: JobType[P, Any], payload: Given[P]) -> Submitted[P]:
@@ -157,7 +161,7 @@ class Harness:
 
     def completed(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that have completed, in the order of completion."""
-        ended = _ids(self.events, JobCompleted, job)
+        ended = ids_of(self.events, JobCompleted, job)
         return [submitted(job, *self._received[each]) for each in ended]
 
     def dead_lettered(self, job: JobType[P, Any]) -> list[Submitted[P]]:
@@ -166,11 +170,13 @@ class Harness:
         Raises:
             PayloadInvalid: one has a payload that its type can't read; see `dead_letters`.
         """
-        ended = _ids(self.events, JobDeadLettered, job)
+        ended = ids_of(self.events, JobDeadLettered, job)
         return [submitted(job, *self._received[each]) for each in ended]
 
     def drain(self, *, max_runs: int = 10_000) -> None:
         """Run jobs, one after the other, until every queue is empty; retries and delays included.
+
+        Jobs of a batch handler that wait in one queue run together, up to the batch's size.
 
         Args:
             max_runs: the number of runs after which jobs that never end are given up.
@@ -180,12 +186,8 @@ class Harness:
                 ``isolation="process"``.
             DrainUnfinished: more than ``max_runs`` runs were made.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            asyncio.run(self.adrain(max_runs=max_runs))
-        else:
-            raise HeadgateError("an event loop runs here: write `await jobs.adrain()`")
+        _check_no_loop(instead="adrain()")
+        asyncio.run(self.adrain(max_runs=max_runs))
 
     async def adrain(self, *, max_runs: int = 10_000) -> None:
         """Like `drain`, for a test that runs in an event loop."""
@@ -233,11 +235,8 @@ class Harness:
             SubmissionError: the payload or an option is not valid.
             ValueError: the job has no such attempt.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self._attempt(job, payload, attempt, overrides))
-        raise HeadgateError("an event loop runs here: write `await jobs.arun(...)`")
+        _check_no_loop(instead="arun(...)")
+        return asyncio.run(self._attempt(job, payload, attempt, overrides))
 
     @overload
     async def arun(self, job: NewJob[Any], *, attempt: int = 1) -> Outcome: ...
@@ -286,7 +285,8 @@ class Harness:
 
     def _opened(self) -> AbstractAsyncContextManager[OpenResources]:
         handlers = [declared.require_handler() for declared in self.app.types.values()]
-        return self.app.resources.opened(self._resources, handlers=handlers)
+        opened = self.app.resources.opened(self._resources, handlers=handlers)
+        return recorded(self.async_client, opened)
 
     def _executor(self, resources: OpenResources) -> Executor:
         means = Means(
@@ -314,27 +314,31 @@ class Harness:
             seals=self._seals,
         )
         for _ in range(max_runs):
-            if (taken := await self._next.take()) is None:
+            if (delivery := await self._next.take()) is None:
                 return
-            spec, message = taken
             if self._keyring is not None:
                 await self._keyring.refresh()
-            if (envelope := self._envelope(spec, message)) is not None:
-                self._received[str(envelope.id)] = (envelope, message.receive_count)
-                self._check(envelope.type)
-            delivery = Delivery(message=message, queue=spec, received_at=self.clock.monotonic())
-            run = executor.begin(delivery)
-            verdict = (
-                run.unstarted(run.due_in_s) if run.due_in_s else await remembering.verdict(run)
-            )
-            verdict = await settled(
-                verdict, delivery, self.sqs, self.app, self._hand_over, self.clock.now()
-            )
-            await remembering.settled(run, verdict, self.events[self._hooked :])
-            if (event := verdict.aftermath(self.clock.now())) is not None:
-                self._hub.emit(event)
-            await self._call_hooks()
+            begin = partial(self._begun, executor)
+            runs = await together(executor, begin, self._next, begin(delivery))
+            verdicts = await all_of(runs, remembering.verdict)
+            for run, verdict in zip(runs, verdicts, strict=True):
+                await self._settle(run, verdict, remembering)
         raise DrainUnfinished(f"after {max_runs} runs there are still jobs in the queues")
+
+    def _begun(self, executor: Executor, delivery: Delivery) -> Run:
+        if (envelope := self._reader.envelope_of(delivery)) is not None:
+            self._received[str(envelope.id)] = (envelope, delivery.message.receive_count)
+            self._check(envelope.type)
+        return executor.begin(delivery)
+
+    async def _settle(self, run: Run, verdict: Verdict, remembering: Remembering) -> None:
+        verdict = await settled(
+            verdict, run.delivery, self.sqs, self.app, self._hand_over, self.clock.now()
+        )
+        await remembering.settled(run, verdict, self.events[self._hooked :])
+        if (event := verdict.aftermath(self.clock.now())) is not None:
+            self._hub.emit(event)
+        await self._call_hooks()
 
     async def _call_hooks(self) -> None:
         """Call the hooks of new events; an exception from one propagates to the test."""
@@ -344,48 +348,13 @@ class Harness:
                 if inspect.isawaitable(result := hook(event)):
                     await result
 
-    def _envelope(self, spec: QueueSpec, message: ReceivedMessage) -> Envelope | None:
-        """Return a message's job, with its payload wherever that is; None if it isn't a job."""
-        try:
-            envelope, _ = envelope_of(self.app, message, spec)
-            return drive(_whole(envelope, self.store, self._look_seals))
-        except MessageError:
-            return None
 
-
-def _order_of_submission(events: list[Event]) -> dict[str, int]:
-    # Ids don't show it: the clock stands still between submissions.
-    submissions = (event for event in events if isinstance(event, JobSubmitted))
-    return {event.job_id: number for number, event in enumerate(submissions)}
-
-
-def _ids(
-    events: list[Event], kind: type[JobCompleted | JobDeadLettered], job: JobType[Any, Any]
-) -> list[str]:
-    return [
-        event.job_id for event in events if isinstance(event, kind) and event.job_type == job.name
-    ]
-
-
-async def _whole(envelope: Envelope, store: MemoryStore, seals: Seals | None) -> Envelope:
-    """Return an envelope with its payload in it, opened by ``seals``, which never suspend."""
-    payload = envelope.payload
-    if (ref := envelope.payload_ref) is not None:
-        payload = unpacked(ref, store.objects.get(ref.key))
-    if envelope.sealed is not None:
-        payload = await opened_payload(seals, envelope, payload)
-    return envelope.model_copy(update={"payload": payload, "payload_ref": None, "sealed": None})
-
-
-def _as_received(message: StoredMessage) -> ReceivedMessage:
-    return ReceivedMessage(
-        message_id=message.message_id,
-        receipt="",
-        body=message.body,
-        receive_count=message.receive_count,
-        sent_at=message.sent_at,
-        attributes=message.attributes,
-    )
+def _check_no_loop(*, instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise HeadgateError(f"an event loop runs here: write `await jobs.{instead}`")
 
 
 async def _backlog(sqs: MemorySqs, queue: str) -> int:

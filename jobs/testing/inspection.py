@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from headgate.jobs.core.events import Event, JobCompleted, JobDeadLettered, JobSubmitted
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.job_type import JobType
@@ -91,3 +92,19 @@ def submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submit
         source=envelope.source,
         receives=receives,
     )
+
+
+def order_of_submission(events: Iterable[Event]) -> dict[str, int]:
+    """Return the place of each submitted job among all, by its id."""
+    # Ids don't show it: the clock stands still between submissions.
+    submissions = (event for event in events if isinstance(event, JobSubmitted))
+    return {event.job_id: number for number, event in enumerate(submissions)}
+
+
+def ids_of(
+    events: Iterable[Event], kind: type[JobCompleted | JobDeadLettered], job: JobType[Any, Any]
+) -> list[str]:
+    """Return the ids of a type's jobs that have ended so, in the order of the events."""
+    return [
+        event.job_id for event in events if isinstance(event, kind) and event.job_type == job.name
+    ]

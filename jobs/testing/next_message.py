@@ -1,10 +1,13 @@
-"""The order in which a harness takes messages, and the jumps of its clock between them."""
+"""The order in which a harness takes jobs, and the jumps of its clock between them."""
 
 from __future__ import annotations
 
-from headgate.jobs.core.ports.transport import ReceivedMessage
-from headgate.jobs.core.topology import QueueSpec
+from collections import defaultdict
+from collections.abc import Callable
+
+from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.definitions.app import App
+from headgate.jobs.execution.delivery import Delivery, deliveries_of_jobs
 from headgate.jobs.schedules.delayed_job import PREFIX
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
@@ -12,7 +15,7 @@ from headgate.jobs.testing.memory.sqs import MemorySqs
 
 
 class NextMessage:
-    """Takes one message at a time, by priority; moves the clock on if none is visible.
+    """Takes one job at a time, by priority; moves the clock on if no message is visible.
 
     Args:
         app: the app; queues that it declares later are taken from, too.
@@ -28,17 +31,43 @@ class NextMessage:
         self._sqs = sqs
         self._scheduler = scheduler
         self._clock = clock
+        self._ahead: defaultdict[str, list[Delivery]] = defaultdict(list)
+        """By queue, the jobs that have been received while others were looked for, or with others
+        in a bundle."""
 
-    async def take(self) -> tuple[QueueSpec, ReceivedMessage] | None:
-        """Receive the next message, with its queue; None if no job is left."""
+    async def take(self) -> Delivery | None:
+        """Return the next job's delivery; None if no job is left."""
         queues = sorted(self._app.topology.queues, key=lambda spec: spec.priority.rank)
         while True:
             for spec in queues:
-                if received := await self._sqs.receive(spec.name, limit=1, wait_s=0):
-                    return spec, received[0]
+                if self._ahead[spec.name] or await self._receive(spec, 1):
+                    return self._ahead[spec.name].pop(0)
             if not (due := self._next_due(queues)):
                 return None
             self._clock.advance(due)
+
+    async def take_if(
+        self, queue: QueueSpec, wanted: Callable[[Delivery], bool], *, most: int
+    ) -> list[Delivery]:
+        """Receive the first jobs of a queue that are wanted; others are taken in their turn."""
+        ahead, found, at = self._ahead[queue.name], list[Delivery](), 0
+        while len(found) < most:
+            if at == len(ahead) and not await self._receive(queue, MAX_BATCH):
+                break
+            if wanted(ahead[at]):
+                found.append(ahead.pop(at))
+            else:
+                at += 1
+        return found
+
+    async def _receive(self, queue: QueueSpec, limit: int) -> bool:
+        """Receive messages of a queue; return True if there were any."""
+        messages = await self._sqs.receive(queue.name, limit=limit, wait_s=0)
+        at = self._clock.monotonic()
+        for message in messages:
+            whole = Delivery(message=message, queue=queue, received_at=at)
+            self._ahead[queue.name] += deliveries_of_jobs(whole)
+        return bool(messages)
 
     def _next_due(self, queues: list[QueueSpec]) -> float:
         """Return the seconds until a hidden message shows or a delayed job is sent; 0 for never."""

@@ -68,7 +68,14 @@ class Remembering:
         )
 
     async def verdict(self, run: Run) -> Verdict:
-        """Run a job, unless it has been cancelled, or is paused."""
+        """Run a job, unless it is not due, has been cancelled, or is paused."""
+        try:
+            return run.unstarted(run.due_in_s) if run.due_in_s else await self._verdict(run)
+        finally:
+            if run.seat is not None:
+                run.seat.leave()
+
+    async def _verdict(self, run: Run) -> Verdict:
         if self._recorder is None:
             return await run.verdict()
         await self._recorder.recall(run)

@@ -32,26 +32,38 @@ async def settled(
 ) -> Verdict:
     """Carry out a verdict; return it, as decided again if no schedule could be created.
 
+    What goes on of a bundle's jobs is sent at once; the bundle is deleted with the last of them.
+
     Raises:
         EntryRejected: a queue did not take a request.
     """
-    queue, receipt = delivery.queue.name, delivery.message.receipt
+    queue, receipt, part = delivery.queue.name, delivery.message.receipt, delivery.part
     match verdict.action:
+        case RetryAfter() | Release() if part is not None:
+            verdict = await _moved(verdict, delivery, sqs, hand_over)
         case RetryAfter(delay_s=delay_s, way=Way.HIDDEN) | Release(delay_s=delay_s, way=Way.HIDDEN):
             change = VisibilityChange(receipt=receipt, timeout_s=delay_s)
             _all_done(await sqs.change_visibility(queue, [change]))
             return verdict
         case RetryAfter() | Release():
-            verdict, message = await hand_over.take(delivery, verdict)
-            if message is not None:
-                _all_done(await sqs.send(queue, [message]))
+            verdict = await _moved(verdict, delivery, sqs, hand_over)
         case DeadLetter() | Quarantine() as action:
             quarantine = app.topology.quarantine_name
             target, letter = parked(delivery, verdict, action, quarantine=quarantine, at=at)
             _all_done(await sqs.send(target, [letter]))
         case Ack():
             pass
-    _all_done(await sqs.delete(queue, [receipt]))
+    if part is None or part.settle():
+        _all_done(await sqs.delete(queue, [receipt]))
+    return verdict
+
+
+async def _moved(
+    verdict: Verdict, delivery: Delivery, sqs: MemorySqs, hand_over: HandOver
+) -> Verdict:
+    verdict, message = await hand_over.take(delivery, verdict)
+    if message is not None:
+        _all_done(await sqs.send(delivery.queue.name, [message]))
     return verdict
 
 

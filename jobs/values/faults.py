@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, ValidationError
 
 
 def place_of(location: Iterable[int | str], names: set[str] | None) -> str:
@@ -24,3 +24,17 @@ def told(fault: ErrorDetails, *, discreet: bool) -> str:
     validator, whose message may quote the value."""
     own = fault["type"] in ("value_error", "assertion_error")
     return "a validator of the model refuses it" if discreet and own else fault["msg"]
+
+
+def faults_in(error: ValidationError, whole: str, *, beneath: int = 0) -> str:
+    """Return the faults that an error lists, in one line, without the values.
+
+    Args:
+        error: the error of a model of ours, whose field names and messages are no data.
+        whole: the name of what was validated, for faults that are in no field of it.
+        beneath: the number of leading parts of each path to leave out.
+    """
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'][beneath:])) or whole}: {fault['msg']}"
+        for fault in error.errors(include_input=False, include_url=False)
+    )

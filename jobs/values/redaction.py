@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from headgate.jobs.errors import ChildFailed, ConfigurationError
+from headgate.jobs.errors import ChildFailed, ConfigurationError, HeadgateError
 from headgate.jobs.values.texts import LONGEST, legible, said
 
 REDACTED = "[redacted]"
@@ -62,10 +62,22 @@ class Redaction:
         return self._hidden(said(value), secrets)
 
     def traceback(self, error: BaseException, secrets: Collection[str] = ()) -> str:
-        """Return the traceback's last frames, where the fault is, as for `text`."""
+        """Return the traceback's last frames, where the fault is, as for `text`.
+
+        It begins with the user's code: the frames that lead there are Headgate's. An error of
+        Headgate's own in which the user's code has no part is its text alone.
+        """
         if isinstance(error, ChildFailed):
             return legible(error.traceback, from_end=True)
-        lines = traceback.format_exception(error, limit=-_FRAMES)
+        from headgate.jobs.values.tracebacks import from_users_code  # few processes need it
+
+        trace = from_users_code(error.__traceback__)
+        if trace is None and isinstance(error, HeadgateError):
+            lines = traceback.format_exception_only(error)  # whose text says all
+        else:
+            lines = traceback.format_exception(
+                type(error), error, trace or error.__traceback__, limit=-_FRAMES
+            )
         return self._hidden("".join(lines), secrets, from_end=True)
 
     def _hidden(self, text: str, secrets: Collection[str], *, from_end: bool = False) -> str:

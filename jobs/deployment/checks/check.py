@@ -13,15 +13,22 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.checks.deployment_rules import (
     alarm_never_fires,
     alarms_of_no_queue,
+    budget_without_reader,
     deployment_unfit,
     limits_multiply,
     limits_not_in_functions,
     names_too_long,
+    nested_of_no_queue,
     no_stage,
     nobody_is_told,
     timeout_above_functions,
     unprotected,
     visibility_below_advice,
+)
+from headgate.jobs.deployment.checks.existing_rules import (
+    existing_of_no_queue,
+    queue_of_another_account,
+    receives_of_existing,
 )
 from headgate.jobs.deployment.checks.retry_rules import (
     attempts_above_backstop,
@@ -36,16 +43,19 @@ from headgate.jobs.deployment.checks.schedule_rules import (
     schedule_never_fires,
     schedule_over,
 )
+from headgate.jobs.deployment.checks.size_rules import stack_too_large
 from headgate.jobs.deployment.checks.type_rules import (
     accepts_ambiguous,
     accepts_from_unknown_queue,
+    batch_never_full,
+    batch_outwaits_expiry,
     event_fields_unfit,
     fifo_without_group,
     no_timeout_in_a_process,
     timeout_beyond_lane,
 )
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.errors import Fault
+from headgate.jobs.errors import AppFaulty, Fault
 
 Rule = Callable[[App, datetime], Iterator[Fault]]
 DeploymentRule = Callable[[App, Deployment], Iterator[Fault]]
@@ -63,6 +73,8 @@ RULES: tuple[Rule, ...] = (
     timeout_beyond_lane,
     no_timeout_in_a_process,
     fifo_without_group,
+    batch_never_full,
+    batch_outwaits_expiry,
     accepts_from_unknown_queue,
     accepts_ambiguous,
     event_fields_unfit,
@@ -80,8 +92,14 @@ DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     names_too_long,
     alarm_never_fires,
     alarms_of_no_queue,
+    nested_of_no_queue,
+    stack_too_large,
+    budget_without_reader,
     no_stage,
     unprotected,
+    existing_of_no_queue,
+    queue_of_another_account,
+    receives_of_existing,
 )
 """The rules for an app together with its deployment."""
 
@@ -98,3 +116,16 @@ def check(app: App, now: datetime, deployment: Deployment | None = None) -> list
     if deployment is not None:
         found += [fault for rule in DEPLOYMENT_RULES for fault in rule(app, deployment)]
     return sorted(found, key=lambda fault: fault.severity != "error")
+
+
+def require_fit(app: App, deployment: Deployment, now: datetime) -> list[Fault]:
+    """Return the warnings for an app that is fit for this deployment.
+
+    Raises:
+        AppFaulty: it isn't; the message has all errors at once.
+    """
+    faults = check(app, now, deployment)
+    if errors := [fault for fault in faults if fault.severity == "error"]:
+        told = "".join(f"\n- {fault}" for fault in errors)
+        raise AppFaulty(f"the app {app.name!r} can't be deployed:{told}", errors)
+    return faults

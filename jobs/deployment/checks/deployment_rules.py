@@ -7,16 +7,14 @@ from functools import partial
 from typing import Any
 
 from headgate.jobs.core.limits import Concurrency, Limits, RateLimit
-from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import timeout_of
-from headgate.jobs.deployment.checks.places import is_endless, place_of
+from headgate.jobs.deployment.checks.places import is_endless, place_of, queues_of
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import (
     GIVE_BACK,
     ConsumerGroup,
-    WorkerGroup,
     function_name,
     worker_service_name,
 )
@@ -67,7 +65,7 @@ def _names(app: App, deployment: Deployment) -> Iterator[Callable[[], str]]:
     topology = app.topology
     yield lambda: topology.schedule_group
     yield partial(function_name, topology, "sweep")
-    if any(is_counted(_queues_of(app, group)) for group in deployment.workers):
+    if any(is_counted(queues_of(app, group)) for group in deployment.workers):
         yield partial(function_name, topology, "demand")
     for consumer in deployment.consumers:
         yield partial(function_name, topology, consumer.name)
@@ -78,7 +76,7 @@ def _names(app: App, deployment: Deployment) -> Iterator[Callable[[], str]]:
     if has_schedules(app):
         yield lambda: topology.scheduler_role
         for job in scheduled_types(app):
-            yield partial(schedule_name, job)
+            yield from (partial(schedule_name, declared) for declared in job.schedules)
 
 
 def alarm_never_fires(app: App, deployment: Deployment) -> Iterator[Fault]:
@@ -113,6 +111,19 @@ def alarms_of_no_queue(app: App, deployment: Deployment) -> Iterator[Fault]:
         )
 
 
+def nested_of_no_queue(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A nested stack for the alarms of a queue group that the app doesn't have."""
+    for name in deployment.nested:
+        if name not in app.topology.groups:
+            yield Fault(
+                rule="nested-of-no-queue",
+                where=f"app {app.name}",
+                what=f"the deployment names {name!r} as nested, which is no queue group of the app",
+                why="The alarms of the one that is meant stay in the stack, which may be too large",
+                instead=f"Name one of {', '.join(app.topology.groups)}",
+            )
+
+
 def limits_multiply(app: App, deployment: Deployment) -> Iterator[Fault]:
     """A limit that each worker process keeps on its own, where several run at a time."""
     processes = _processes_by_queue(app, deployment)
@@ -127,8 +138,8 @@ def limits_multiply(app: App, deployment: Deployment) -> Iterator[Fault]:
             yield Fault(
                 rule="limits-multiply",
                 where=where,
-                what=f"{limit!r} counts in each worker process on its own, and up to {most} of "
-                "them run at a time",
+                what=f"its {_told(limit)} counts in each worker process on its own, and up to "
+                f"{most} of them run at a time",
                 why=f"Together they may do {most} times as much",
                 instead='Declare it with scope="fleet", or divide it by the number of processes',
                 severity="warning",
@@ -139,9 +150,15 @@ def _processes_by_queue(app: App, deployment: Deployment) -> dict[str, int]:
     """Return the worker processes that may receive from each queue group at a time."""
     found: dict[str, int] = {}
     for group in deployment.workers:
-        for name in {spec.group for spec in _queues_of(app, group)}:
+        for name in {spec.group for spec in queues_of(app, group)}:
             found[name] = found.get(name, 0) + group.max_tasks * group.processes
     return found
+
+
+def _told(limit: RateLimit | Concurrency) -> str:
+    if isinstance(limit, RateLimit):
+        return f"rate limit of {limit.limit:,} in {limit.per}"
+    return f"concurrency of {limit.limit:,}"
 
 
 def _of_worker(limits: Limits) -> RateLimit | Concurrency | None:
@@ -177,7 +194,7 @@ def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]
 def visibility_below_advice(app: App, deployment: Deployment) -> Iterator[Fault]:
     """A queue that shows its messages again before Lambda has tried a throttled batch again."""
     for group in deployment.consumers:
-        for spec in _queues_of(app, group):
+        for spec in queues_of(app, group):
             if not group.hidden <= spec.lane.visibility < group.advised_visibility:
                 continue  # less is an error, which `deployment_unfit` reports
             yield Fault(
@@ -207,6 +224,23 @@ def nobody_is_told(app: App, deployment: Deployment) -> Iterator[Fault]:
             "something else to JobSystem.alerts",
             severity="warning",
         )
+
+
+def budget_without_reader(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """A budget that nobody hears of; where there are alarms, `nobody_is_told` says so already."""
+    told = deployment.alerts_to or deployment.tickets_to or deployment.alarms is not None
+    if told or not deployment.budget_usd or not deployment.keeps_data(app.stage):
+        return
+    yield Fault(
+        rule="budget-without-reader",
+        where=f"app {app.name}",
+        what=f"it has a budget of {deployment.budget_usd} USD a month, and the deployment's "
+        "alerts_to and tickets_to are empty",
+        why="A month that exceeds it is reported to a topic without subscribers",
+        instead='Write "tickets_to": ["team@example.com"] in the deployment, subscribe something '
+        'else to JobSystem.tickets, or have no budget ("budget_usd": 0)',
+        severity="warning",
+    )
 
 
 def _to_be_told(app: App, deployment: Deployment) -> Iterator[tuple[str, str, str]]:
@@ -275,15 +309,8 @@ def _run_by_functions(
 ) -> Iterator[tuple[ConsumerGroup, JobType[Any, Any]]]:
     """Yield each job type that a function runs, with that function's group."""
     for group in deployment.consumers:
-        specs = _queues_of(app, group)
+        specs = queues_of(app, group)
         for job in app.types.values():
             own = app.topology.queue(job.queue, job.priority)
             if any(spec == own or spec.group in job.runs_from[1:] for spec in specs):
                 yield group, job
-
-
-def _queues_of(app: App, group: ConsumerGroup | WorkerGroup) -> tuple[QueueSpec, ...]:
-    try:
-        return group.selection.of(app.topology)
-    except (ConfigurationError, UnknownQueue):
-        return ()  # `deployment_unfit` reports it

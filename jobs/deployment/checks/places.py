@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT, JobType
+from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.options.job_options import LONGEST_TIMEOUT
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.errors import ConfigurationError, UnknownQueue
 
 
 def place_of(job: JobType[Any, Any]) -> str:
@@ -16,3 +21,11 @@ def place_of(job: JobType[Any, Any]) -> str:
 def is_endless(timeout: timedelta) -> bool:
     """Return True for the timeout of a type that has none."""
     return timeout == LONGEST_TIMEOUT
+
+
+def queues_of(app: App, group: ConsumerGroup | WorkerGroup) -> tuple[QueueSpec, ...]:
+    """Return the queues of a group; none if it names one that the app doesn't have."""
+    try:
+        return group.selection.of(app.topology)
+    except (ConfigurationError, UnknownQueue):
+        return ()  # `deployment_unfit` reports it

@@ -9,7 +9,6 @@ from typing import Any
 from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.queue import MAX_RECEIVE_COUNT
 from headgate.jobs.deployment.checks.places import is_endless, place_of
 from headgate.jobs.deployment.retry_timeline import timeline, waits
 from headgate.jobs.errors import Fault, SettingsInvalid
@@ -65,14 +64,15 @@ def retries_outlive_retention(app: App, _now: datetime) -> Iterator[Fault]:
 
 def attempts_above_backstop(app: App, _now: datetime) -> Iterator[Fault]:
     """More attempts than SQS's own redrive lets a message have."""
-    most = MAX_RECEIVE_COUNT - BACKSTOP_MARGIN
     for job in app.types.values():
+        receives = app.topology.queue(job.queue, job.priority).max_receive_count
+        most = receives - BACKSTOP_MARGIN
         if job.retry.max_attempts > most:
             yield Fault(
                 rule="attempts-above-backstop",
                 where=place_of(job),
                 what=f"it may make {job.retry.max_attempts} attempts",
-                why=f"SQS moves a message away after {MAX_RECEIVE_COUNT} receives, and "
+                why=f"SQS moves a message away after {receives} receives, and "
                 "jobs given back unstarted are received again",
                 instead=f"Declare at most {most} attempts",
             )
@@ -90,6 +90,7 @@ def dead_letters_expire_first(app: App, _now: datetime) -> Iterator[Fault]:
                 why="Messages moved by SQS's own redrive keep their age, and would be deleted on "
                 "arrival",
                 instead="Keep dead letters longer than the queue keeps messages",
+                severity="error" if queue.existing is None else "warning",
             )
 
 

@@ -69,6 +69,40 @@ def fifo_without_group(app: App, _now: datetime) -> Iterator[Fault]:
             )
 
 
+def batch_never_full(app: App, _now: datetime) -> Iterator[Fault]:
+    """A type whose calls never have as many jobs as its batch may, since a limit lets fewer run."""
+    for job in app.types.values():
+        if (batch := job.batch) is None:
+            continue
+        for owner in (app, app.queues[job.queue], job):
+            limit = owner.limits.concurrency
+            if limit is not None and limit.key is None and limit.limit < batch.size:
+                yield Fault(
+                    rule="batch-never-full",
+                    where=place_of(job),
+                    what=f"its calls take up to {batch.size} jobs, and Concurrency({limit.limit}) "
+                    f"of {owner!r} lets {limit.limit} run at once",
+                    why="A limit counts the jobs of a call, and not the call: each call waits for "
+                    "jobs that can't join it",
+                    instead=f"Declare Batch(size={limit.limit}), or a higher limit",
+                    severity="warning",
+                )
+
+
+def batch_outwaits_expiry(app: App, _now: datetime) -> Iterator[Fault]:
+    """A type whose jobs may expire while they wait for others to join them."""
+    for job in app.types.values():
+        batch, expires = job.batch, job.expires
+        if batch is not None and expires is not None and expires <= batch.wait:
+            yield Fault(
+                rule="batch-outwaits-expiry",
+                where=place_of(job),
+                what=f"its jobs expire after {expires}, and wait for {batch.wait} for others",
+                why="They would be dropped in place of being run",
+                instead="Declare a shorter Batch(wait=...), or a longer expires=",
+            )
+
+
 def accepts_from_unknown_queue(app: App, _now: datetime) -> Iterator[Fault]:
     """A type that accepts messages from a queue group that the app doesn't have."""
     for job in app.types.values():

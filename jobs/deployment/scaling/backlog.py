@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from headgate.jobs.core.existing.arns import is_arn
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.alarms.thresholds import MOST_METRICS
 from headgate.jobs.deployment.groups import WorkerGroup
@@ -64,9 +65,10 @@ def tasks_busy(backlogs: Sequence[QueueLoad], *, slots: int, sleeps: bool) -> fl
 def is_counted(queues: Sequence[QueueSpec]) -> bool:
     """Return True if a function counts a group's jobs: its queues are too many for an alarm.
 
-    It watches two numbers of each queue, and the group's tasks.
+    It watches two numbers of each queue, and the group's tasks. Nor can a scaling policy see the
+    numbers of another account's queue.
     """
-    return 2 * len(queues) > MOST_METRICS - 1
+    return 2 * len(queues) > MOST_METRICS - 1 or any(is_arn(queue.name) for queue in queues)
 
 
 def counted_groups(topology: Topology, groups: Sequence[WorkerGroup]) -> list[WorkerGroup]:

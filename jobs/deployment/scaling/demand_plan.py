@@ -45,7 +45,7 @@ class WatchedGroup(BaseModel):
     slots: int
     """Jobs that run at once in one task."""
     sleeps: bool
-    """Whether it may have no task."""
+    """True if it may have no task."""
     queues: tuple[WatchedQueue, ...]
 
 

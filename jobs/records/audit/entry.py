@@ -112,14 +112,14 @@ class AuditEntry:
     target: AuditTarget
     reason: str = ""
     detail: str = ""
-    """What else the action was told, such as the times of a schedule."""
+    """Further arguments of the action, such as the times of a schedule."""
     outcome: AuditOutcome | None = None
     """None while the action goes on, or if its process ended without recording its outcome."""
     ended_at: datetime | None = None
     count: int | None = None
     """Number of the things that were acted on, where that is counted."""
     result: str = ""
-    """What came of it, such as the id of a replay."""
+    """The outcome, such as the id of a replay."""
     error_type: str = ""
     """The class of the error that it failed with."""
 

@@ -1,1 +1,1 @@
-"""The lists of jobs in the table's index: their entries, and several lists read as one."""
+"""Lists of jobs: those of the table's index, read as one, and the children of a job."""

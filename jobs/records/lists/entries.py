@@ -1,15 +1,15 @@
 """Entries of the lists in the table's index, one for each thing that people look for.
 
     list          what happened                                  state, if it is the latest
+    replayed      a replay has sent a dead job anew              waiting
     running       an attempt had run for a second                running
     failed        an attempt failed or crashed                   retrying
-    replayed      a replay has sent a dead job anew              waiting
     dead          it went to its dead-letter queue               dead
     quarantined   it went to the quarantine                      quarantined
     cancelled     it was cancelled                               cancelled
-    recent        its handler returned                           completed
-    discarded     its handler ended it                           discarded
     dropped       a later job replaced it                        dropped
+    discarded     its handler ended it                           discarded
+    recent        its handler returned                           completed
 
 Jobs that wait for the first time are in no list. An entry of ``running`` stays there when its
 attempt ends, so that list is only read where it is asked for.
@@ -28,17 +28,18 @@ from headgate.jobs.records.state import JobState
 from headgate.jobs.values.stored import moment
 
 STATES: Mapping[str, JobState] = {
+    "replayed": JobState.WAITING,
     "running": JobState.RUNNING,
     "failed": JobState.RETRYING,
-    "replayed": JobState.WAITING,
     "dead": JobState.DEAD,
     "quarantined": JobState.QUARANTINED,
     "cancelled": JobState.CANCELLED,
-    "recent": JobState.COMPLETED,
-    "discarded": JobState.DISCARDED,
     "dropped": JobState.DROPPED,
+    "discarded": JobState.DISCARDED,
+    "recent": JobState.COMPLETED,
 }
-"""The state that each list stands for."""
+"""The state that each list stands for. Of a job's entries with the same time, that of the list
+named last counts, as in its records (`jobs.records.state`)."""
 
 _UNASKED = frozenset(STATES.values()) - {JobState.RUNNING}
 
@@ -83,7 +84,10 @@ def read_entry(item: Item) -> ListEntry | None:
 
 
 def lists_of(types: Iterable[str], states: Iterable[JobState] = ()) -> Sequence[str]:
-    """Return the names of the lists of some types, of the states given or of all but running."""
+    """Return the names of the lists of some types, of the states given or of all but running.
+
+    Those of a type are in the order of `STATES`.
+    """
     wanted = frozenset(states) or _UNASKED
     kinds = [kind for kind, state in STATES.items() if state in wanted]
     return [

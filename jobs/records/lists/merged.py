@@ -18,11 +18,14 @@ _AT_ONCE = 16
 
 
 class _Part:
-    """One list, as far as it has been read; ordered by its next entry, the newest first."""
+    """One list, as far as it has been read; ordered by its next entry, the newest first, and at
+    one place by its rank, the highest first."""
 
-    def __init__(self, name: str, before: str) -> None:
+    def __init__(self, name: str, rank: int, before: str, chunk: int) -> None:
         self.name = name
+        self.rank = rank
         self.before = before
+        self.chunk = chunk
         self.items: deque[Item] = deque()
         self.ended = False
 
@@ -32,18 +35,20 @@ class _Part:
         return line.place if line is not None else ""
 
     def __lt__(self, other: _Part) -> bool:
-        return self.place > other.place
+        return (self.place, self.rank) > (other.place, other.rank)
 
 
 class MergedLists:
-    """The entries of several lists, the newest first.
+    """The entries of several lists, the newest first; at one place that of the last list first.
 
     Args:
         table: holds the lists.
         names: the lists.
         concurrency: reads several of them at once.
         after, before: only entries whose places lie between these; empty is no bound.
-        chunk: the number of entries that a request reads of one list, up to 1,000.
+        chunk: the number of entries that the first request reads of each list, up to 1,000.
+        largest: the number that a request reads at most, since each reads twice as many of its list
+            as the one before; None reads ``chunk`` each time.
     """
 
     def __init__(
@@ -55,12 +60,13 @@ class MergedLists:
         after: str = "",
         before: str = "",
         chunk: int,
+        largest: int | None = None,
     ) -> None:
         self._table = table
         self._concurrency = concurrency
         self._after = after
-        self._chunk = chunk
-        self._parts = [_Part(name, before) for name in names]
+        self._largest = largest or chunk
+        self._parts = [_Part(name, rank, before, chunk) for rank, name in enumerate(names)]
         self._heap: list[_Part] | None = None
 
     async def next(self) -> Item | None:
@@ -96,10 +102,11 @@ class MergedLists:
 
     async def _fill(self, part: _Part) -> None:
         found = await self._table.lines(
-            part.name, after=self._after, before=part.before, limit=self._chunk
+            part.name, after=self._after, before=part.before, limit=part.chunk
         )
         listed = [item for item in found if item.line is not None]
         part.items.extend(listed)
-        part.ended = len(found) < self._chunk
+        part.ended = len(found) < part.chunk
+        part.chunk = min(2 * part.chunk, self._largest)
         if listed and (line := listed[-1].line) is not None:
             part.before = line.place

@@ -31,7 +31,7 @@ class Message:
     visible_s: float = 0.0
     """Time at which a delayed or in-flight message becomes visible."""
     received_s: float = 0.0
-    first_received_s: float | None = None
+    first_received_at: datetime | None = None
     receive_count: int = 0
     """Number of receives, and so the number of its latest delivery."""
 

@@ -8,6 +8,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage, VisibilityChange
 from headgate.jobs.testing.memory.bell import Bell
@@ -109,7 +110,9 @@ class MemoryQueue:
         else:
             self._show(message)
 
-    def receive(self, limit: int, visibility_s: int | None, now_s: float) -> list[ReceivedMessage]:
+    def receive(
+        self, limit: int, visibility_s: int | None, now_s: float, now: datetime
+    ) -> list[ReceivedMessage]:
         """Deliver up to ``limit`` visible messages; those received too often go to the DLQ."""
         until_s = now_s + (self.settings.visibility_s if visibility_s is None else visibility_s)
         limit = min(limit, self._in_flight_limit - self._count[MessageState.IN_FLIGHT])
@@ -122,7 +125,7 @@ class MemoryQueue:
                     self._remove(message)
                     self._dlq.adopt(message)
                 else:
-                    delivered.append(self._deliver(message, now_s, until_s))
+                    delivered.append(self._deliver(message, now_s, until_s, now))
         if delivered:  # other polls have to note when these messages may come back
             self.bell.ring()
         return delivered
@@ -160,11 +163,12 @@ class MemoryQueue:
         self._check_timeout(change.timeout_s, now_s - message.received_s)
         self._hide(message, MessageState.IN_FLIGHT, now_s + change.timeout_s)
 
-    def _deliver(self, message: Message, now_s: float, until_s: float) -> ReceivedMessage:
+    def _deliver(
+        self, message: Message, now_s: float, until_s: float, now: datetime
+    ) -> ReceivedMessage:
         message.receive_count += 1
         message.received_s = now_s
-        if message.first_received_s is None:
-            message.first_received_s = now_s
+        message.first_received_at = message.first_received_at or now
         self._hide(message, MessageState.IN_FLIGHT, until_s)
         return ReceivedMessage(
             message_id=message.id,
@@ -174,7 +178,7 @@ class MemoryQueue:
             sent_at=message.sent_at,
             attributes=dict(message.content.attributes),
             group=message.content.group,
-            first_received_ms=_first_received_ms(message),
+            first_received_ms=str(int(message.first_received_at.timestamp() * 1000)),
         )
 
     def _receipt(self, message: Message) -> str:
@@ -253,10 +257,3 @@ class MemoryQueue:
 
 def _is_hidden(message: Message) -> bool:
     return message.state is not MessageState.VISIBLE
-
-
-def _first_received_ms(message: Message) -> str | None:
-    if message.first_received_s is None:
-        return None
-    waited_s = message.first_received_s - message.sent_s
-    return str(int((message.sent_at.timestamp() + waited_s) * 1000))

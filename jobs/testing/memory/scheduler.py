@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.naming import MAX_SCHEDULER_NAME
 from headgate.jobs.core.ports.scheduler import Scheduler, ScheduleSpec
-from headgate.jobs.core.topology import MAX_SCHEDULER_NAME
 from headgate.jobs.definitions.schedules.occurrences import is_one_time
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
@@ -169,7 +169,7 @@ class MemoryScheduler:
         key = schedule.group, schedule.name
         if key in self._stored:
             return self._stored[key].token == token
-        made = replace(schedule, created_at=now, modified_at=now)
+        made = replace(schedule, arn=_arn(schedule), created_at=now, modified_at=now)
         self._stored[key] = _Stored(made, token, now)
         self._changed.set()
         return True
@@ -192,7 +192,8 @@ class MemoryScheduler:
         _validate(schedule, now)
         if (stored := self._stored.get((schedule.group, schedule.name))) is None:
             return False
-        stored.spec = replace(schedule, created_at=stored.spec.created_at, modified_at=now)
+        was = stored.spec
+        stored.spec = replace(schedule, arn=was.arn, created_at=was.created_at, modified_at=now)
         stored.fired_until = max(stored.fired_until, now)
         self._done.pop((schedule.group, schedule.name), None)
         self._changed.set()
@@ -260,4 +261,8 @@ def _next(stored: _Stored) -> datetime | None:
 
 def _filled_in(spec: ScheduleSpec, due: datetime) -> str:
     """Return the input with the context attributes of one firing filled in."""
-    return invocation(spec, f"arn:aws:scheduler:::schedule/{spec.group}/{spec.name}", due)
+    return invocation(spec, spec.arn, due)
+
+
+def _arn(spec: ScheduleSpec) -> str:
+    return f"arn:aws:scheduler:::schedule/{spec.group}/{spec.name}"

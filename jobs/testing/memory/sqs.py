@@ -180,7 +180,7 @@ class MemorySqs:
     ) -> list[ReceivedMessage]:
         """Receive the messages that are visible, without a wait."""
         with self._record("receive", queue, limit), self._ticked(queue) as (store, now_s):
-            return store.receive(limit, visibility_s, now_s)
+            return store.receive(limit, visibility_s, now_s, self._clock.now())
 
     def delete_now(self, queue: str, receipts: Sequence[str]) -> list[EntryFailure]:
         """Do `delete` synchronously."""
@@ -245,7 +245,7 @@ class MemorySqs:
             while True:
                 rung.clear()
                 with self._ticked(store.name) as (_, now_s):
-                    received = store.receive(limit, visibility_s, now_s)
+                    received = store.receive(limit, visibility_s, now_s, self._clock.now())
                     _refuse_short_poll(store, wait_s, received)
                     next_s = min(deadline_s, store.next_appearance_s())
                 if received or now_s >= deadline_s:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,9 +12,22 @@ from pydantic import BaseModel
 from examples.assistant.app import app as assistant
 from examples.shop.contracts import app as shop
 from examples.travel.app import app as travel
-from headgate import Accepts, App, Backoff, Concurrency, Priority, RateLimit, Retry, cron
+from headgate import (
+    Accepts,
+    App,
+    Backoff,
+    Batch,
+    Concurrency,
+    Existing,
+    ExistingQueue,
+    Priority,
+    RateLimit,
+    Retry,
+    cron,
+)
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.alarms.thresholds import QueueThresholds, Thresholds
+from headgate.jobs.deployment.checks import size_rules
 from headgate.jobs.deployment.checks.check import DEPLOYMENT_RULES, RULES, check
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
@@ -63,8 +75,20 @@ def event_rule(field: str) -> App:
     return app
 
 
+def moved_in(queue: str = "orders", group: str = "mail", **fields: Any) -> App:
+    """Return an app whose only queue exists."""
+    found = ExistingQueue(queue=queue, **fields)
+    app = App("shop", existing=Existing(queues={group: {"normal": found}}))
+    app.queue("mail", priorities=[Priority.NORMAL]).define("note", Note)
+    return app
+
+
 def hourly(limit: RateLimit) -> App:
     return declared(schedule=Schedule.rate(timedelta(minutes=1)), rate_limit=limit)
+
+
+def batching(**options: Any) -> App:
+    return declared(batch=Batch(10, wait=5), **options)
 
 
 PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
@@ -115,8 +139,17 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
         lambda: declared(isolation="process", timeout=None),
     ),
     "fifo-without-group": (lambda: fifo(group_by=lambda note: note.text), fifo),
+    "batch-never-full": (
+        lambda: batching(concurrency=Concurrency(10)),
+        lambda: batching(concurrency=Concurrency(9)),
+    ),
+    "batch-outwaits-expiry": (lambda: batching(expires=6), lambda: batching(expires=5)),
     "accepts-from-unknown-queue": (lambda: accepting("partners"), lambda: accepting("partner")),
     "accepts-ambiguous": (lambda: accepting("jobs", "partners"), lambda: accepting("uploads")),
+    "dead-letters-expire-first": (
+        lambda: moved_in(dead_letters="dead", dead_letters_retention=timedelta(days=5)),
+        lambda: moved_in(dead_letters="dead", dead_letters_retention=timedelta(days=4)),
+    ),
     "event-fields-unfit": (lambda: event_rule("text"), lambda: event_rule("txt")),
 }
 
@@ -127,7 +160,7 @@ def test_each_rule_finds_its_fault_and_only_there(rule: str) -> None:
     assert check(passing(), NOW) == []
     [fault] = check(failing(), NOW)
     assert fault.rule == rule
-    assert fault.where in ("type note", "type book")
+    assert fault.where in ("type note", "type book", "queue orders")
     assert fault.what
     assert fault.why
     assert fault.instead
@@ -143,6 +176,11 @@ OTHERS = WorkerGroup(priorities=(Priority.CRITICAL, Priority.HIGH, Priority.LOW)
 def trial(**fields: Any) -> Deployment:
     """Return the deployment of a stage that is declared to be thrown away."""
     return Deployment(keep_data=False, **fields)
+
+
+def kept(**fields: Any) -> Deployment:
+    """Return the deployment of a stage that keeps its data, and can't be deleted by mistake."""
+    return Deployment(keep_data=True, protected=True, **fields)
 
 
 def on_lambda(**options: Any) -> Deployment:
@@ -169,14 +207,28 @@ def brisk() -> App:
     return app
 
 
+def broad(groups: int) -> App:
+    """Return an app with groups of four queues each."""
+    app = App("shop")
+    for number in range(groups):
+        app.queue(f"group-{number}").define(f"type-{number}", Note)
+    return app
+
+
 TOLD = ("oncall@example.com",)
+
+THEIRS = "arn:aws:sqs:eu-central-1:111122223333:orders"
 
 WARNINGS = {
     "alarm-never-fires",
+    "budget-without-reader",
     "limits-multiply",
     "limits-not-in-functions",
     "no-stage",
     "nobody-is-told",
+    "queue-of-another-account",
+    "receives-of-existing",
+    "stack-too-large",
     "unprotected",
     "visibility-below-advice",
 }
@@ -215,6 +267,30 @@ WITH_A_DEPLOYMENT: dict[
     "alarms-of-no-queue": (
         (declared, trial(alarms=Thresholds(queues={"jobs": QueueThresholds(depth=1)}))),
         (declared, trial(alarms=Thresholds(queues={"job": QueueThresholds(depth=1)}))),
+    ),
+    "stack-too-large": (
+        (lambda: broad(11), trial()),
+        (lambda: broad(12), trial()),
+    ),
+    "nested-of-no-queue": (
+        (declared, trial(nested=("jobs",))),
+        (declared, trial(nested=("job",))),
+    ),
+    "budget-without-reader": (
+        (declared, kept(alarms=None, tickets_to=TOLD)),
+        (declared, kept(alarms=None)),
+    ),
+    "existing-of-no-queue": (
+        (moved_in, trial()),
+        (lambda: moved_in(group="mails"), trial()),
+    ),
+    "queue-of-another-account": (
+        (moved_in, trial()),
+        (lambda: moved_in(THEIRS), trial()),
+    ),
+    "receives-of-existing": (
+        (lambda: moved_in(max_receive_count=100), trial()),
+        (lambda: moved_in(max_receive_count=99), trial()),
     ),
     "no-stage": (
         (at("dev"), Deployment()),
@@ -255,10 +331,9 @@ def test_every_rule_of_deployments_is_tried_here() -> None:
 
 
 def test_alarms_of_a_stage_that_keeps_its_data_need_somebody_to_tell() -> None:
-    kept = Deployment(keep_data=True, protected=True)
-    [fault] = check(declared(alert_at_once=True), NOW, kept)
+    [fault] = check(declared(alert_at_once=True), NOW, kept())
     assert (fault.rule, fault.where) == ("nobody-is-told", "app shop")
-    assert check(declared(), NOW, replace(kept, alarms=None)) == []
+    assert check(declared(), NOW, kept(alarms=None, budget_usd=0)) == []
 
 
 def test_a_limit_multiplies_by_all_processes_that_serve_its_queue() -> None:
@@ -325,9 +400,9 @@ def test_a_function_for_a_queue_that_the_app_lacks_is_a_fault() -> None:
     assert "no queue 'mail'" in fault.what
 
 
-def test_every_rule_is_tried_here_but_one_that_no_declaration_can_break_yet() -> None:
+def test_every_rule_is_tried_here() -> None:
     tried = {rule.replace("-", "_") for rule in PASSING_AND_FAILING}
-    assert {rule.__name__ for rule in RULES} - tried == {"dead_letters_expire_first"}
+    assert {rule.__name__ for rule in RULES} == tried
 
 
 @pytest.mark.parametrize(
@@ -402,3 +477,11 @@ def test_a_fault_reads_well_after_a_did_you_mean_question() -> None:
     unknown = trial(workers=(WorkerGroup(queues=("job",)),))
     [fault] = check(app, NOW, unknown)
     assert "did you mean 'jobs'? Synthesis" in str(fault)
+
+
+def test_a_stack_that_no_nesting_makes_small_enough_is_told_what_does() -> None:
+    many = tuple(WorkerGroup(name=f"workers-{n}", queues=("jobs",)) for n in range(40))
+    [by_queues] = size_rules.stack_too_large(broad(12), trial())
+    [by_services] = size_rules.stack_too_large(declared(), trial(workers=many))
+    assert '"nested"' in by_queues.instead
+    assert "one worker group serve several" in by_services.instead

@@ -173,7 +173,9 @@ def test_every_stage_but_dev_keeps_its_data_unless_it_says_otherwise(
 
 
 ARN = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:db-AbCdEf"
+KEY = "arn:aws:kms:eu-central-1:111122223333:key/1"
 SUBNETS = ["subnet-1"]
+OF_TASK = {"name": "traces", "image": "collector:1"}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +194,20 @@ SUBNETS = ["subnet-1"]
         ({"log_retention_days": 31}, "one of 1, 3, 5, 7, 14, 30, 60"),
         ({"architecture": "arm"}, "architecture"),
         ({"encryption_key": "alias/jobs"}, "must be the ARN of a KMS key"),
+        ({"encryption_key": KEY.replace("key/1", "alias/jobs")}, "not of an alias"),
+        ({"encryption_key": "arn:aws:kms:eu-central-1"}, "must be the ARN of a KMS key"),
+        ({"alerts_to": ("a@b.c", "a@b.c")}, "alerts_to: 'a@b.c' is named twice"),
+        ({"tickets_to": ("@",)}, "not an e-mail address: '@'"),
+        ({"cluster": "a/b c"}, "cluster must be the name of one"),
+        ({"environment": {"A": "x" * 50_000}}, "ECS takes 64 KiB"),
+        ({"secrets": {"A": ARN[:-7]}}, "with its six random characters"),
+        ({"vpc": {"id": "vpc-1", "subnets": SUBNETS * 2}}, "'subnet-1' is named twice"),
+        ({"workers": [{"task_role": "x:role/"}]}, "task_role must be the ARN of a role"),
+        ({"workers": [{"sidecars": [{**OF_TASK, "memory_mib": 2}]}]}, "must be 6 or more"),
+        (
+            {"workers": [{"memory_mib": 512, "sidecars": [{**OF_TASK, "memory_mib": 512}]}]},
+            "'traces' may use 512 MiB, and its task has 512",
+        ),
     ],
 )
 def test_surroundings_that_make_no_sense_are_refused_by_name(

@@ -74,6 +74,8 @@ def test_a_flush_writes_one_line_per_type_and_lane() -> None:
     assert told["send"]["service"] == "shop-prod"
     assert told["other"]["JobsFailed"] == [1]
     assert (lane["JobsCompleted"], lane["JobsFailed"], lane["Wait"]) == ([2], [1], [0.5])
+    assert lane["JobsStarted"] == [2]
+    assert "JobsStarted" not in told["send"]
     [of_type] = told["send"]["_aws"]["CloudWatchMetrics"]
     assert of_type["Namespace"] == NAMESPACE
     assert set(of_type["Dimensions"][0]) == OF_TYPE

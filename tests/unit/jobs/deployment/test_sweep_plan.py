@@ -32,6 +32,13 @@ def test_a_plan_is_read_back_as_it_was_rendered(has_bridge: bool) -> None:
     assert read_plan(json.loads(json.dumps(plan_input(plan)))) == plan
 
 
+def test_it_knows_where_the_console_is_only_if_there_is_one() -> None:
+    url = "https://jobs.shop.example"
+    with_one, without = (sweep_plan(make_app(), has_bridge=True, console=at) for at in (url, ""))
+    assert read_plan(plan_input(with_one)).console == url
+    assert "console" not in plan_input(without)
+
+
 def test_it_has_every_queue_that_messages_end_in_and_where_these_come_from() -> None:
     app = make_app()
     topology = app.topology

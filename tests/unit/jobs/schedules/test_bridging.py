@@ -11,7 +11,7 @@ import pytest
 
 from headgate import App, Client, Priority
 from headgate.jobs.core.batching import EntryRejected
-from headgate.jobs.definitions.job_type import LONGEST_TIMEOUT
+from headgate.jobs.definitions.options.job_options import LONGEST_TIMEOUT
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.delivery import Delivery, load

@@ -209,10 +209,10 @@ def test_each_item_of_each_collection_is_handed_through_python(calls: list[Any])
     assert len(calls) == 1 + 1 + 2 * (1 + of_inner)
 
 
-def test_each_object_of_a_large_text_is_handed_through_python(calls: list[Any]) -> None:
-    value = {"items": [{"a": {"b": 1}}] * 10}
+def test_each_object_and_number_of_a_large_text_is_handed_through_python(calls: list[Any]) -> None:
+    value = {"items": [{"a": {"b": "c"}}] * 10, "vector": [1, 2.5, -3e-10]}
     assert yielding.read(to_json(value) + PADDING) == value
-    assert len(calls) == 21
+    assert len(calls) == 21 + 3
 
 
 @pytest.mark.parametrize("size", [100, yielding.LARGE])

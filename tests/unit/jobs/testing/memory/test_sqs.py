@@ -363,6 +363,31 @@ async def test_a_hidden_fifo_message_holds_back_only_those_sent_after_it(
     assert [message.body for message in await _take(sqs, "q.fifo")] == visible
 
 
+class _Stepped(VirtualClock):
+    """Its time of day is put forward while its monotonic time goes on, as NTP does."""
+
+    ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+async def test_a_first_receive_has_the_time_of_day_that_the_clock_shows_then() -> None:
+    clock = _Stepped()
+    sqs = MemorySqs(clock)
+    sqs.create_queue("q", QueueSettings(visibility_s=1))
+    await _send(sqs, "a")
+    clock.advance(5)
+    clock.ahead = timedelta(minutes=1)
+
+    received_at = clock.now()
+    first = await _take_one(sqs)
+    clock.advance(1)
+    second = await _take_one(sqs)
+
+    assert first.first_received_at == second.first_received_at == received_at
+
+
 # --- receipts of past deliveries -----------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+"""Deployments of one stage in several regions."""
