@@ -12,12 +12,15 @@ if not __name__.startswith("headgate."):
     raise ImportError("'infra' is a folder of Headgate's sources: write `import headgate.infra`")
 
 if TYPE_CHECKING:
+    from headgate.infra.data.existing_resources import ExistingResources as ExistingResources
     from headgate.infra.ijob_system import IJobSystem as IJobSystem
     from headgate.infra.job_system import JobSystem as JobSystem
     from headgate.infra.stack import HeadgateStack as HeadgateStack
     from headgate.jobs.deployment.alarms.mutes import MuteWindow as MuteWindow
     from headgate.jobs.deployment.alarms.thresholds import QueueThresholds as QueueThresholds
     from headgate.jobs.deployment.alarms.thresholds import Thresholds as Thresholds
+    from headgate.jobs.deployment.console.sign_in import SignIn as SignIn
+    from headgate.jobs.deployment.console.web_console import WebConsole as WebConsole
     from headgate.jobs.deployment.deployment import Deployment as Deployment
     from headgate.jobs.deployment.groups import ConsumerGroup as ConsumerGroup
     from headgate.jobs.deployment.groups import QueueSelection as QueueSelection
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConsumerGroup",
     "Deployment",
+    "ExistingResources",
     "ExistingVpc",
     "Hardening",
     "HeadgateStack",
@@ -40,13 +44,16 @@ __all__ = [
     "QueueSelection",
     "QueueThresholds",
     "Sidecar",
+    "SignIn",
     "Thresholds",
+    "WebConsole",
     "WorkerGroup",
 ]
 
 _HOMES = {
     "ConsumerGroup": "jobs.deployment.groups",
     "Deployment": "jobs.deployment.deployment",
+    "ExistingResources": "infra.data.existing_resources",
     "ExistingVpc": "jobs.deployment.surroundings",
     "Hardening": "jobs.deployment.surroundings",
     "HeadgateStack": "infra.stack",
@@ -57,7 +64,9 @@ _HOMES = {
     "QueueSelection": "jobs.deployment.groups",
     "QueueThresholds": "jobs.deployment.alarms.thresholds",
     "Sidecar": "jobs.deployment.surroundings",
+    "SignIn": "jobs.deployment.console.sign_in",
     "Thresholds": "jobs.deployment.alarms.thresholds",
+    "WebConsole": "jobs.deployment.console.web_console",
     "WorkerGroup": "jobs.deployment.groups",
 }
 

@@ -8,63 +8,86 @@ and cdk-nag.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import replace
 
 import aws_cdk as cdk
 from constructs import Node
 from jsii.errors import JavaScriptError
 
+from headgate.infra.checks.cdk_errors import in_words, resources_over, said_by_cdk
 from headgate.infra.checks.nag import add_nag
+from headgate.infra.checks.nesting import nested_further
 from headgate.infra.stack import HeadgateStack
-from headgate.infra.stages import asked_for, read_stage
+from headgate.infra.stages import Stage, asked_for, read_stage, read_standby_stage
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.current_folder import look_here_first
 from headgate.jobs.deployment.cdk_context import is_ours
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 
 _FAULTY = 1
 _USAGE = 2
-_FROM_JSII = "@jsii/kernel.RuntimeError: "
-_TOO_MANY = "is greater than allowed maximum"  # of a stack's resources
-_FEWER = (
-    "A queue takes about nine of them, with its dead-letter queue, their policies and its alarms: "
-    "declare fewer priorities (app.queue(..., priorities=[...])) or fewer queue groups, or have no "
-    'alarms ("alarms": null in the deployment)'
-)
 
 
 def main() -> int:
     """Synthesize; returns the process's exit code."""
-    assembly = cdk.App()
     try:
-        add_stack(assembly)
-        add_nag(assembly)
-        assembly.synth()
+        _synthesize(())
     except HeadgateError as error:
-        print(f"headgate: {error}", file=sys.stderr)  # noqa: T201 - a program's own output
+        _say(str(error))
         return _USAGE
     except RuntimeError as error:  # jsii has no class of its own for CDK's errors
         if not isinstance(error.__cause__, JavaScriptError):
             raise
-        print(f"headgate: {_in_words(str(error))}", file=sys.stderr)  # noqa: T201 - as above
+        _say(in_words(error))
         return _FAULTY
     return 0
 
 
-def _in_words(said: str) -> str:
-    """Return an error of CDK's without what jsii adds, and with what to do."""
-    if "ValidationFailed" in said:
-        return "cdk-nag refuses the stack"  # CDK has printed the violated rules
-    before, _, after = said.partition(_FROM_JSII)
-    text = (after or before).strip()
-    return f"{text}. {_FEWER}" if _TOO_MANY in text else text
+def _synthesize(nested: tuple[str, ...]) -> None:
+    """Write the stack's template; with alarms in nested stacks if it is too large otherwise."""
+    assembly = cdk.App()
+    stack = add_stack(assembly, nested)
+    add_nag(assembly)
+    try:
+        assembly.synth()
+    except RuntimeError as error:
+        if nested or (smaller := _smaller(stack, error)) is None:
+            raise
+        counted = said_by_cdk(error).partition(": AWS::")[0]
+        _say(
+            f"{counted}: the alarms of the queue groups {', '.join(smaller.nested)} go into nested "
+            "stacks. Write "
+            f'"nested": {json.dumps(smaller.nested)} into the deployment to keep it so'
+        )
+        _synthesize(smaller.nested)
 
 
-def add_stack(assembly: cdk.App) -> HeadgateStack:
+def _smaller(stack: HeadgateStack, error: Exception) -> Deployment | None:
+    """Return a deployment that fits a stack, if the error says that this one doesn't."""
+    if not (over := resources_over(error)):
+        return None
+    return nested_further(stack.jobs.app, stack.jobs.deployment, over)
+
+
+def _say(text: str) -> None:
+    print(f"headgate: {text}", file=sys.stderr)  # noqa: T201 - a program's own output
+
+
+def add_stack(assembly: cdk.App, nested: tuple[str, ...] = ()) -> HeadgateStack:
     """Load the app that the context or the environment names, and add its stack.
+
+    If its stage has a standby, that is a second stack, in its own region.
+
+    Args:
+        assembly: the CDK app.
+        nested: the queue groups whose alarms are in nested stacks; empty: those that the context
+            names for the stage.
 
     Raises:
         ConfigurationError: no app is named, it can't be imported or provisioned, it is of another
@@ -80,13 +103,30 @@ def add_stack(assembly: cdk.App) -> HeadgateStack:
     node = assembly.node
     app = _load(path, asked_for(_context(node, "headgate:stage"), settings.stage))
     declared = node.get_all_context()
-    stage = read_stage(app.stage, {key: declared[key] for key in declared if is_ours(key)})
+    ours = {key: declared[key] for key in declared if is_ours(key)}
+    stage, standby = read_stage(app.stage, ours), read_standby_stage(app.stage, ours)
+    name = "-".join(filter(None, (app.name, app.stage)))
+    stack = _stack(assembly, name, app, path, stage, nested)
+    if standby is not None:
+        _stack(assembly, f"{name}-standby", app, path, standby, nested)
+    return stack
+
+
+def _stack(
+    assembly: cdk.App,
+    name: str,
+    app: App,
+    app_path: str,
+    stage: Stage,
+    nested: tuple[str, ...],
+) -> HeadgateStack:
+    deployment = stage.deployment
     return HeadgateStack(
         assembly,
-        "-".join(filter(None, (app.name, app.stage))),
-        app=app,
-        app_path=path,
-        deployment=stage.deployment,
+        name,
+        app=stage.app_in(app),
+        app_path=app_path,
+        deployment=replace(deployment, nested=nested) if nested else deployment,
         env=cdk.Environment(account=stage.account, region=stage.region),
     )
 

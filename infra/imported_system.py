@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 from aws_cdk import ArnFormat, Stack, Token
@@ -12,6 +13,12 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from headgate.infra.data.existing_resources import (
+    own_key,
+    refer_to_bucket,
+    refer_to_queue,
+    refer_to_table,
+)
 from headgate.infra.data.payload_keys import PayloadKeys
 from headgate.infra.data.schedule_access import ScheduleAccess
 from headgate.infra.data.signing_key import import_signing_key
@@ -24,7 +31,8 @@ from headgate.jobs.aws.queue_descriptions import (
     pairs,
     quarantine,
 )
-from headgate.jobs.core.topology import Topology, role_in
+from headgate.jobs.core.naming import role_in
+from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
 from headgate.jobs.errors import ConfigurationError
@@ -34,6 +42,7 @@ _MADE_ELSEWHERE: Mapping[str, str] = {
     "alarms": "the alarms",
     "alerts": "the topic for pages",
     "bridge": "the bridge function",
+    "console": "the web console",
     "consumers": "the consumers' functions",
     "dashboard": "the dashboard",
     "deployment": "the deployment",
@@ -119,50 +128,40 @@ class _Importer:
         )
 
     def _queue(self, queue: QueueDescription, key: kms.IKey | None) -> sqs.IQueue:
-        return sqs.Queue.from_queue_attributes(
-            self._scope,
-            queue.label,
-            queue_arn=self._arn("sqs", queue.name),
-            fifo=queue.fifo,
-            key_arn=key.key_arn if key is not None else None,
-        )
+        if key is not None and not queue.existing:
+            queue = replace(queue, key=key.key_arn)
+        return refer_to_queue(self._scope, queue, self._account, self._region)
 
     def _table(self, topology: Topology, key: kms.IKey | None) -> dynamodb.ITableV2:
-        return dynamodb.TableV2.from_table_attributes(
-            self._scope,
-            "Table",
-            table_arn=self._arn("dynamodb", "table", topology.table_name),
-            encryption_key=key,
-        )
+        existing = topology.existing
+        if existing.table is not None:
+            key = own_key(self._scope, "TableKey", existing.table_key)
+        return refer_to_table(self._scope, topology, self._account, self._region, key)
 
     def _bucket(self, topology: Topology, key: kms.IKey | None) -> s3.IBucket:
-        return s3.Bucket.from_bucket_attributes(
-            self._scope,
-            "Bucket",
-            bucket_name=topology.bucket.name_in(self._account, self._region),
-            account=self._account,
-            region=self._region,
-            encryption_key=key,
-        )
+        existing = topology.existing
+        if existing.bucket is not None:
+            key = own_key(self._scope, "BucketKey", existing.bucket_key)
+        return refer_to_bucket(self._scope, topology, self._account, self._region, key)
 
     def _schedules(self, app: App) -> ScheduleAccess:
         role = role_in(app.topology.scheduler_role, self._region)
         return ScheduleAccess(
             group_arn=self._arn("scheduler", "schedule", app.topology.schedule_group),
-            declared=tuple(schedule_name(job) for job in scheduled_types(app)),
+            declared=tuple(
+                schedule_name(declared)
+                for job in scheduled_types(app)
+                for declared in job.schedules
+            ),
             role_arn=self._arn("iam", "role", role, region=""),
         )
 
-    def _arn(
-        self, service: str, resource: str, name: str | None = None, *, region: str | None = None
-    ) -> str:
+    def _arn(self, service: str, resource: str, name: str, *, region: str | None = None) -> str:
         return Stack.of(self._scope).format_arn(
             service=service,
             resource=resource,
             resource_name=name,
             account=self._account,
             region=self._region if region is None else region,
-            arn_format=(
-                ArnFormat.NO_RESOURCE_NAME if name is None else ArnFormat.SLASH_RESOURCE_NAME
-            ),
+            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
         )

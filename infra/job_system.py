@@ -10,24 +10,27 @@ from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from headgate.infra.checks import app_check
+from headgate.infra.checks.app_check import warn
 from headgate.infra.data.alert_topic import Alerts
 from headgate.infra.data.bucket import Objects
 from headgate.infra.data.encryption import named_key
+from headgate.infra.data.existing_resources import ExistingResources
 from headgate.infra.data.nag_suppressions import acknowledge
-from headgate.infra.data.payload_keys import PayloadKey, PayloadKeys, has_own_key
+from headgate.infra.data.payload_keys import PayloadKey
 from headgate.infra.data.queues import Queues
 from headgate.infra.data.signing_key import make_signing_key
-from headgate.infra.data.system_resources import SystemResources
+from headgate.infra.data.system_resources import resources_of
 from headgate.infra.data.table import Records
+from headgate.infra.fargate.console_service import ConsoleService, console_beside
+from headgate.infra.fargate.endpoint_policies import owners_of
 from headgate.infra.fargate.image import worker_image
 from headgate.infra.fargate.network import Network
+from headgate.infra.fargate.worker_command import worker_variables
 from headgate.infra.fargate.worker_service import Workers
 from headgate.infra.functions.bridge import BridgeFunction, fed_by_bridge
 from headgate.infra.functions.bundling import functions_code
@@ -43,6 +46,7 @@ from headgate.infra.monitoring.monitoring import Monitoring
 from headgate.infra.system_settings import (
     add_tags,
     environment_of,
+    grant_group,
     refuse_empty,
     removal_policy,
 )
@@ -50,6 +54,8 @@ from headgate.jobs.aws.queue_descriptions import failed_firings, failed_sweeps
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path as find_app
+from headgate.jobs.definitions.sealing import has_own_key
+from headgate.jobs.deployment.checks.check import require_fit
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import (
     ConsumerGroup,
@@ -75,6 +81,8 @@ class JobSystem(IJobSystem):
             and one that has started is deployed without its start. None: this machine's.
         image: the image of worker groups; None: the one that ``deployment.dockerfile`` builds.
         vpc: their VPC; None: a network of their own, according to ``deployment.network``.
+        existing: constructs of resources that exist, which the app names by ``existing=``, and of a
+            cluster; None: those are referred to by their names.
         app_path: the app's ``module:attribute`` in the image; None: as it is found here.
 
     Raises:
@@ -98,21 +106,26 @@ class JobSystem(IJobSystem):
         now: datetime | None = None,
         image: ecs.ContainerImage | None = None,
         vpc: ec2.IVpc | None = None,
+        existing: ExistingResources | None = None,
         app_path: str | None = None,
     ) -> None:
         refuse_empty(app)
+        existing = existing or ExistingResources()
+        existing.check(app.topology, Stack.of(scope).region)
         deployment = deployment or Deployment()
-        warnings = app_check.passed(app, deployment, now or datetime.now(UTC))
+        warnings = require_fit(app, deployment, now or datetime.now(UTC))
         super().__init__(scope, construct_id)
-        app_check.warn(self, warnings)
+        warn(self, warnings)
         self.app = app
         self.deployment = deployment
         encryption_key = encryption_key or named_key(self, deployment.encryption_key)
         kept = removal_policy(app, deployment)
         data: _Data = {"topology": app.topology, "removal_policy": kept, "key": encryption_key}
-        self._queues = Queues(self, "Queues", **data)
-        self._records = Records(self, "Records", **data, protected=deployment.protected)
-        self._objects = Objects(self, "Objects", **data)
+        self._queues = Queues(self, "Queues", **data, existing=existing)
+        self._records = Records(
+            self, "Records", **data, protected=deployment.protected, existing=existing.table
+        )
+        self._objects = Objects(self, "Objects", **data, existing=existing.bucket)
         if has_own_key(app):
             PayloadKey(self, "PayloadKey", app=app, removal_policy=kept)
         self.signing_key = make_signing_key(self, app, kept, encryption_key)
@@ -132,9 +145,16 @@ class JobSystem(IJobSystem):
         self.sweep = self._add_sweep(code)
         """The function that reports dead letters, for example for alarms."""
         add_demand(self, app.topology, deployment, self._queues.by_name, code)
-        self._resources = self._refer(schedules)
+        access = schedules.access if schedules is not None else None
+        self._resources = resources_of(
+            self, app, self._queues, self._records, self._objects, access, self.signing_key
+        )
+        self.console: ConsoleService | None = None
+        """The web console behind its load balancer; None: the deployment has none."""
         self._workers = (
-            self._add_workers(image, vpc, app_path or find_app(app)) if deployment.workers else None
+            self._add_workers(image, vpc, app_path or find_app(app), existing.cluster)
+            if deployment.workers
+            else None
         )
         self.consumers: Mapping[str, ConsumerFunction] = {
             group.name: self._add_consumer(group) for group in self.deployment.consumers
@@ -219,7 +239,11 @@ class JobSystem(IJobSystem):
         return self._watching.dashboard.dashboard
 
     def _add_workers(
-        self, image: ecs.ContainerImage | None, vpc: ec2.IVpc | None, app_path: str
+        self,
+        image: ecs.ContainerImage | None,
+        vpc: ec2.IVpc | None,
+        app_path: str,
+        cluster: ecs.ICluster | None,
     ) -> Workers:
         deployment, topology = self.deployment, self.app.topology
         image = image or worker_image(
@@ -233,24 +257,22 @@ class JobSystem(IJobSystem):
             long_delays=self.app.long_delays,
             seals=self.app.encryption is not None,
             signing=self.signing_key is not None,
+            owners=owners_of(self.app, deployment),
         )
-        workers = Workers(self, "Workers", network=network, image=image, deployment=deployment)
+        workers = Workers(
+            self, "Workers", network=network, image=image, deployment=deployment, cluster=cluster
+        )
+        environment = {**environment_of(self), "HEADGATE_APP": app_path}
         for group in deployment.workers:
             service = workers.add(
                 group,
                 service_name=worker_service_name(topology, group),
                 topology=topology,
                 roll_back_on=roll_back_on(self.app, deployment, group.selection),
-                environment=environment_of(self)
-                | {
-                    "HEADGATE_APP": app_path,
-                    "HEADGATE_STOP_TIMEOUT": f"{group.stop_timeout.total_seconds():g}",
-                },
+                environment=environment | worker_variables(group, app_path),
             )
-            role = service.task_definition.task_role
-            self.grant_work(role, selection=group.selection)
-            if group.submits:
-                self._grant_children(role)
+            grant_group(self, service.task_definition.task_role, group)
+        self.console = console_beside(self, workers, deployment, environment)
         return workers
 
     def _add_consumer(self, group: ConsumerGroup) -> ConsumerFunction:
@@ -263,15 +285,8 @@ class JobSystem(IJobSystem):
             environment={**self.deployment.environment, **environment_of(self)},
             log_days=self.deployment.log_retention_days,
         )
-        self.grant_work(consumer.function, selection=group.selection)
-        if group.submits:
-            self._grant_children(consumer.function)
+        grant_group(self, consumer.function, group)
         return consumer
-
-    def _grant_children(self, grantee: iam.IGrantable) -> None:
-        """Let handlers submit jobs, follow them and cancel them."""
-        self.grant_submit(grantee, unique=True)
-        self.grant_follow(grantee)
 
     def _watch(self) -> Monitoring:
         return Monitoring(
@@ -323,7 +338,8 @@ class JobSystem(IJobSystem):
         )
 
     def _add_sweep(self, code: lambda_.Code) -> Sweep:
-        plan = sweep_plan(self.app, has_bridge=has_bridge(self.app))
+        console = self.deployment.console_url
+        plan = sweep_plan(self.app, has_bridge=has_bridge(self.app), console=console)
         failed = self._queues.add(failed_sweeps(self.app.topology))
         acknowledge(failed, "SQS3", "It is the dead-letter queue of the sweep and what invokes it")
         return Sweep(
@@ -339,26 +355,6 @@ class JobSystem(IJobSystem):
             alerts=self._alerts,
             log_days=self.deployment.log_retention_days,
             resending=Resending.of(plan, self.app.topology, self._queues, self.signing_key),
-        )
-
-    def _refer(self, schedules: DeclaredSchedules | None) -> SystemResources:
-        topology, stack = self.app.topology, Stack.of(self)
-        fires = has_bridge(self.app)
-        return SystemResources(
-            account=stack.account,
-            region=stack.region,
-            queues=self._queues.by_name,
-            dead_letters=self._queues.dead_letters,
-            quarantine=self._queues.quarantine,
-            failed_firings=self._queues.named(topology.failed_firings_name) if fires else None,
-            failed_sweeps=self._queues.named(topology.failed_sweeps_name),
-            table=self._records.table,
-            bucket=self._objects.bucket,
-            schedules=schedules.access if schedules is not None else None,
-            payload_keys=PayloadKeys(
-                app=self.app, account=stack.account, region=stack.region, scope=self
-            ),
-            signing_key=self.signing_key,
         )
 
 

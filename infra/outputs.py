@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
 
+from headgate.jobs.core.topology import QueueSpec
+
 if TYPE_CHECKING:
+    from aws_cdk import aws_sqs as sqs
+
     from headgate.infra.job_system import JobSystem
+
+_QUEUES_WITH_OUTPUTS = 80
+"""Queues whose two outputs leave room for those of 20 groups of workers and functions."""
 
 
 def add_outputs(stack: Stack, system: JobSystem) -> None:
-    """Give a stack outputs, under stable keys; nothing is exported to other stacks.
-
-    Queues have none: their names follow from the app's, and ``headgate queues list`` has them.
-    """
+    """Give a stack outputs, under stable keys; nothing is exported to other stacks."""
     for key, (description, value) in _outputs(system).items():
         CfnOutput(stack, key, description=description, value=value)
 
@@ -29,7 +33,44 @@ def _outputs(system: JobSystem) -> dict[str, tuple[str, str]]:
         "QuarantineUrl": ("Jobs that killed their workers", system.quarantine.queue_url),
         "Table": ("The records of jobs", system.table.table_name),
     }
-    return found | _of_bridge(system) | _of_workers(system) | _of_consumers(system)
+    if system.console is not None:
+        leads = "The console's load balancer, which its domain has to lead to"
+        found["Console"] = (leads, system.console.load_balancer.load_balancer_dns_name)
+    parts = _of_bridge(system) | _of_workers(system) | _of_consumers(system)
+    return found | parts | _of_existing(system) | queue_outputs(system)
+
+
+def queue_outputs(system: JobSystem) -> dict[str, tuple[str, str]]:
+    """Return the URL and the ARN of each queue, and of its dead letters where there is room.
+
+    A template has 200 outputs at most. ``headgate queues list`` knows the queues of any app.
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
+    """
+    specs = system.app.topology.queues
+    found: dict[str, tuple[str, str]] = {}
+    if len(specs) <= _QUEUES_WITH_OUTPUTS:
+        for spec in specs:
+            queue = system.queue(spec.group, spec.priority)
+            found |= _of_queue("Queue", f"{spec.priority} jobs of {spec.group}", spec, queue)
+    if 2 * len(specs) <= _QUEUES_WITH_OUTPUTS:
+        for spec in specs:
+            dead = system.dead_letter_queue(spec.group, spec.priority)
+            found |= _of_queue("DeadLetters", f"Dead letters of {spec.group}", spec, dead)
+    return found
+
+
+def _of_queue(
+    kind: str, about: str, spec: QueueSpec, queue: sqs.IQueue
+) -> dict[str, tuple[str, str]]:
+    key = f"{kind}{_key(spec.group)}{_key(spec.priority)}"
+    return {f"{key}Url": (about, queue.queue_url), f"{key}Arn": (about, queue.queue_arn)}
+
+
+def _of_existing(system: JobSystem) -> dict[str, tuple[str, str]]:
+    """Return the variable by which other processes find what exists."""
+    existing = system.app.existing
+    told = "HEADGATE_EXISTING of what submits jobs from elsewhere"
+    return {"Existing": (told, existing.to_text())} if existing else {}
 
 
 def _dashboard_url(system: JobSystem) -> str:

@@ -10,6 +10,7 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from headgate.infra.data.existing_resources import ExistingResources
 from headgate.infra.job_system import JobSystem
 from headgate.infra.outputs import add_outputs
 from headgate.jobs.definitions.app import App
@@ -28,6 +29,7 @@ class HeadgateStack(Stack):
         deployment: Deployment | None = None,
         image: ecs.ContainerImage | None = None,
         vpc: ec2.IVpc | None = None,
+        existing: ExistingResources | None = None,
         app_path: str | None = None,
         encryption_key: kms.IKey | None = None,
         **properties: Any,
@@ -44,6 +46,7 @@ class HeadgateStack(Stack):
             deployment=deployment,
             image=image,
             vpc=vpc,
+            existing=existing,
             app_path=app_path,
             encryption_key=encryption_key,
         )

@@ -17,12 +17,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headgate.jobs.deployment.cdk_context import STAGES, read_deployment
+from headgate.jobs.core.existing.arns import region_of
+from headgate.jobs.core.existing.resources import Existing
+from headgate.jobs.deployment.cdk_context import STAGES, existing_of, read_deployment
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.regions.standby import read_standby
 from headgate.jobs.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from headgate.jobs.definitions.app import App
 
 _ACCOUNT = re.compile(r"\d{12}")
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d")
@@ -33,7 +40,8 @@ class Stage:
     """The deployment, account and region of one stage.
 
     Raises:
-        ConfigurationError: the account or the region is not valid for AWS.
+        ConfigurationError: the account or the region is not valid for AWS, or something that exists
+            is in another region.
     """
 
     deployment: Deployment
@@ -41,6 +49,8 @@ class Stage:
     """The account's 12 digits; None: the credentials' account."""
     region: str | None = None
     """The region; None: the one of AWS's settings."""
+    existing: Existing | None = None
+    """The resources that something else created there; None: those that the app names."""
 
     def __post_init__(self) -> None:
         # In JSON it may be a number, which loses an account's leading zeros.
@@ -52,6 +62,39 @@ class Stage:
             raise ConfigurationError(
                 f"a stage's region must be one of AWS's, such as eu-central-1, got {self.region!r}"
             )
+        if self.existing is not None and self.region is not None:
+            self.existing.check_region(self.region)
+
+    def app_in(self, app: App) -> App:
+        """Return the app with the resources that exist in this place; itself if none are named.
+
+        Raises:
+            ConfigurationError: the app's code names other ones, or those of another region; or its
+                keys and its secret by ARNs of another region.
+        """
+        self._check_keys(app)
+        if self.existing is None:
+            if self.deployment.standby and app.existing:
+                raise ConfigurationError(
+                    f"the app {app.name!r} names its existing resources itself, which are one "
+                    'region\'s, and it has a standby in another: name them as "existing" in '
+                    "cdk.json, those of the stage there and those of its standby within standby_in"
+                )
+            return app
+        here = copy(app)
+        here.use_existing(self.existing)
+        return here
+
+    def _check_keys(self, app: App) -> None:
+        keys = app.encryption.keys if app.encryption is not None else ()
+        secret = app.signing.secret if app.signing is not None else None
+        for name in filter(None, (*keys, secret)):
+            if self.region is not None and region_of(name) not in (None, self.region):
+                raise ConfigurationError(
+                    f"the app {app.name!r} names {name}, which is in another region than "
+                    f"{self.region}: name it by its alias, or the secret by its name, which each "
+                    "region has for itself"
+                )
 
 
 def asked_for(context: str | None, environment: str | None) -> str | None:
@@ -79,11 +122,27 @@ def read_stage(name: str | None, context: Mapping[str, Any]) -> Stage:
     Raises:
         ConfigurationError: it isn't declared, or one of its fields is unknown or out of range.
     """
-    deployment = read_deployment(context, name)
+    deployment, existing = read_deployment(context, name), existing_of(context, name)
     if STAGES not in context:
-        return Stage(deployment=deployment)
+        return Stage(deployment=deployment, existing=existing)
     place = {key: context[STAGES][name].get(key) for key in ("account", "region")}
-    return Stage(deployment=deployment, **place)
+    return Stage(deployment=deployment, existing=existing, **place)
+
+
+def read_standby_stage(name: str | None, context: Mapping[str, Any]) -> Stage | None:
+    """Return the standby of a stage, in its own region; None if it has none.
+
+    Raises:
+        ConfigurationError: as `read_stage`, or the standby's own fields are wrong.
+    """
+    if (standby := read_standby(context, name)) is None:
+        return None
+    return Stage(
+        deployment=standby.deployment,
+        account=context[STAGES][name].get("account"),
+        region=standby.region,
+        existing=standby.existing,
+    )
 
 
 def _is(pattern: re.Pattern[str], value: Any) -> bool:

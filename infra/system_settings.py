@@ -1,14 +1,17 @@
-"""Settings that all parts of an app's system share: removal policy, variables and tags."""
+"""Settings that all parts of an app's system share: removal policy, variables, grants and tags."""
 
 from __future__ import annotations
 
 from aws_cdk import RemovalPolicy, Stack, Tags
+from aws_cdk import aws_iam as iam
 
+from headgate.infra.fargate.worker_command import app_variables
 from headgate.infra.ijob_system import IJobSystem
 from headgate.infra.monitoring.budget import SYSTEM_TAG
 from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError
 
@@ -35,13 +38,23 @@ def refuse_empty(app: App) -> None:
 
 def environment_of(system: IJobSystem) -> dict[str, str]:
     """Return the environment variables that the app reads wherever its jobs run."""
-    found = {
-        "HEADGATE_STAGE": system.app.stage,
-        # Both would otherwise take a request to STS, which the workers' own network doesn't reach.
-        "HEADGATE_BUCKET": system.bucket.bucket_name,
-        "HEADGATE_ACCOUNT": Stack.of(system).account,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    return app_variables(
+        system.app, bucket=system.bucket.bucket_name, account=Stack.of(system).account
+    )
+
+
+def grant_group(
+    system: IJobSystem, grantee: iam.IGrantable, group: WorkerGroup | ConsumerGroup
+) -> None:
+    """Let ``grantee`` run a group's jobs; if these submit any, also submit, follow and cancel.
+
+    Raises:
+        UnknownQueue: the group names a queue that the app doesn't have.
+    """
+    system.grant_work(grantee, selection=group.selection)
+    if group.submits:
+        system.grant_submit(grantee, unique=True)
+        system.grant_follow(grantee)
 
 
 def add_tags(system: IJobSystem, deployment: Deployment) -> None:

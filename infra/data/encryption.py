@@ -7,12 +7,13 @@ https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#condit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from aws_cdk import Annotations, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
 Service = Literal["dynamodb", "s3", "secretsmanager", "sqs"]
@@ -60,6 +61,17 @@ def key_use(key: kms.IKey | None, service: Service) -> list[iam.PolicyStatement]
             conditions={"StringEquals": {"kms:ViaService": through}},
         )
     ]
+
+
+def queue_keys(queues: Iterable[sqs.IQueue]) -> list[kms.IKey]:
+    """Return the keys that encrypt these queues, each once; those that exist may have their own."""
+    found = (queue.encryption_master_key for queue in queues)
+    return list({key.key_arn: key for key in found if key is not None}.values())
+
+
+def queue_key_use(*queues: sqs.IQueue) -> list[iam.PolicyStatement]:
+    """Return the statements that let a role use the keys of these queues."""
+    return [use for key in queue_keys(queues) for use in key_use(key, "sqs")]
 
 
 def grant_key_use(

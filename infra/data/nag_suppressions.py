@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -31,14 +31,17 @@ def acknowledge_wildcard(grantee: iam.IGrantable, resource: str, reason: str) ->
     """Acknowledge that ``grantee`` was granted access to a pattern of resources.
 
     Args:
-        grantee: a role of this CDK app, or a construct that has one; other roles aren't checked.
+        grantee: a role, or a construct that has one of this CDK app; principals that are no
+            constructs aren't checked.
         resource: the pattern, as granted.
         reason: the reason why no narrower one would do.
     """
     principal = grantee.grant_principal
-    if isinstance(principal, Construct):
-        text = _flat(cdk.Stack.of(principal).resolve(resource))
-        acknowledge(principal, f"IAM5[Resource::{text}]", reason)
+    # A role that exists is known by its interface alone, as a grantee.
+    holder = principal if isinstance(principal, Construct) else cast("IConstruct", grantee)
+    if hasattr(holder, "node"):
+        text = _flat(cdk.Stack.of(holder).resolve(resource))
+        acknowledge(holder, f"IAM5[Resource::{text}]", reason)
 
 
 def _flat(resolved: Any) -> str:

@@ -43,11 +43,6 @@ class PayloadKey(Construct):
         )
 
 
-def has_own_key(app: App) -> bool:
-    """Return True if the app's own key is among its keys."""
-    return own_alias(app) in key_names(app)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadKeys:
     """The keys of an app's ``encryption=``, for permissions; without that, every grant is empty."""

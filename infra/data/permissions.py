@@ -16,10 +16,10 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
 from headgate.infra.data import table_rows
-from headgate.infra.data.encryption import grant_key_use
+from headgate.infra.data.encryption import grant_key_use, queue_keys
 from headgate.infra.data.nag_suppressions import acknowledge_wildcard
 from headgate.jobs.aws.descriptions import LINES
-from headgate.jobs.core.topology import DEAD_LETTERS, EARLIER_RESULTS, PAYLOADS, RESULTS
+from headgate.jobs.core.naming import DEAD_LETTERS, EARLIER_RESULTS, PAYLOADS, RESULTS
 from headgate.jobs.errors import ConfigurationError
 
 SUBMIT = ("sqs:SendMessage", "sqs:GetQueueUrl")
@@ -36,6 +36,10 @@ WORK = (
 
 DEPTHS = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl")
 """Counting a queue's messages."""
+
+_CARRY = frozenset({"sqs:SendMessage", "sqs:ReceiveMessage"})
+"""Actions that encrypt or decrypt messages, and so need the key of a queue.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html"""
 
 UNIQUE = ("dynamodb:GetItem", "dynamodb:PutItem")
 """Submitting with ``unique=``, in addition to `SUBMIT`."""
@@ -262,7 +266,9 @@ def _grant(
         actions=list(actions),
         resource_arns=[queue.queue_arn for queue in queues],
     )
-    return grant_key_use(grant, grantee, queues[0].encryption_master_key, "sqs")
+    for key in queue_keys(queues) if not _CARRY.isdisjoint(actions) else ():
+        grant = grant_key_use(grant, grantee, key, "sqs")
+    return grant
 
 
 def _grant_table(

@@ -1,4 +1,7 @@
-"""The queues of a topology: each with its own dead-letter queue, and one quarantine."""
+"""The queues of a topology: each with its own dead-letter queue, and one quarantine.
+
+Those that something else created are only referred to.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from headgate.infra.data.existing_resources import ExistingResources, refer_to_queue
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.jobs.aws.queue_descriptions import (
     QueueDescription,
@@ -35,31 +39,33 @@ class Queues(Construct):
         *,
         topology: Topology,
         removal_policy: RemovalPolicy,
+        existing: ExistingResources | None = None,
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._key = key
         self._removal_policy = removal_policy
-        self._all: dict[str, sqs.Queue] = {}
+        self._existing = existing or ExistingResources()
+        self._all: dict[str, sqs.IQueue] = {}
         described = list(pairs(topology))
-        self._dead_letters = {queue.name: self.add(dead) for queue, dead in described}
-        self._queues = {queue.name: self.add(queue) for queue, _ in described}
+        self._dead_letters = {queue.name: self._have_dead(queue, dead) for queue, dead in described}
+        self._queues = {queue.name: self._have(queue) for queue, _ in described}
         self.quarantine = self.add(quarantine(topology))
         acknowledge(
             self.quarantine, "SQS3", "Workers park jobs in it: it is a dead-letter queue itself"
         )
 
     @property
-    def by_name(self) -> Mapping[str, sqs.Queue]:
+    def by_name(self) -> Mapping[str, sqs.IQueue]:
         """The queues that jobs are submitted to, by physical name."""
         return self._queues
 
     @property
-    def dead_letters(self) -> Mapping[str, sqs.Queue]:
+    def dead_letters(self) -> Mapping[str, sqs.IQueue]:
         """Their dead-letter queues, by the physical name of the queue that they belong to."""
         return self._dead_letters
 
-    def named(self, name: str) -> sqs.Queue:
+    def named(self, name: str) -> sqs.IQueue:
         """Return the queue of that physical name, of whatever kind."""
         return self._all[name]
 
@@ -85,6 +91,23 @@ class Queues(Construct):
             source = Stack.of(self).format_arn(service="sqs", resource=queue.takes_from)
             _resource(added).redrive_allow_policy = redrive_allow_policy(source)
         return added
+
+    def _have_dead(self, queue: QueueDescription, dead: QueueDescription) -> sqs.IQueue:
+        found = self._have(dead)
+        if queue.existing and not dead.existing:
+            acknowledge(found, "SQS3", "Workers park in it the jobs of a queue that exists")
+        return found
+
+    def _have(self, queue: QueueDescription) -> sqs.IQueue:
+        """Return the queue that exists, or add it."""
+        if not queue.existing:
+            return self.add(queue)
+        stack = Stack.of(self)
+        found = self._existing.queues.get(queue.name) or refer_to_queue(
+            self, queue, stack.account, stack.region
+        )
+        self._all[queue.name] = found
+        return found
 
     def _redrive(self, queue: QueueDescription) -> sqs.DeadLetterQueue | None:
         if queue.redrive is None:

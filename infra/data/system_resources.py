@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from aws_cdk import Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
+from constructs import Construct
 
+from headgate.infra.data.bucket import Objects
 from headgate.infra.data.payload_keys import PayloadKeys
+from headgate.infra.data.queues import Queues
 from headgate.infra.data.schedule_access import ScheduleAccess
+from headgate.infra.data.table import Records
 from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.definitions.app import App
+from headgate.jobs.deployment.triggers import has_bridge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,3 +54,31 @@ class SystemResources:
     def parking(self, specs: Iterable[QueueSpec]) -> Sequence[sqs.IQueue]:
         """Return the dead-letter queues of these queues, and the quarantine."""
         return [*(self.dead_letters[spec.name] for spec in specs), self.quarantine]
+
+
+def resources_of(
+    scope: Construct,
+    app: App,
+    queues: Queues,
+    records: Records,
+    objects: Objects,
+    schedules: ScheduleAccess | None,
+    signing_key: secretsmanager.ISecret | None,
+) -> SystemResources:
+    """Return the resources of a system in its own stack."""
+    topology, stack = app.topology, Stack.of(scope)
+    fires = has_bridge(app)
+    return SystemResources(
+        account=stack.account,
+        region=stack.region,
+        queues=queues.by_name,
+        dead_letters=queues.dead_letters,
+        quarantine=queues.quarantine,
+        failed_firings=queues.named(topology.failed_firings_name) if fires else None,
+        failed_sweeps=queues.named(topology.failed_sweeps_name),
+        table=records.table,
+        bucket=objects.bucket,
+        schedules=schedules,
+        payload_keys=PayloadKeys(app=app, account=stack.account, region=stack.region, scope=scope),
+        signing_key=signing_key,
+    )

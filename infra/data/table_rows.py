@@ -3,6 +3,7 @@
     partition             holds                                              written by
     job#ID                a job's history, and its claim                     workers
     asked#ID              what clients say and ask of a job                  submitters, followers
+    children#ID           the entries of a job's children                    workers, operators
     cancellations         requests to cancel jobs                            followers
     unique#KEY            claims of uniqueness keys                          submitters, workers
     limit#NAME            leases and counts of the fleet's limits            workers
@@ -29,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headgate.jobs.core.topology import ASKED, JOB, LIMIT, SWEEP, SWEPT, UNIQUE
+from headgate.jobs.core.naming import ASKED, CHILDREN, JOB, LIMIT, SWEEP, SWEPT, UNIQUE
 from headgate.jobs.dead_letters.replaying.marks import partition_of
 from headgate.jobs.dead_letters.replaying.report import REPLAYS
 from headgate.jobs.records.audit.entry import AUDIT
@@ -38,7 +39,7 @@ from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES
 from headgate.jobs.records.lives import LIVES
 from headgate.jobs.schedules.bridging import SENT
 
-HISTORY = (f"{JOB}*", f"{ASKED}*")
+HISTORY = (f"{JOB}*", f"{ASKED}*", f"{CHILDREN}*")
 """All that is known of jobs."""
 
 ENTERED = (f"{ASKED}*",)
@@ -51,13 +52,15 @@ CLAIMED_KEYS = (f"{UNIQUE}*",)
 """Claims of uniqueness keys."""
 
 WORKED = (*HISTORY, f"{LIMIT}*", LIVES, WORKER_STATUSES)
-"""The rows that workers read and write: claims are among a job's own."""
+"""The rows that workers read and write: claims are among a job's own, and handlers submit
+children."""
 
 WATCHED = (CANCELLATIONS, f"{UNIQUE}*")
 """The rows that workers only read."""
 
-OPERATED = (*REQUESTS, REPLAYS, partition_of("*"))
-"""The rows that operators write: requests, and the replays of dead letters with their marks."""
+OPERATED = (*REQUESTS, f"{CHILDREN}*", REPLAYS, partition_of("*"))
+"""The rows that operators write: requests, the jobs that they run again, and the replays of dead
+letters with their marks."""
 
 AUDITED = (AUDIT,)
 """The audit, which is written by whoever cancels, operates, or changes schedules."""

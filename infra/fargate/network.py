@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
-from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge
+from headgate.infra.fargate.endpoint_policies import Owners, confine
 from headgate.jobs.deployment.deployment import GATEWAY_ENDPOINTS, ZONES, Deployment
 from headgate.jobs.deployment.surroundings import ExistingVpc, Hardening
 from headgate.jobs.errors import ConfigurationError
@@ -31,6 +31,7 @@ class Network(Construct):
         long_delays: whether the workers call EventBridge Scheduler.
         seals: whether they call KMS.
         signing: whether they read the key that signs messages.
+        owners: other accounts whose queues, secrets and keys they use, for endpoint policies.
 
     Raises:
         ConfigurationError: the VPC has no subnets, or the deployment names another one.
@@ -46,6 +47,7 @@ class Network(Construct):
         long_delays: bool,
         seals: bool,
         signing: bool = False,
+        owners: Owners = MappingProxyType({}),
     ) -> None:
         super().__init__(scope, construct_id)
         if vpc is not None and deployment.vpc is not None:
@@ -78,7 +80,7 @@ class Network(Construct):
             )
             made = self._add_endpoints(services, deployment.endpoint_zones)
             if self._hardened(deployment, vpc).endpoint_policies:
-                _confine([*self._gateways, *made])
+                confine([*self._gateways, *made], owners)
 
     @staticmethod
     def _hardened(deployment: Deployment, vpc: ec2.IVpc | None) -> Hardening:
@@ -167,41 +169,6 @@ class Network(Construct):
             )
             for service in services
         ]
-
-
-def _confine(endpoints: Sequence[ec2.VpcEndpoint]) -> None:
-    """Admit principals and resources of this account alone, and the layers of images.
-
-    ECR hands out the layers by signed addresses, whose principal is its own.
-    https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
-    """
-    for endpoint in endpoints:
-        account = Stack.of(endpoint).account
-        endpoint.add_to_policy(
-            iam.PolicyStatement(
-                principals=[iam.AnyPrincipal()],
-                actions=["*"],
-                resources=["*"],
-                conditions={
-                    "StringEquals": {"aws:PrincipalAccount": account},
-                    "StringEqualsIfExists": {"aws:ResourceAccount": account},
-                },
-            )
-        )
-        if endpoint.node.id == "s3":
-            region = Stack.of(endpoint).region
-            layers = Stack.of(endpoint).format_arn(
-                service="s3",
-                region="",
-                account="",
-                resource=f"prod-{region}-starport-layer-bucket",
-                resource_name="*",
-            )
-            endpoint.add_to_policy(
-                iam.PolicyStatement(
-                    principals=[iam.AnyPrincipal()], actions=["s3:GetObject"], resources=[layers]
-                )
-            )
 
 
 def _is_public(vpc: ec2.IVpc, named: ExistingVpc | None) -> bool:

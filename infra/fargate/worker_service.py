@@ -9,8 +9,6 @@ from aws_cdk import Duration, RemovalPolicy, Size, Stack
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_secretsmanager as secretsmanager
-from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from headgate.infra.data.log_groups import add_log_group
@@ -18,46 +16,28 @@ from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildca
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.scaling_policies import Scaling
 from headgate.infra.fargate.sidecars import add_sidecars
+from headgate.infra.fargate.tasks import (
+    linux_parameters,
+    mount_tmp,
+    secrets_in,
+    task_definition,
+)
+from headgate.infra.fargate.worker_command import (
+    CHECK_EVERY_S,
+    CHECK_PATIENCE_S,
+    CHECK_RETRIES,
+    HEALTH_PORT,
+    STARTING_S,
+    USER,
+    command,
+    health_check,
+)
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import HEALTH_HOSTS, WorkerGroup
-from headgate.jobs.deployment.surroundings import SSM, WORKER, Architecture
-
-HEALTH_PORT = 8080
-"""The first process's port; by default only the task's own containers can reach it."""
-
-USER = "10001"
-"""The worker's unprivileged user, whatever the image says; the workers' Dockerfile has it too."""
+from headgate.jobs.deployment.surroundings import WORKER, Architecture
 
 _PROVIDERS = ("FARGATE", "FARGATE_SPOT")
-
-_PROCESSORS: Mapping[Architecture, ecs.CpuArchitecture] = {
-    "arm64": ecs.CpuArchitecture.ARM64,
-    "x86_64": ecs.CpuArchitecture.X86_64,
-}
-
-_CHECK = """
-from http.client import HTTPConnection
-for port in range({first}, {first} + {processes}):
-    connection = HTTPConnection("127.0.0.1", port, timeout={patience_s})
-    connection.request("GET", "/startupz")
-    if connection.getresponse().status != 200:
-        raise SystemExit(1)
-""".strip()
-"""Asks each process whether it has ever received: a task that can't, such as one of the wrong
-stage, fails its deploy, while one that has is healthy as long as it answers, even in an outage.
-Python's images have no curl, and `headgate` takes a second to start."""
-
-_CHECK_EVERY_S = 30
-_CHECK_PATIENCE_S = 5
-_CHECK_RETRIES = 3
-_STARTING_S = 120
-_QUEUE_GRACE_S = 300
-"""Longer than the checks take to fail: tasks that fail them count against a deploy, but tasks that
-exit by themselves may not.
-https://docs.aws.amazon.com/AmazonECS/latest/developerguide/deployment-circuit-breaker.html"""
-
-_PARTS_OF_ARN = 7
 
 _LOG_BUFFER_MIB = 10
 """Log lines buffered while CloudWatch doesn't accept them; the worker never waits for it."""
@@ -70,6 +50,7 @@ class Workers(Construct):
         network: the network that they run in.
         image: the image that they run.
         deployment: the deployment, with what all groups find around them.
+        cluster: the cluster; None: the one that the deployment names, or one of their own.
     """
 
     def __init__(
@@ -80,12 +61,13 @@ class Workers(Construct):
         network: Network,
         image: ecs.ContainerImage,
         deployment: Deployment,
+        cluster: ecs.ICluster | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.network = network
-        self._image = image
+        self.image = image
         self._deployment = deployment
-        self.cluster = self._existing(deployment.cluster) or self._own_cluster()
+        self.cluster = cluster or self._existing(deployment.cluster) or self._own_cluster()
         self.services: dict[str, ecs.FargateService] = {}
         self.log_groups: list[logs.ILogGroup] = []
         """The log groups of the workers."""
@@ -144,7 +126,7 @@ class Workers(Construct):
             log_days=self._deployment.log_retention_days,
             cluster=self.cluster,
             network=self.network,
-            image=self._image,
+            image=self.image,
         )
         self.services[group.name] = made.service
         self.log_groups.append(made.log_group)
@@ -204,16 +186,12 @@ class WorkerService(Construct):
     def _task(
         self, group: WorkerGroup, cluster: ecs.ICluster, architecture: Architecture
     ) -> ecs.FargateTaskDefinition:
-        task = ecs.FargateTaskDefinition(
+        task = task_definition(
             self,
-            "Task",
             cpu=group.cpu,
-            memory_limit_mib=group.memory_mib,
-            runtime_platform=ecs.RuntimePlatform(
-                cpu_architecture=_PROCESSORS[architecture],
-                operating_system_family=ecs.OperatingSystemFamily.LINUX,
-            ),
-            task_role=self._role(),
+            memory_mib=group.memory_mib,
+            architecture=architecture,
+            role=group.task_role,
         )
         own_tasks = Stack.of(self).format_arn(
             service="ecs", resource="task", resource_name=f"{cluster.cluster_name}/*"
@@ -224,32 +202,7 @@ class WorkerService(Construct):
         acknowledge_wildcard(
             task.task_role, own_tasks, "A task protects itself, and its id is made as it starts"
         )
-        acknowledge_wildcard(
-            task.obtain_execution_role(), "*", "ecr:GetAuthorizationToken takes no resource by name"
-        )
-        acknowledge(
-            task, "ECS2", "The variables are names and numbers; credentials are the task role's"
-        )
-        # Writable for everyone if the image declares VOLUME /tmp with such a mode.
-        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/bind-mounts.html
-        task.add_volume(name="tmp")
         return task
-
-    def _role(self) -> iam.Role:
-        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
-        stack = Stack.of(self)
-        anywhere = stack.format_arn(service="ecs", resource="*", arn_format=None)
-        return iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal(
-                "ecs-tasks.amazonaws.com",
-                conditions={
-                    "StringEquals": {"aws:SourceAccount": stack.account},
-                    "ArnLike": {"aws:SourceArn": anywhere},
-                },
-            ),
-        )
 
     def _add_container(
         self,
@@ -266,17 +219,17 @@ class WorkerService(Construct):
             entry_point=["headgate"],
             command=command(group),
             environment=dict(environment),
-            secrets=_secrets(self, secrets) or None,
+            secrets=secrets_in(self, secrets) or None,
             user=USER,
             readonly_root_filesystem=True,
-            linux_parameters=self._linux(),
+            linux_parameters=linux_parameters(self),
             stop_timeout=_duration(group.stop_timeout),
             health_check=ecs.HealthCheck(
-                command=["CMD", "python", "-I", "-S", "-c", health_check(group)],
-                interval=Duration.seconds(_CHECK_EVERY_S),
-                timeout=Duration.seconds(_CHECK_PATIENCE_S),
-                retries=_CHECK_RETRIES,
-                start_period=Duration.seconds(_STARTING_S),
+                command=["CMD", *health_check(group)],
+                interval=Duration.seconds(CHECK_EVERY_S),
+                timeout=Duration.seconds(CHECK_PATIENCE_S),
+                retries=CHECK_RETRIES,
+                start_period=Duration.seconds(STARTING_S),
             ),
             logging=ecs.LogDrivers.aws_logs(
                 stream_prefix=group.name,
@@ -288,50 +241,7 @@ class WorkerService(Construct):
         if group.health_host != HEALTH_HOSTS[0]:
             ports = range(HEALTH_PORT, HEALTH_PORT + group.processes)
             container.add_port_mappings(*(ecs.PortMapping(container_port=port) for port in ports))
-        container.add_mount_points(
-            ecs.MountPoint(container_path="/tmp", source_volume="tmp", read_only=False)  # noqa: S108 - the container's own
-        )
-
-    def _linux(self) -> ecs.LinuxParameters:
-        # As process 1 a worker would get no SIGTERM before it has a handler, and nothing would
-        # reap its jobs' orphans.
-        linux = ecs.LinuxParameters(self, "Linux", init_process_enabled=True)
-        linux.drop_capabilities(ecs.Capability.ALL)
-        return linux
-
-
-def command(group: WorkerGroup) -> list[str]:
-    """Return the arguments of ``headgate`` that start a worker of this group."""
-    lanes = []
-    if group.queues is not None:
-        lanes += ["--queues", ",".join(group.queues)]
-    if group.priorities is not None:
-        lanes += ["--priorities", ",".join(group.priorities)]
-    host = [] if group.health_host == HEALTH_HOSTS[0] else ["--health-host", group.health_host]
-    return [
-        "worker",
-        *lanes,
-        "--concurrency",
-        str(group.concurrency),
-        "--processes",
-        str(group.processes),
-        "--drain",
-        f"{group.drain.total_seconds():g}s",
-        "--queue-grace",
-        f"{_QUEUE_GRACE_S}s",
-        "--health-port",
-        str(HEALTH_PORT),
-        *host,
-        "--emf",
-        "--log-json",
-    ]
-
-
-def health_check(group: WorkerGroup) -> str:
-    """Return the Python program that checks whether all of a task's processes are healthy."""
-    return _CHECK.format(
-        first=HEALTH_PORT, processes=group.processes, patience_s=_CHECK_PATIENCE_S - 1
-    )
+        mount_tmp(container)
 
 
 def _alarms(names: Sequence[str]) -> ecs.DeploymentAlarmConfig | None:
@@ -357,34 +267,6 @@ def _capacity(group: WorkerGroup) -> list[ecs.CapacityProviderStrategy]:
         capacity_provider=on_demand, base=group.on_demand, weight=0
     )
     return [steady, sparing]
-
-
-def _secrets(scope: Construct, sources: Mapping[str, str]) -> dict[str, ecs.Secret]:
-    """Return secrets by the variables that hold them; the role that starts a task may read each."""
-    return {
-        name: _parameter(scope, name, source)
-        if source.startswith(SSM)
-        else _secret(scope, name, source)
-        for name, source in sources.items()
-    }
-
-
-def _secret(scope: Construct, name: str, arn: str) -> ecs.Secret:
-    # arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, and maybe :KEY
-    # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/secrets-envvar-secrets-manager.html
-    *whole, last = arn.split(":", 7)
-    key = last if len(whole) == _PARTS_OF_ARN else None
-    found = secretsmanager.Secret.from_secret_complete_arn(
-        scope, f"Secret-{name}", ":".join(whole) if key else arn
-    )
-    return ecs.Secret.from_secrets_manager(found, key)
-
-
-def _parameter(scope: Construct, name: str, source: str) -> ecs.Secret:
-    found = ssm.StringParameter.from_secure_string_parameter_attributes(
-        scope, f"Secret-{name}", parameter_name=source.removeprefix(SSM)
-    )
-    return ecs.Secret.from_ssm_parameter(found)
 
 
 def _duration(span: timedelta) -> Duration:

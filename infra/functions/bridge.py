@@ -14,7 +14,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from headgate.infra.data.encryption import key_use
+from headgate.infra.data.encryption import key_use, queue_key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.permissions import SUBMIT, rows_statement, statement
@@ -106,7 +106,7 @@ class BridgeFunction(Construct):
             statement(["sqs:SendMessage"], failed.queue_arn),
             rows_statement(["dynamodb:PutItem"], table, BRIDGED),
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
-            *key_use(failed.encryption_master_key, "sqs"),
+            *queue_key_use(failed, *feeds),
             *key_use(table.encryption_key, "dynamodb"),
             *read_statements(signing_key),
         ]

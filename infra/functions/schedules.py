@@ -15,9 +15,10 @@ from constructs import Construct
 from headgate.infra.data.encryption import key_use
 from headgate.infra.data.permissions import statement
 from headgate.infra.data.schedule_access import ScheduleAccess
-from headgate.jobs.core.topology import role_in
+from headgate.jobs.core.naming import role_in
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.schedules.declared import DeclaredSchedule
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.triggers import scheduled_types
 from headgate.jobs.schedules.declared_starts import deployed
@@ -28,7 +29,7 @@ _KEEP_TRYING = Duration.hours(24)
 
 
 class DeclaredSchedules(Construct):
-    """The app's own group of schedules, with one for each job type that declares one.
+    """The app's own group of schedules, with all that its job types declare.
 
     Args:
         app: the app with the job types.
@@ -64,8 +65,8 @@ class DeclaredSchedules(Construct):
         )
         self._role = self._scheduler_role()
         for job in scheduled_types(app):
-            if job.schedule is not None:
-                self._add(job, job.schedule)
+            for declared in job.schedules:
+                self._add(job, declared)
 
     @property
     def access(self) -> ScheduleAccess:
@@ -77,15 +78,19 @@ class DeclaredSchedules(Construct):
                 resource_name=self._app.topology.schedule_group,
             ),
             role_arn=self._role.role_arn,
-            declared=tuple(schedule_name(job) for job in scheduled_types(self._app)),
+            declared=tuple(
+                schedule_name(declared)
+                for job in scheduled_types(self._app)
+                for declared in job.schedules
+            ),
         )
 
-    def _add(self, job: JobType[Any, Any], schedule: Schedule) -> None:
-        times, _ = deployed(schedule)  # its start is in the input
+    def _add(self, job: JobType[Any, Any], declared: DeclaredSchedule) -> None:
+        times, _ = deployed(declared.when)  # its start is in the input
         scheduler.Schedule(
             self,
-            job.name,
-            schedule_name=schedule_name(job),
+            declared.name,
+            schedule_name=schedule_name(declared),
             schedule_group=self._group,
             enabled=not self._standby,
             description=f"Submits {job.name} jobs to {job.queue}/{job.priority}",
@@ -98,7 +103,9 @@ class DeclaredSchedules(Construct):
                 self._bridge,
                 # CDK's own grant would cover every version of the function.
                 role=self._role.without_policy_updates(),
-                input=scheduler.ScheduleTargetInput.from_text(declared_input(self._app, job)),
+                input=scheduler.ScheduleTargetInput.from_text(
+                    declared_input(self._app, job, declared)
+                ),
                 dead_letter_queue=self._failed,
                 retry_attempts=_RETRIES,
                 max_event_age=_KEEP_TRYING,

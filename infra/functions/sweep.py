@@ -17,7 +17,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from headgate.infra.data.alert_topic import Alerts
-from headgate.infra.data.encryption import key_use
+from headgate.infra.data.encryption import key_use, queue_key_use
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
 from headgate.infra.data.permissions import rows_statement, statement
@@ -26,7 +26,8 @@ from headgate.infra.data.signing_key import read_statements, secret_variable
 from headgate.infra.data.table_rows import RESENDING, SWEEPING
 from headgate.infra.functions.periodic import invoke_every, own_role
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
-from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS, Topology
+from headgate.jobs.core.naming import DEAD_LETTERS, PAYLOADS
+from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
 from headgate.jobs.deployment.sweep_plan import EVERY, TIMEOUT, SweepPlan, plan_input
 from headgate.jobs.records.cancellation import CANCELLATIONS
@@ -126,7 +127,7 @@ class Sweep(Construct):
             statement(["kms:Decrypt", "kms:GenerateDataKey"], alerts.key.key_arn),
             statement(["sqs:SendMessage"], failed.queue_arn),
             statement(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
-            *key_use(failed.encryption_master_key, "sqs"),
+            *queue_key_use(failed, *parking, *(resending.feeds if resending else ())),
             *key_use(table.encryption_key, "dynamodb"),
             *key_use(bucket.encryption_key, "s3"),
             *_resending(resending, table),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from headgate.infra.monitoring import queue_rules, system_rules
-from headgate.infra.monitoring.rule import Rule
+from headgate.infra.monitoring.rule import Rule, alarm_name
 from headgate.infra.monitoring.system_rules import WORKERS
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.alarms.thresholds import Thresholds
@@ -53,7 +53,14 @@ def roll_back_on(app: App, deployment: Deployment, selection: QueueSelection) ->
         return []
     service = service_name(app.name, app.stage)
     specs = selection.of(app.topology)
-    return [f"{service}-{queue_rules.label(spec)}-failing" for spec in specs]
+    return [
+        alarm_name(
+            service,
+            f"{queue_rules.label(spec)}-failing",
+            nested=spec.group in deployment.nested,
+        )
+        for spec in specs
+    ]
 
 
 def _of_queues(app: App, deployment: Deployment, thresholds: Thresholds) -> Iterator[Rule]:
@@ -62,7 +69,8 @@ def _of_queues(app: App, deployment: Deployment, thresholds: Thresholds) -> Iter
         server = first_server(topology, deployment, spec)
         group = WORKERS if server is None else server.name
         rules = queue_rules.rules_of(topology, spec, thresholds, critical=spec.name in critical)
-        yield from (replace(rule, group=group) for rule in rules)
+        nested = spec.group if spec.group in deployment.nested else None
+        yield from (replace(rule, group=group, nested=nested) for rule in rules)
     yield from queue_rules.in_flight(topology.queues, thresholds.in_flight)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Duration
+from aws_cdk import Duration, NestedStack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
@@ -16,6 +16,10 @@ from headgate.infra.monitoring.rule import Rule
 
 class Alarms(Construct):
     """One alarm for each rule; all notify the topic of tickets when they go off.
+
+    Those of a queue group that the deployment names as nested are in a stack of their own, since
+    one stack has 500 resources at most. They hold no data, so they alone may move there.
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
 
     Args:
         rules: the alarms.
@@ -36,6 +40,11 @@ class Alarms(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._service = service
+        groups = dict.fromkeys(rule.nested for rule in rules if rule.nested is not None)
+        self._stacks: Mapping[str | None, Construct] = {None: self} | {
+            group: NestedStack(self, f"Of-{group}", description=f"Alarms of {service}'s {group}")
+            for group in groups
+        }
         self.by_name: Mapping[str, cloudwatch.Alarm] = {
             rule.name: self._alarm(rule) for rule in rules
         }
@@ -48,9 +57,9 @@ class Alarms(Construct):
     def _alarm(self, rule: Rule) -> cloudwatch.Alarm:
         compared = cloudwatch.ComparisonOperator
         return cloudwatch.Alarm(
-            self,
+            self._stacks[rule.nested],
             rule.name,
-            alarm_name=f"{self._service}-{rule.name}",
+            alarm_name=rule.alarm_name(self._service),
             alarm_description=rule.description,
             metric=watched(rule),
             threshold=rule.threshold,

@@ -24,6 +24,12 @@ class MonthlyBudget(Construct):
     until the paying account activates the tag for cost allocation; so it is not the default.
     https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
 
+    CloudFormation names it. It replaces a budget whose notifications change, and with a name of
+    ours that would fail: the new one is created while the old one still has the name. So its name
+    changes with them, while its amount and its scope change in place.
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-budgets-budget.html
+    https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/365
+
     Args:
         topology: the app's topology.
         usd: the limit for a month.
@@ -50,7 +56,7 @@ class MonthlyBudget(Construct):
             filters = {"cost_filters": {"TagKeyValue": [f"user:{tag}"]}}
         self.budget = budgets.CfnBudget(
             self,
-            "Budget",  # unnamed: a change of its notifications replaces it
+            "Budget",
             budget=budgets.CfnBudget.BudgetDataProperty(
                 budget_type="COST",
                 time_unit="MONTHLY",

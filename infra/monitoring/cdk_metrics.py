@@ -31,13 +31,19 @@ MINUTE = Duration.minutes(1)
 
 
 def as_metric(series: Series, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-    """Return a metric; its period is a minute unless the options say otherwise."""
+    """Return a metric; its period is a minute unless the options say otherwise.
+
+    One that is another account's is asked for there, whatever they say.
+    """
     own: MetricOptions = {
         "statistic": series.statistic,
         "dimensions_map": dict(series.dimensions),
         "period": MINUTE,
     }
-    return cloudwatch.Metric(namespace=series.namespace, metric_name=series.name, **(own | options))
+    owner: MetricOptions = {"account": series.account} if series.account is not None else {}
+    return cloudwatch.Metric(
+        namespace=series.namespace, metric_name=series.name, **(own | options | owner)
+    )
 
 
 def as_expression(

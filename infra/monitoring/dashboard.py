@@ -36,6 +36,8 @@ class Dashboard(Construct):
         services: the workers' services, by group name.
         functions: names on AWS of the app's functions, by label.
         schedules: whether the app has a group of schedules.
+        standby: whether another region has a dashboard of the same system; their names share one
+            space. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutDashboard.html
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Dashboard(Construct):
         services: Mapping[str, ecs.FargateService],
         functions: Mapping[str, str],
         schedules: bool,
+        standby: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         service = service_name(topology.app, topology.stage)
@@ -56,7 +59,7 @@ class Dashboard(Construct):
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Dashboard",
-            dashboard_name=service,
+            dashboard_name=f"{service}-standby" if standby else service,
             default_interval=Duration.hours(3),
             widgets=[
                 [_title(service)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headgate.jobs.core.existing.arns import bare_name, owner_of
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment import metric_names
 from headgate.jobs.deployment.metric_names import PRIORITY, QUEUE, SERVICE
@@ -18,6 +19,8 @@ class Series:
     name: str
     statistic: str
     dimensions: Mapping[str, str]
+    account: str | None = None
+    """The account whose CloudWatch has it, if it may be another; None: the app's."""
 
 
 ATTEMPTS, TARGET_ERRORS, DROPPED = (
@@ -191,7 +194,11 @@ def _of_service(cluster: str, service: str, metric: str, statistic: str) -> Seri
 
 def _of_queue(name: str, metric: str, statistic: str) -> Series:
     return Series(
-        namespace="AWS/SQS", name=metric, statistic=statistic, dimensions={"QueueName": name}
+        namespace="AWS/SQS",
+        name=metric,
+        statistic=statistic,
+        dimensions={"QueueName": bare_name(name)},
+        account=owner_of(name),
     )
 
 

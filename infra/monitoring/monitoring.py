@@ -91,6 +91,7 @@ class Monitoring(Construct):
             functions=_functions(app, deployment, bridge=bridge is not None)
             | {"sweep": sweep.function_name},
             schedules=schedules,
+            standby=deployment.standby,
         )
         Queries(
             self,

@@ -57,7 +57,7 @@ class Paging(Construct):
     def _composite(
         self, name: str, group: str, members: Sequence[Rule]
     ) -> cloudwatch.CompositeAlarm:
-        named = " OR ".join(f'ALARM("{self._service}-{rule.name}")' for rule in members)
+        named = " OR ".join(f'ALARM("{rule.alarm_name(self._service)}")' for rule in members)
         return cloudwatch.CompositeAlarm(
             self,
             name,
@@ -72,8 +72,10 @@ class Paging(Construct):
 
     def _mute(self, number: int, window: MuteWindow, rules: Sequence[Rule]) -> None:
         # Alarms that scale aren't among them: muted, they would not scale either.
-        names = [*self.by_name] if window.severity != "ticket" else []
-        names += [rule.name for rule in rules] if window.severity != "page" else []
+        names = [f"{self._service}-{page}" for page in self.by_name]
+        names = names if window.severity != "ticket" else []
+        if window.severity != "page":
+            names += [rule.alarm_name(self._service) for rule in rules]
         for first in range(0, len(names), MOST_NAMED):
             part = "" if first == 0 else f"-{first // MOST_NAMED + 1}"
             mute = cloudwatch.CfnAlarmMuteRule(
@@ -81,7 +83,7 @@ class Paging(Construct):
                 f"Mute{number}{part}",
                 name=f"{self._service}-mute-{number}{part}",
                 mute_targets=cloudwatch.CfnAlarmMuteRule.MuteTargetsProperty(
-                    alarm_names=[f"{self._service}-{name}" for name in names[first:][:MOST_NAMED]]
+                    alarm_names=names[first:][:MOST_NAMED]
                 ),
                 rule=cloudwatch.CfnAlarmMuteRule.RuleProperty(
                     schedule=cloudwatch.CfnAlarmMuteRule.ScheduleProperty(

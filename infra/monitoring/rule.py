@@ -35,6 +35,8 @@ class Rule:
     group: str = APP
     """The worker group or consumer whose outage it tells of, or another part of the app: the pages
     of one group are one page."""
+    nested: str | None = None
+    """The queue group in whose nested stack it is; None: it is in the stack itself."""
     means: str
     """The event and the affected resource."""
     causes: str
@@ -54,10 +56,21 @@ class Rule:
     silence_alarms: bool = False
     """True if missing data set the alarm off; else they are not breaching."""
 
+    def alarm_name(self, service: str) -> str:
+        """Return its name on AWS. In a nested stack it has another one than in the stack itself, so
+        that an alarm can move between them: the new one is created before the old one is deleted.
+        """
+        return alarm_name(service, self.name, nested=self.nested is not None)
+
     @property
     def description(self) -> str:
         """The text that the person on call reads."""
         return f"{self.means} Likely: {self.causes} First: {self.first}"
+
+
+def alarm_name(service: str, name: str, *, nested: bool) -> str:
+    """Return the name on AWS of an alarm that is called ``name`` within an app and its stage."""
+    return f"{service}/{name}" if nested else f"{service}-{name}"
 
 
 def pages(rules: Sequence[Rule]) -> dict[str, tuple[str, list[Rule]]]:

@@ -4,6 +4,7 @@
     fleet     number of tasks and functions that run them
     sqs · records · objects · compute · watching
               usage of each of these, as charges
+    standby   a second region, as it waits
     bill      the charges together, by service and by job type
 
 Pure: no AWS is asked. The requests and items per job are checked against the real worker and

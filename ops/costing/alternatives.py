@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,28 +11,41 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.ops.costing.estimate import Estimate, estimate
 from headgate.ops.costing.load import Load
+from headgate.ops.costing.standby import Standby
 
 _WORTH_SAYING_USD = 1.0
 
 
 def alternatives(
-    app: App, deployment: Deployment, load: Load, *, now: datetime, free_tier: bool = False
+    app: App,
+    deployment: Deployment,
+    load: Load,
+    *,
+    now: datetime,
+    free_tier: bool = False,
+    standby: Standby | None = None,
 ) -> dict[str, float]:
     """Return USD of the month by alternative, for those that differ by a dollar or more.
 
-    Raises:
-        HeadgateError: as `ops.costing.estimate.estimate`.
+    What changes in the deployment changes in its standby, too. The arguments are those of
+    `ops.costing.estimate.estimate`, and so are the errors.
     """
 
-    def priced(deployment: Deployment, load: Load, free_tier: bool) -> Estimate:
-        return estimate(app, deployment, load, now=now, free_tier=free_tier)
+    def priced(change: _Change, load: Load, free_tier: bool) -> Estimate:
+        there = standby and standby.changed(change)
+        return estimate(app, change(deployment), load, now=now, free_tier=free_tier, standby=there)
 
-    now_usd = priced(deployment, load, free_tier).bill.usd
+    now_usd = priced(_unchanged, load, free_tier).bill.usd
     others = {what: priced(*other).bill.usd for what, other in _others(deployment, load, free_tier)}
     return {what: usd for what, usd in others.items() if abs(usd - now_usd) >= _WORTH_SAYING_USD}
 
 
-_Other = tuple[str, tuple[Deployment, Load, bool]]
+_Change = Callable[[Deployment], Deployment]
+_Other = tuple[str, tuple[_Change, Load, bool]]
+
+
+def _unchanged(deployment: Deployment) -> Deployment:
+    return deployment
 
 
 def _others(deployment: Deployment, load: Load, free_tier: bool) -> Iterator[_Other]:
@@ -40,18 +53,31 @@ def _others(deployment: Deployment, load: Load, free_tier: bool) -> Iterator[_Ot
     together = replace(load, together=float(MAX_BATCH) if one_by_one else 1.0)
     yield (
         "jobs in bulk, ten messages to a request" if one_by_one else "jobs that come one by one",
-        (deployment, together, free_tier),
+        (_unchanged, together, free_tier),
     )
     if deployment.network == "endpoints":
-        public = replace(deployment, network="public")
-        yield 'network="public": an address for each task', (public, load, free_tier)
+        yield 'network="public": an address for each task', (_public, load, free_tier)
     else:
-        closed = replace(deployment, network="endpoints")
-        yield 'network="endpoints": no internet access', (closed, load, free_tier)
+        yield 'network="endpoints": no internet access', (_closed, load, free_tier)
     if deployment.endpoint_zones == 1:
-        both = replace(deployment, endpoint_zones=2)
-        yield "endpoint_zones=2: a zone may fail", (both, load, free_tier)
-    spot = tuple(replace(group, spot=True) for group in deployment.workers)
-    yield "spot=True for all workers", (replace(deployment, workers=spot), load, free_tier)
+        yield "endpoint_zones=2: a zone may fail", (_in_both_zones, load, free_tier)
+    yield "spot=True for all workers", (_on_spot, load, free_tier)
     if not free_tier:
-        yield "an account whose free tier nothing else uses", (deployment, load, True)
+        yield "an account whose free tier nothing else uses", (_unchanged, load, True)
+
+
+def _public(deployment: Deployment) -> Deployment:
+    return replace(deployment, network="public")
+
+
+def _closed(deployment: Deployment) -> Deployment:
+    return replace(deployment, network="endpoints")
+
+
+def _in_both_zones(deployment: Deployment) -> Deployment:
+    return replace(deployment, endpoint_zones=2)
+
+
+def _on_spot(deployment: Deployment) -> Deployment:
+    workers = tuple(replace(group, spot=True) for group in deployment.workers)
+    return replace(deployment, workers=workers)

@@ -5,23 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.sealing import has_own_key
+from headgate.jobs.deployment.console.web_console import CONSOLE_CPU, CONSOLE_MEMORY_MIB
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, ConsumerGroup
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Crew, Fleet
 from headgate.ops.costing.load import Load, Stream
+from headgate.ops.costing.sqs import jobs_in_message
 from headgate.ops.prices import (
     DURATION,
     DURATION_X86,
     FIRINGS,
+    FLOW_LOGS,
     IMAGE,
     INTERFACE_ENDPOINT,
     INVOCATIONS,
     KEYS,
+    LOAD_BALANCER,
+    LOGS_STORED,
     MEMORY,
     MONTH_S,
+    POLLERS,
     PUBLIC_ADDRESS,
+    SECRETS,
     SPOT_MEMORY,
     SPOT_VCPU,
     VCPU,
@@ -35,6 +44,16 @@ IMAGE_GB = 0.2
 BRIDGE_S = 0.1
 """Duration of one invocation of the bridge: two writes, a send, and an occasional cold start."""
 
+FLOWS = 40
+"""Flows between a task and AWS in ten minutes, both directions counted: its kept connections."""
+
+FLOW_BYTES = 130
+"""Bytes of a flow log's record, which each interface at either end writes.
+https://docs.aws.amazon.com/vpc/latest/userguide/flow-log-records.html"""
+
+_FLOWS_EVERY_S = 600
+_ENDS = 2
+
 _OWN_S = 0.02
 """Duration of a consumer's invocation in addition to its handlers."""
 
@@ -45,7 +64,15 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
         yield from _tasks(crew, is_public=deployment.network == "public")
     if fleet.crews:
         yield Charge(price=IMAGE, units=IMAGE_GB)
-    yield Charge(price=KEYS, units=1)
+    if deployment.console is not None:
+        yield Charge(price=LOAD_BALANCER, units=HOURS)
+        yield Charge(price=VCPU, units=CONSOLE_CPU / 1024 * HOURS)
+        yield Charge(price=MEMORY, units=CONSOLE_MEMORY_MIB / 1024 * HOURS)
+    yield Charge(price=KEYS, units=2 if has_own_key(app) else 1)
+    if app.signing is not None and app.signing.secret is None:
+        yield Charge(price=SECRETS, units=1)
+    yield from _flow_logs(deployment, fleet)
+    yield from _pollers(app.topology, deployment)
     endpoints = deployment.interface_endpoints(
         long_delays=app.long_delays,
         seals=app.encryption is not None,
@@ -55,7 +82,26 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
     for stream in fleet.streams:
         yield from _bridge(stream)
         for consumer in fleet.consumers[stream.queue.name]:
-            yield from _consumer(consumer, stream, fleet, load)
+            together = jobs_in_message(stream, load, app.max_message_bytes)
+            yield from _consumer(consumer, stream, fleet, load, together)
+
+
+def _flow_logs(deployment: Deployment, fleet: Fleet) -> Iterator[Charge]:
+    """Yield the charges for the flow logs of the network that is created for workers."""
+    if not deployment.hardening.flow_logs or deployment.vpc is not None:
+        return
+    tasks = sum(crew.tasks for crew in fleet.crews)
+    gb = tasks * FLOWS * _ENDS * FLOW_BYTES * MONTH_S / _FLOWS_EVERY_S / 2**30
+    yield Charge(price=FLOW_LOGS, units=gb)
+    yield Charge(price=LOGS_STORED, units=gb)
+
+
+def _pollers(topology: Topology, deployment: Deployment) -> Iterator[Charge]:
+    """Yield the charges for dedicated pollers: each queue's minimum, which is always there."""
+    for group in deployment.consumers:
+        if group.pollers is not None:
+            queues = len(group.selection.of(topology))
+            yield Charge(price=POLLERS, units=queues * group.pollers.minimum * HOURS)
 
 
 def _tasks(crew: Crew, *, is_public: bool) -> Iterator[Charge]:
@@ -95,12 +141,12 @@ def _bridge(stream: Stream) -> Iterator[Charge]:
 
 
 def _consumer(
-    consumer: ConsumerGroup, stream: Stream, fleet: Fleet, load: Load
+    consumer: ConsumerGroup, stream: Stream, fleet: Fleet, load: Load, in_message: float
 ) -> Iterator[Charge]:
     part = (1 - fleet.part_of_workers(stream.queue)) / len(fleet.consumers[stream.queue.name])
-    entries = batch_of(consumer, stream, load)
-    invocations = stream.runs * part / entries
-    run_s = fleet.run_s[stream.job.name] * math.ceil(entries / consumer.concurrency) + _OWN_S
+    jobs = batch_of(consumer, stream, load) * in_message
+    invocations = stream.runs * part / jobs
+    run_s = fleet.run_s[stream.job.name] * math.ceil(jobs / consumer.concurrency) + _OWN_S
     gb_s = run_s * consumer.memory_mib / 1024
     yield Charge(price=INVOCATIONS, units=invocations, job_type=stream.job.name)
     price = DURATION if consumer.architecture == "arm64" else DURATION_X86

@@ -15,6 +15,7 @@ from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurre
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.messages.bundles import MOST_JOBS
 from headgate.ops.prices import MONTH_S
 
 _YEAR = timedelta(days=365)
@@ -52,6 +53,10 @@ class Load:
     """Fraction of jobs submitted with a delay of more than 15 minutes."""
     tenants: bool = False
     """True if jobs are submitted for a tenant."""
+    children: float = 0.0
+    """Fraction of jobs that other jobs' handlers submit, or that run a job again."""
+    bundled: float | None = None
+    """Jobs that share a message, of types with ``bundle=True``; None: as many as fit into one."""
 
     def __post_init__(self) -> None:
         _check("jobs", self.jobs, 0, 1e15)
@@ -61,6 +66,9 @@ class Load:
         _check("together", self.together, 1, MAX_BATCH)
         _check("peak", self.peak, 1, 1e6)
         _check("delayed", self.delayed, 0, 1)
+        _check("children", self.children, 0, 1)
+        if self.bundled is not None:
+            _check("bundled", self.bundled, 1, MOST_JOBS)
         for name, share in self.shares.items():
             _check(f"the share of {name}", share, 0, 1)
         if sum(self.shares.values()) > 1 + 1e-9:
@@ -94,6 +102,11 @@ class Stream:
     def jobs(self) -> float:
         """Jobs in a month."""
         return self.submitted + self.fired
+
+    @property
+    def direct(self) -> float:
+        """Jobs in a month that clients send to their queue themselves."""
+        return self.submitted - self.delayed
 
     @property
     def runs(self) -> float:
@@ -152,7 +165,7 @@ def _submitted(app: App, load: Load) -> dict[str, float]:
         app.find_type(name)
     left = 1 - sum(load.shares.values())
     others = [name for name in app.types if name not in load.shares]
-    takers = [name for name in others if app.types[name].schedule is None] or others
+    takers = [name for name in others if not app.types[name].schedules] or others
     if left > 1e-9 and not takers:
         raise SettingsInvalid(
             f"the shares add up to {1 - left:g}, and no type is left for the rest"
@@ -165,7 +178,7 @@ def _submitted(app: App, load: Load) -> dict[str, float]:
 def _stream(
     app: App, job: JobType[Any, Any], load: Load, jobs: float, *, by_event: bool, now: datetime
 ) -> Stream:
-    by_schedule = firings(job.schedule, now) if job.schedule is not None else 0.0
+    by_schedule = sum(firings(each.when, now) for each in job.schedules)
     fails, most = load.failure_rate, job.retry.max_attempts
     return Stream(
         job=job,

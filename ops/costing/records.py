@@ -7,6 +7,7 @@
     each later attempt                1 (started), and a read
     dies                              1, and one of the index
     completes at a later attempt      1, also where jobs that complete at once write nothing
+    has a parent                      1, in the list of its parent's children
 
 A batch of 25 items is billed as 25 items. Deletion of expired items is free of charge.
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
@@ -37,7 +38,7 @@ from headgate.ops.prices import MONTH_S, READS, RECOVERABLE, STORED, WRITES
 from headgate.workers.limits.app_limits import all_limits
 from headgate.workers.limits.lease import RENEW_S
 
-SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES = 300, 450, 500
+SUBMITTED_BYTES, STARTED_BYTES, COMPLETED_BYTES, CHILD_BYTES = 300, 450, 500, 230
 FAILED_BYTES, DEAD_BYTES = 1600, 800
 """Sizes of the items of a failure (with a traceback of a kilobyte) and of a dead job; tests compare
 them with real ones."""
@@ -99,6 +100,9 @@ def of_job(app: App, stream: Stream, fleet: Fleet, load: Load) -> Usage:
     long = fleet.run_s[stream.job.name] > AFTER_S
     used = _records(stream, level, keep, load, long=long) if level != "off" else NOTHING
     used += _claims(stream, fleet) + _unique(stream)
+    if keeps(level, "outcomes") and keep.completed and stream.jobs:
+        children = load.children * stream.submitted / stream.jobs
+        used += put(CHILD_BYTES, max(keep.completed, keep.failed)) * children
     by_bridge = (stream.fired + stream.delayed) / stream.jobs if stream.jobs else 0.0
     return used + put(100, timedelta(days=2)) * 2 * by_bridge  # two items: to be sent, and sent
 

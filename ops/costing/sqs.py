@@ -2,7 +2,8 @@
 
 A job takes a send, and each of its attempts a receive and a settlement: a delete, or a change of
 visibility. Up to ten of the same kind share a request. A job that dies is sent once more, to its
-dead-letter queue. A receive waits 20 s, so an idle queue costs 3 requests a minute per process.
+dead-letter queue. Jobs of a bundle share all three; one that fails is sent anew, alone. A receive
+waits 20 s, so an idle queue costs 3 requests a minute per process.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES, PAYLOADS, QueueSpec
+from headgate.jobs.core.naming import PAYLOADS
+from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES, QueueSpec
+from headgate.jobs.messages.bundles import MOST_JOBS
 from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef, derived_job_id
 from headgate.jobs.messages.outgoing import message_of
 from headgate.ops.costing.bill import Charge
@@ -39,19 +42,40 @@ def charges(fleet: Fleet, load: Load, limit: int) -> Iterator[Charge]:
         for price in _prices(stream.queue, load):
             yield Charge(price=price, units=stream.jobs * requests, job_type=stream.job.name)
     for queue in fleet.queues:
-        yield Charge(price=_price(queue), units=empty_receives(queue, fleet, load))
+        yield Charge(price=_price(queue), units=empty_receives(queue, fleet, load, limit))
 
 
 def of_job(stream: Stream, fleet: Fleet, load: Load, limit: int) -> float:
     """Return the requests that one job of a type takes, on average."""
-    size = message_bytes(stream, load, limit)
-    together = min(load.together, max(1, MAX_MESSAGE_BYTES // size))
-    alone = math.ceil(size / BILLED_BYTES)
-    carrying = math.ceil(together * size / BILLED_BYTES) / together
-    by_bridge = (stream.fired + stream.delayed) / stream.jobs
-    sends = by_bridge * alone + (1 - by_bridge) * carrying + stream.dead * carrying
-    receives, settlements = carrying, 1 / together
-    return sends + stream.attempts * (receives + settlements + heartbeats(stream, fleet))
+    size, beats = message_bytes(stream, load, limit), heartbeats(stream, fleet)
+    shared, direct = jobs_in_message(stream, load, limit), stream.direct / stream.jobs
+    whole, single = _Requests(size * shared, load), _Requests(size, load)
+    first = (whole.carrying + whole.attempt + beats) / shared
+    anew = min(1.0, stream.attempts - 1) * single.carrying if shared > 1 else 0.0
+    by_bridge = math.ceil(size / BILLED_BYTES) + single.attempt + beats
+    later = (stream.attempts - 1) * (single.attempt + beats)
+    return (
+        direct * (first + anew) + (1 - direct) * by_bridge + later + stream.dead * single.carrying
+    )
+
+
+class _Requests:
+    """The requests that one message of some bytes takes, its part of those it shares."""
+
+    def __init__(self, size: float, load: Load) -> None:
+        together = min(load.together, max(1, MAX_MESSAGE_BYTES // size))
+        self.carrying = math.ceil(together * size / BILLED_BYTES) / together
+        """To send or to receive it."""
+        self.attempt = self.carrying + 1 / together
+        """To receive and to settle it."""
+
+
+def jobs_in_message(stream: Stream, load: Load, limit: int) -> float:
+    """Return the number of jobs in a message that clients send; 1 for a type without bundles."""
+    if (bundle := stream.job.bundle) is None:
+        return 1.0
+    fit = min(bundle.bytes, limit) // message_bytes(stream, load, limit)
+    return float(max(1, min(load.bundled or MOST_JOBS, fit, MOST_JOBS)))
 
 
 def message_bytes(stream: Stream, load: Load, limit: int) -> int:
@@ -80,7 +104,7 @@ def heartbeats(stream: Stream, fleet: Fleet) -> float:
     return beats / min(max(held, 1.0), MAX_BATCH)
 
 
-def empty_receives(queue: QueueSpec, fleet: Fleet, load: Load) -> float:
+def empty_receives(queue: QueueSpec, fleet: Fleet, load: Load, limit: int) -> float:
     """Return the number of empty receives in a month.
 
     Where messages arrive at random, ``rate`` times a second, a poll of ``wait`` seconds stays empty
@@ -89,8 +113,12 @@ def empty_receives(queue: QueueSpec, fleet: Fleet, load: Load) -> float:
     if not (pollers := fleet.pollers(queue)):
         return 0.0
     wait_s = queue.receive_wait.total_seconds()
-    runs = sum(stream.runs for stream in fleet.streams if stream.queue.name == queue.name)
-    rate = runs / load.together / pollers / MONTH_S
+    received = sum(
+        stream.runs - stream.direct * (1 - 1 / jobs_in_message(stream, load, limit))
+        for stream in fleet.streams
+        if stream.queue.name == queue.name
+    )
+    rate = received / load.together / pollers / MONTH_S
     if not rate:
         return pollers * MONTH_S / wait_s
     empty = math.exp(-rate * wait_s)

@@ -20,6 +20,7 @@ from headgate.jobs.deployment.metric_names import (
     DURATION,
     FAILED,
     MOST_VALUES,
+    STARTED,
     WAIT,
 )
 from headgate.ops.costing.alarms import composite_alarms, watched_metrics
@@ -128,6 +129,7 @@ def _of_type(stream: Stream, fleet: Fleet) -> BilledSeries:
 def _of_lane(lane: tuple[str, ...], streams: list[Stream], fleet: Fleet) -> BilledSeries:
     jobs = sum(stream.jobs for stream in streams)
     counts = {
+        STARTED: sum(stream.runs for stream in streams),
         COMPLETED: sum(stream.completed for stream in streams),
         FAILED: sum(stream.failures for stream in streams),
         WAIT: jobs,

@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
 
 from headgate import App, Priority, Retry, Schedule, cron
 from headgate.jobs.deployment.deployment import Deployment
+
+if TYPE_CHECKING:
+    from tests.infra.complete import Complete
 
 # Read when importing aws_cdk starts jsii's Node process: Node 20 still works.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
@@ -61,6 +64,14 @@ def app() -> App:
         schedule=Schedule.rate(timedelta(minutes=15), flexible_window=timedelta(minutes=5)),
     )
     return app
+
+
+@pytest.fixture(scope="session")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Complete:
+    """The stack with everything on; nobody may add to it."""
+    from tests.infra.complete import synthesize
+
+    return synthesize(tmp_path_factory.mktemp("complete"))
 
 
 @pytest.fixture(scope="session")

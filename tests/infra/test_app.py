@@ -5,29 +5,35 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_cloudwatch as cw
 from aws_cdk import aws_sqs as sqs
 from jsii.errors import JavaScriptError
 
 import headgate.infra.app
 from headgate import App
 from headgate.infra.app import add_stack, main
+from headgate.infra.outputs import queue_outputs
 from headgate.infra.stack import HeadgateStack
 from headgate.infra.stages import Stage, asked_for, read_stage
+from headgate.jobs.deployment import deployment
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
+from tests.infra.complete import Complete
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
-from tests.infra.everything import ON_AWS, everything
+from tests.infra.everything import everything
 from tests.infra.templates import template_of
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +135,37 @@ def assembly(**context: Any) -> cdk.App:
 
 
 @pytest.mark.usefixtures("project")
+def test_a_standby_has_its_own_region_s_existing_resources() -> None:
+    there = {"region": "eu-west-1", "existing": {"table": "jobs-west"}}
+    fields = {**STAGES["prod"], "workers": [], "existing": {"table": "jobs"}}
+    made = assembly(stage="prod", stages={"prod": {**fields, "standby_in": there}})
+    active = add_stack(made)
+    standby = made.node.find_child("store-prod-standby")
+    assert isinstance(standby, HeadgateStack)
+    tables = [each.jobs.app.topology.table_name for each in (active, standby)]
+    assert tables == ["jobs", "jobs-west"]
+    assert json.loads(template_of(standby)["Outputs"]["Existing"]["Value"]) == there["existing"]
+
+
+@pytest.mark.usefixtures("project")
+def test_a_standby_is_a_second_stack_in_its_region_with_the_same_names() -> None:
+    prod = {**STAGES["prod"], "standby_in": {"region": "eu-west-1"}}
+    made = assembly(stage="prod", stages={"prod": prod})
+    active = add_stack(made)
+
+    standby = made.node.find_child("store-prod-standby")
+    assert isinstance(standby, HeadgateStack)
+    assert (standby.account, standby.region) == (active.account, "eu-west-1")
+    assert standby.jobs.deployment.standby
+    assert standby.jobs.app is active.jobs.app
+    names = [each.jobs.dashboard.node.default_child for each in (active, standby)]
+    assert [each.dashboard_name for each in names if isinstance(each, cw.CfnDashboard)] == [
+        "store-prod",
+        "store-prod-standby",
+    ]
+
+
+@pytest.mark.usefixtures("project")
 def test_a_stage_of_the_context_is_deployed_where_and_as_it_says() -> None:
     stack = add_stack(assembly(stage="prod", stages=STAGES, deployment=COMMON))
 
@@ -159,7 +196,7 @@ def test_what_cdk_nag_finds_fails_the_command(
     monkeypatch.setattr(
         headgate.infra.app,
         "add_stack",
-        lambda assembly: sqs.Queue(cdk.Stack(assembly, "Stack"), "Open"),
+        lambda assembly, _nested: sqs.Queue(cdk.Stack(assembly, "Stack"), "Open"),
     )
 
     assert main() == 1
@@ -171,14 +208,28 @@ def test_what_cdk_nag_finds_fails_the_command(
 
 def outputs(app: App, **on_aws: Any) -> Mapping[str, Any]:
     stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=app, **on_aws)
-    found: dict[str, Any] = template_of(stack)["Outputs"]
+    return checked(template_of(stack)["Outputs"])
+
+
+def checked(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return outputs that no other stack depends on."""
     assert all("Export" not in each for each in found.values())
     assert not any(isinstance(each["Value"], str) for each in found.values())  # they are references
     return found
 
 
-def test_the_outputs_have_keys_that_stay_and_export_nothing() -> None:
-    assert set(outputs(everything(), **ON_AWS)) == {
+def of_queues(app: App) -> set[str]:
+    """Return the keys of an app's queues."""
+    return {
+        f"{kind}{spec.group.title()}{spec.priority.title()}{what}"
+        for spec in app.topology.queues
+        for kind in ("Queue", "DeadLetters")
+        for what in ("Url", "Arn")
+    }
+
+
+def test_the_outputs_have_keys_that_stay_and_export_nothing(complete: Complete) -> None:
+    assert set(checked(complete.template["Outputs"])) == {
         "AlertsTopic",
         "BridgeFunction",
         "Bucket",
@@ -191,6 +242,7 @@ def test_the_outputs_have_keys_that_stay_and_export_nothing() -> None:
         "TicketsTopic",
         "WorkersBatch",
         "WorkersWorkers",
+        *of_queues(everything()),
     }
 
 
@@ -205,7 +257,18 @@ def test_what_a_stack_lacks_it_does_not_put_out() -> None:
         "QuarantineUrl",
         "Table",
         "TicketsTopic",
+        *of_queues(app),
     }
+
+
+@pytest.mark.parametrize(("queues", "put_out"), [(40, 160), (41, 82), (80, 160), (81, 0)])
+def test_queues_have_outputs_as_long_as_a_template_has_room(queues: int, put_out: int) -> None:
+    app = App("shop")
+    for number in range(queues):
+        app.queue(f"queue-{number}", priorities=["normal"]).define(f"type-{number}", Params)
+    one = SimpleNamespace(queue_url="url", queue_arn="arn")
+    system: Any = SimpleNamespace(app=app, queue=lambda *_: one, dead_letter_queue=lambda *_: one)
+    assert len(queue_outputs(system)) == put_out
 
 
 # --- the same every time -------------------------------------------------------------------------
@@ -258,7 +321,7 @@ def test_a_misspelt_key_of_the_context_is_refused_and_others_are_left_alone() ->
 def test_a_bundling_error_is_shown_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(_: cdk.App) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError(
             "Failed to bundle asset shop/Code/Stage, bundle output is located at x: "
             "@jsii/kernel.RuntimeError: the consumer 'mailer': pip said no"
@@ -280,4 +343,20 @@ def test_more_resources_than_a_stack_may_have_are_refused_with_what_to_do(
     said = capsys.readouterr().err
     assert "is greater than allowed maximum of 10" in said
     assert "declare fewer priorities" in said
+    assert "let one worker group serve several of them" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.usefixtures("project")
+def test_what_cdk_refuses_is_said_in_one_line_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(deployment, "_KEY", re.compile("arn:aws:kms:.*"))  # ours would refuse it
+    said = "arn:aws:kms:nonsense"
+    made = assembly(deployment={"workers": [], "encryption_key": said})
+    monkeypatch.setattr(cdk, "App", lambda: made)
+    assert main() == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("headgate: ")
+    assert said in line
+    assert "jsii" not in line

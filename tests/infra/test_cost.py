@@ -12,6 +12,7 @@ import pytest
 
 from headgate import App, Priority
 from headgate.infra.stack import HeadgateStack
+from headgate.jobs.deployment.checks.size_rules import resource_count
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, WorkerGroup
 from headgate.ops.costing import demand
@@ -82,6 +83,7 @@ def test_alarms_endpoints_keys_and_dashboards_are_counted_as_they_are(
     assert len(resources(template, "AWS::CloudWatch::Dashboard")) == 1
     functions = resources(template, "AWS::Lambda::Function").values()
     assert {each["MemorySize"] for each in functions} == {FUNCTION_MEMORY_MB}
+    assert resource_count(app, deployment) == pytest.approx(len(template["Resources"]), abs=10)
 
 
 def _watched(template: Mapping[str, Any]) -> int:

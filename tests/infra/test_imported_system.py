@@ -12,7 +12,7 @@ import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 
-from headgate import App, Priority
+from headgate import App, Existing, ExistingQueue, Priority
 from headgate.infra import IJobSystem, JobSystem, QueueSelection
 from headgate.infra.checks.nag import add_nag
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
@@ -208,3 +208,14 @@ def test_queues_are_cdk_s_own_and_can_be_used_as_such(system: IJobSystem) -> Non
     assert system.queue("mail").grant(role, "sqs:GetQueueAttributes").success
     assert system.quarantine.queue_arn != system.failed_sweeps.queue_arn
     assert system.failed_firings is not None
+
+
+def test_what_exists_is_referred_to_by_its_own_name() -> None:
+    theirs = "arn:aws:sqs:eu-central-1:999999999999:letters"
+    found = ExistingQueue(queue=theirs, dead_letters="letters-dead")
+    app = App("shop", existing=Existing(queues={"mail": {"normal": found}}, table="jobs"))
+    app.queue("mail", priorities=["normal"]).define("send-letter", Params)
+    system = imported(a_stack(), app, **FAR)
+    assert system.queue("mail").queue_arn == theirs
+    assert system.dead_letter_queue("mail").queue_name == "letters-dead"
+    assert system.table.table_name == "jobs"

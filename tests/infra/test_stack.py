@@ -31,13 +31,8 @@ from headgate.jobs.aws.queue_descriptions import (
     pairs,
     quarantine,
 )
-from headgate.jobs.core.topology import (
-    DEFAULT_LANES,
-    MAX_SCHEDULER_NAME,
-    QueueSpec,
-    Topology,
-    physical_name,
-)
+from headgate.jobs.core.naming import MAX_SCHEDULER_NAME, physical_name
+from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec, Topology
 from headgate.jobs.errors import AppImportError, ConfigurationError
 from headgate.jobs.schedules.firing import Firing
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params

@@ -13,8 +13,9 @@ from headgate.infra.job_system import JobSystem
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.deployment.checks.check import check
 from headgate.jobs.errors import AppFaulty
+from tests.infra.complete import Complete
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
-from tests.infra.everything import ON_AWS, everything
+from tests.infra.everything import everything
 from tests.infra.templates import template_of
 from tests.unit.jobs.deployment.test_checks import NOW, PASSING_AND_FAILING
 
@@ -91,41 +92,44 @@ def test_a_schedule_is_judged_by_the_time_that_is_handed_in() -> None:
     assert "[schedule-over]" in shown
 
 
-def test_the_stack_of_an_app_without_faults_says_nothing_at_synthesis() -> None:
-    stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=everything(), **ON_AWS)
+def test_the_stack_of_an_app_without_faults_says_nothing_at_synthesis(complete: Complete) -> None:
     said = [
         str(entry.data)
-        for each in stack.node.find_all()
+        for each in complete.stack.node.find_all()
         for entry in each.node.metadata
         if entry.type in ("aws:cdk:warning", "aws:cdk:error")
     ]
     assert said == []
 
 
-@pytest.mark.parametrize(
-    ("stage", "tags"),
-    [
-        (None, {"headgate:app": "shop"}),
-        ("prod", {"headgate:app": "shop", "headgate:stage": "prod"}),
-    ],
-)
-def test_all_that_costs_money_has_the_tags_of_its_app_and_stage(
-    stage: str | None, tags: dict[str, str]
-) -> None:
-    stack = HeadgateStack(
-        cdk.App(context=NO_BUNDLING),
-        "Stack",
-        app=everything(stage),
-        **ON_AWS,
-    )
-    template_of(stack)  # tags are set at synthesis
-    managers = {
-        each.node.path: manager
-        for each in stack.node.find_all()
-        if each is not stack and (manager := cdk.TagManager.of(each)) is not None
-    }
-    assert len(managers) > len(everything(stage).topology.queues)
+def test_all_that_costs_money_has_the_tags_of_its_app_and_stage(complete: Complete) -> None:
+    tags = {"headgate:app": "shop", "headgate:stage": "prod"}
+    managers = tag_managers(complete.stack)
+    assert len(managers) > len(everything().topology.queues)
     untagged = [
         path for path, each in managers.items() if not tags.items() <= each.tag_values().items()
     ]
     assert untagged == []
+
+
+def alone() -> App:
+    app = App("shop")
+    app.define("send-email", Params)
+    return app
+
+
+def test_what_has_no_stage_has_the_tag_of_its_app_alone() -> None:
+    stack = HeadgateStack(cdk.App(context=NO_BUNDLING), "Stack", app=alone(), deployment=FOR_TRIAL)
+    template_of(stack)  # tags are set at synthesis
+    for each in tag_managers(stack).values():
+        assert each.tag_values().items() >= {("headgate:app", "shop")}
+        assert "headgate:stage" not in each.tag_values()
+
+
+def tag_managers(stack: cdk.Stack) -> dict[str, cdk.TagManager]:
+    """Return what holds the tags of each resource that can be tagged, by its path."""
+    return {
+        each.node.path: manager
+        for each in stack.node.find_all()
+        if each is not stack and (manager := cdk.TagManager.of(each)) is not None
+    }

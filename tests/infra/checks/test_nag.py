@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import aws_cdk as cdk
 import pytest
@@ -14,9 +10,8 @@ from aws_cdk import aws_sqs as sqs
 
 from headgate.infra.checks.nag import add_nag
 from headgate.infra.data.nag_suppressions import acknowledge
-from headgate.infra.stack import HeadgateStack
+from tests.infra.complete import Complete, nag_findings, nag_report
 from tests.infra.conftest import NO_BUNDLING
-from tests.infra.everything import ON_AWS, everything
 
 
 @pytest.fixture
@@ -26,32 +21,18 @@ def assembly(tmp_path: Path) -> cdk.App:
     return assembly
 
 
-def report(assembly: cdk.App) -> Mapping[str, Any]:
-    """Return cdk-nag's report on a synthesis, whether or not it failed the synthesis."""
-    with contextlib.suppress(RuntimeError):  # jsii's form of CDK's ValidationFailed
-        assembly.synth()
-    written = json.loads((Path(assembly.outdir) / "validation-report.json").read_text())
-    [nag] = [each for each in written["pluginReports"] if each["pluginName"] == "AwsSolutions"]
-    return dict(nag)
-
-
 def findings(assembly: cdk.App) -> set[tuple[str, str]]:
-    """Return the violated rules, each with the construct that violates it."""
-    return {
-        (violation["ruleName"], where["constructPath"])
-        for violation in report(assembly)["violations"]
-        for where in violation["violatingConstructs"]
-    }
+    return nag_findings(nag_report(assembly))
 
 
-def test_a_stack_with_everything_on_has_no_findings(assembly: cdk.App) -> None:
-    HeadgateStack(assembly, "Everything", app=everything(), **ON_AWS)
-    assert findings(assembly) == set()
+def test_a_stack_with_everything_on_has_no_findings(complete: Complete) -> None:
+    assert nag_findings(complete.nag) == set()
 
 
-def test_what_is_acknowledged_is_so_where_it_was_found_and_with_a_reason(assembly: cdk.App) -> None:
-    HeadgateStack(assembly, "Everything", app=everything(), **ON_AWS)
-    known = report(assembly)["suppressedViolations"]
+def test_what_is_acknowledged_is_so_where_it_was_found_and_with_a_reason(
+    complete: Complete,
+) -> None:
+    known = complete.nag["suppressedViolations"]
     assert known
     for finding in known:
         [where] = finding["violatingConstructs"]
@@ -64,7 +45,7 @@ def test_what_is_acknowledged_is_so_where_it_was_found_and_with_a_reason(assembl
 
 
 def test_a_construct_that_breaks_a_rule_fails_the_synthesis(assembly: cdk.App) -> None:
-    stack = HeadgateStack(assembly, "Stack", app=everything(), **ON_AWS)
+    stack = cdk.Stack(assembly, "Stack")
     sqs.Queue(stack, "Own")
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         assembly.synth()

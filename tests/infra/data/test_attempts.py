@@ -18,9 +18,14 @@ VIEWING = {
     *COUNTING,
     READ_DELAYED,
     "read a job's history",
+    "read which children a job has",
     "read the workers' statuses",
     "read the replays",
     "read the audit",
+}
+HAVING_CHILDREN = {
+    "enter a job among another's children",
+    "enter it in one batch with the record of its submission",
 }
 ENTERING = "enter something into the audit"
 DELAYING = {
@@ -47,6 +52,7 @@ OPERATING = {
     "park a dead letter of money",
     "delete a dead letter",
     *ASKING,
+    *HAVING_CHILDREN,
     "take cancellations back",
     "write of a replay",
     "store a payload",
@@ -62,6 +68,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "submit-unique": {*SUBMITTING, "claim a unique key"},
     "follow": {
         "read a job's history",
+        "read which children a job has",
         *ASKING,
         "read a large result",
         READ_DELAYED,
@@ -73,6 +80,8 @@ ALLOWED: Mapping[str, set[str]] = {
         *COUNTING,
         "park a dead letter of mail",
         "read a job's history",
+        "read which children a job has",
+        *HAVING_CHILDREN,
         "write a job's history, result or claim",
         "the same of many jobs, or delete them",
         "write what is shown of a request",

@@ -9,7 +9,7 @@ import pytest
 
 from headgate import App
 from headgate.jobs.aws.descriptions import lifecycle_rules
-from headgate.jobs.core.topology import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS, RESULTS
+from headgate.jobs.core.naming import DEAD_LETTERS, DEAD_LETTERS_KEPT, PAYLOADS, RESULTS
 from tests.infra.conftest import Params
 from tests.infra.templates import Properties, resources, synthesized
 

@@ -47,6 +47,7 @@ from headgate.jobs.aws.secrets import SecretsManager
 from headgate.jobs.aws.sns import SnsPublisher
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.naming import CHILDREN
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import QUARANTINE_RETENTION
 from headgate.jobs.definitions.job_type import JobType
@@ -81,6 +82,7 @@ ROLES = ("Submitter", "Unique", "Follower", "Worker", "Viewer", "Operator", "Era
 
 class Note(BaseModel):
     text: str = ""
+    children: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def declare(stage: str) -> Declared:
     @echo.handler
     async def _(note: Note, ctx: JobContext) -> str:
         await ctx.progress(50, "half")
+        for _ in range(note.children):
+            await ctx.submit(echo, Note())
         return note.text
 
     @failing.handler
@@ -267,7 +271,7 @@ async def test_only_unique_submitters_may_make_the_calls_for_claims(
 async def test_a_worker_may_make_every_call_that_running_jobs_takes(watched: Watched) -> None:
     declared = watched.declared
     async with AsyncClient(declared.app) as client:
-        await client.submit(declared.echo, Note(text=LARGE))
+        await client.submit(declared.echo, Note(text=LARGE, children=2))
         await client.submit(declared.failing, Note())
         await client.submit(declared.later, Note())
     watched.take()
@@ -298,6 +302,7 @@ async def test_a_worker_may_make_every_call_that_running_jobs_takes(watched: Wat
         "sqs:ReceiveMessage",
         "sqs:SendMessage",
     }
+    assert any(row.startswith(CHILDREN) for call in calls for row in call.rows)
     assert watched.refused("Worker", calls) == set()
 
 
@@ -338,6 +343,7 @@ async def test_a_viewer_may_make_every_call_that_only_looks(watched: Watched) ->
         await client.jobs.list()
         await client.jobs.count()
         await handle.history()
+        await client.jobs.children(handle.id)
         assert await delayed.state() == "delayed"
         found = await client.queues.list()
         await client.workers.list()

@@ -9,8 +9,9 @@ import pytest
 from aws_cdk import aws_iam as iam
 
 from headgate import App, Encryption
-from headgate.infra.data.payload_keys import PayloadKey, has_own_key
+from headgate.infra.data.payload_keys import PayloadKey
 from headgate.infra.job_system import JobSystem
+from headgate.jobs.definitions.sealing import has_own_key
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import resources, template_of
 from tests.support.attempts import GRANTS

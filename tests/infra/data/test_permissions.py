@@ -13,7 +13,7 @@ from aws_cdk import aws_kms as kms
 
 from headgate import App
 from headgate.infra.job_system import JobSystem
-from headgate.jobs.core.topology import DEAD_LETTERS, PAYLOADS, RESULTS
+from headgate.jobs.core.naming import DEAD_LETTERS, PAYLOADS, RESULTS
 from headgate.jobs.definitions.event_rules.event_rule import rule_name
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING
 from tests.infra.everything import ON_AWS, everything
@@ -23,7 +23,7 @@ from tests.support.iam import Decision, Policies, Request
 
 QUEUE, TABLE, BUCKET = "AWS::SQS::Queue", "AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket"
 ROLE = "AWS::IAM::Role"
-GRANTED = ("Submitter", "Unique", "Follower", "Worker", "Scheduling", "Operator")
+GRANTED = ("Submitter", "Unique", "Follower", "Worker", "Scheduling", "Viewer", "Operator")
 
 TAKES_NO_RESOURCE = {
     # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoneventbridgescheduler.html
@@ -71,6 +71,7 @@ def synthesized(*, encrypted: bool) -> Resolved:
     system.grant_follow(made["Follower"])
     system.grant_work(made["Worker"])
     system.grant_manage_schedules(made["Scheduling"])
+    system.grant_view(made["Viewer"])
     system.grant_operate(made["Operator"])
     return resolve(template_of(stack))
 
@@ -266,6 +267,7 @@ def test_an_operator_reads_records_and_lists(app: App, policies: Policies) -> No
 ROWS = {
     "job#1": {"worker"},
     "asked#1": {"follower", "worker", "operator"},
+    "children#1": {"worker", "operator"},
     "cancellations": {"follower", "operator"},
     "unique#1": {"submitter"},
     "limit#1": {"worker"},
@@ -456,6 +458,7 @@ def test_what_holds_jobs_is_encrypted_with_the_key_and_without_one_by_aws(
         ("Unique", {"sqs", "s3", "dynamodb"}),
         ("Follower", {"dynamodb", "s3"}),
         ("Worker", {"sqs", "dynamodb", "s3"}),
+        ("Viewer", {"dynamodb"}),  # counting messages takes no key
         ("Operator", {"sqs", "dynamodb", "s3"}),
         ("Scheduling", {"dynamodb"}),  # for the audit
     ],

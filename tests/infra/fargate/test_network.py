@@ -10,11 +10,16 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 
+from headgate import App, Encryption, Existing, ExistingQueue, Signing
+from headgate.infra.fargate.endpoint_policies import owners_of
 from headgate.infra.fargate.network import Network
 from headgate.jobs.deployment.deployment import DELAY_ENDPOINT, GATEWAY_ENDPOINTS, ZONES, Deployment
+from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.deployment.surroundings import Hardening
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.templates import Properties, resources, template_of
+
+OTHER = "999999999999"
 
 KINDS = {
     "private": ec2.SubnetType.PRIVATE_WITH_EGRESS,
@@ -24,12 +29,11 @@ KINDS = {
 
 
 def made(
-    deployment: Deployment, *, long_delays: bool = True, seals: bool = False
+    deployment: Deployment, *, long_delays: bool = True, seals: bool = False, **options: Any
 ) -> tuple[Network, Mapping[str, Any]]:
     stack = cdk.Stack()
-    network = Network(
-        stack, "Network", deployment=deployment, vpc=None, long_delays=long_delays, seals=seals
-    )
+    asked = {"long_delays": long_delays, "seals": seals, **options}
+    network = Network(stack, "Network", deployment=deployment, vpc=None, **asked)
     return network, template_of(stack)
 
 
@@ -118,23 +122,46 @@ def hardened() -> Mapping[str, Any]:
     everything = Hardening(
         flow_logs=True, endpoint_policies=True, egress=True, default_security_group=True
     )
-    return made(Deployment(hardening=everything))[1]
+    return made(Deployment(hardening=everything), owners={"sqs": [OTHER]})[1]
 
 
-def test_each_endpoint_admits_this_account_alone(hardened: Mapping[str, Any]) -> None:
+def test_each_endpoint_admits_this_account_and_the_owners_of_what_it_is_used_for(
+    hardened: Mapping[str, Any],
+) -> None:
     found = resources(hardened, "AWS::EC2::VPCEndpoint").values()
     assert len(found) > len(GATEWAY_ENDPOINTS)
     for endpoint in found:
         own, *others = endpoint["PolicyDocument"]["Statement"]
         account = {"Ref": "AWS::AccountId"}
+        is_shared = _service(endpoint["ServiceName"]) == "sqs"
+        owners = [account, OTHER] if is_shared else account
         assert own["Condition"] == {
             "StringEquals": {"aws:PrincipalAccount": account},
-            "StringEqualsIfExists": {"aws:ResourceAccount": account},
+            "StringEqualsIfExists": {"aws:ResourceAccount": owners},
         }
         layers = [json.dumps(each["Resource"]) for each in others]
         assert len(layers) == (_service(endpoint["ServiceName"]) == "s3")
         assert all("starport-layer-bucket/*" in each for each in layers)
         assert all(each["Action"] == "s3:GetObject" for each in others)
+
+
+def test_accounts_are_read_from_the_arns_of_queues_secrets_and_keys() -> None:
+    arn = f"arn:aws:{{}}:eu-central-1:{OTHER}:{{}}".format
+    queue = ExistingQueue(queue=arn("sqs", "mail"))
+    app = App(
+        "shop",
+        existing=Existing(queues={"mail": {"normal": queue}}),
+        encryption=Encryption(keys=["alias/own", arn("kms", "key/1")]),
+        signing=Signing(secret=arn("secretsmanager", "secret:key")),
+    )
+    app.queue("mail", priorities=["normal"]).define("send", dict)
+    stored = {"PASSWORD": arn("secretsmanager", "secret:db-AbCdEf"), "NAME": "ssm:db"}
+    deployment = Deployment(workers=(WorkerGroup(secrets=stored),))
+    assert owners_of(app, deployment) == {
+        "sqs": [OTHER],
+        "secretsmanager": [OTHER],
+        "kms": [OTHER],
+    }
 
 
 def test_workers_may_call_port_443_alone(hardened: Mapping[str, Any]) -> None:

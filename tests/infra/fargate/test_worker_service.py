@@ -19,7 +19,7 @@ import headgate.workers.process.entry
 from headgate import App
 from headgate.infra.data.permissions import SUBMIT, WORK
 from headgate.infra.fargate.image import worker_image
-from headgate.infra.fargate.worker_service import HEALTH_PORT, USER, command, health_check
+from headgate.infra.fargate.worker_command import HEALTH_PORT, USER, command, health_check
 from headgate.infra.job_system import JobSystem
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.deployment.deployment import Deployment
@@ -257,8 +257,8 @@ def test_its_health_check_asks_every_process_without_a_shell(
     system: Deployed, group: WorkerGroup
 ) -> None:
     check = system.container(group)["HealthCheck"]
-    assert check["Command"] == ["CMD", "python", "-I", "-S", "-c", health_check(group)]
-    assert f"range({HEALTH_PORT}, {HEALTH_PORT} + {group.processes})" in health_check(group)
+    assert check["Command"] == ["CMD", *health_check(group)]
+    assert f"range({HEALTH_PORT}, {HEALTH_PORT} + {group.processes})" in health_check(group)[-1]
     assert check["StartPeriod"] > check["Interval"] > check["Timeout"]
 
 
@@ -278,8 +278,8 @@ def test_a_task_is_healthy_once_it_has_received_whatever_its_readiness(
 
     with HTTPServer(("127.0.0.1", 0), Probed) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
-        monkeypatch.setattr("headgate.infra.fargate.worker_service.HEALTH_PORT", server.server_port)
-        done = subprocess.run([sys.executable, "-c", health_check(DEFAULT)])
+        monkeypatch.setattr("headgate.infra.fargate.worker_command.HEALTH_PORT", server.server_port)
+        done = subprocess.run([sys.executable, *health_check(DEFAULT)[1:]])
     assert (done.returncode, asked) == (code, ["/startupz"])
 
 
@@ -292,8 +292,8 @@ def test_a_task_without_queues_fails_its_checks_before_it_ends_by_itself(system:
 
 
 def test_a_health_check_fails_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headgate.infra.fargate.worker_service.HEALTH_PORT", NOBODY_LISTENS)
-    done = subprocess.run([sys.executable, "-c", health_check(DEFAULT)], capture_output=True)
+    monkeypatch.setattr("headgate.infra.fargate.worker_command.HEALTH_PORT", NOBODY_LISTENS)
+    done = subprocess.run([sys.executable, *health_check(DEFAULT)[1:]], capture_output=True)
     assert done.returncode != 0
 
 

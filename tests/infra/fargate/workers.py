@@ -99,10 +99,13 @@ class Deployed:
         ]
 
 
-def deployed(app: App, deployment: Deployment, **arguments: Any) -> Deployed:
-    """Return the stack of an app whose image is in a registry."""
+def deployed(
+    app: App, deployment: Deployment, *, assembly: cdk.App | None = None, **arguments: Any
+) -> Deployed:
+    """Return the stack of an app whose image is in a registry, by default in an assembly of its
+    own."""
     stack = HeadgateStack(
-        cdk.App(context=NO_BUNDLING),
+        assembly or cdk.App(context=NO_BUNDLING),
         "Stack",
         app=app,
         deployment=deployment,

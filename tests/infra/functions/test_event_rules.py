@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Priority
-from headgate.jobs.core.topology import physical_name
+from headgate.jobs.core.naming import physical_name
 from headgate.jobs.definitions.event_rules.event_rule import Occurrence
 from tests.infra.conftest import Params
 from tests.infra.templates import (

@@ -16,8 +16,8 @@ from headgate import App, Priority, Schedule, cron
 from headgate.infra.job_system import JobSystem
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.schedule_wire import AwsPlace, create_request
+from headgate.jobs.core.naming import role_in
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
-from headgate.jobs.core.topology import role_in
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params
@@ -154,6 +154,23 @@ def test_a_schedule_manager_may_change_all_but_only_remove_dynamic_ones(
         ("scheduler:DeleteSchedule", "schedule/shop-test/dynamic.*"),
         ("scheduler:ListSchedules", "*"),
     }
+
+
+def test_every_schedule_of_a_type_is_deployed_and_may_be_changed_by_its_name() -> None:
+    app = App("shop", stage="test")
+    report = app.define("report", schedule=cron("0 0 * * ? *"))
+    report.add_schedule("emea", schedule=cron("0 8 * * ? *", timezone="Europe/Berlin"))
+    template = granting(app)
+    schedules = resources(template, "AWS::Scheduler::Schedule").values()
+    found = [each for each in schedules if "Name" in each]  # without that of the sweep
+    times = {each["Name"]: each["ScheduleExpression"] for each in found}
+    assert times == {"report": "cron(0 0 * * ? *)", "report.emea": "cron(0 8 * * ? *)"}
+    inputs = {json.loads(each["Target"]["Input"])["schedule"] for each in found}
+    assert inputs == set(times)
+    for name in times:
+        assert ("scheduler:UpdateSchedule", f"schedule/shop-test/{name}") in scheduling(
+            template, "Console"
+        )
 
 
 @pytest.mark.parametrize("role", ["Web", "Worker", "Console"])

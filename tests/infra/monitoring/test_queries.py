@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,6 +37,7 @@ from headgate.workers.logs import configure
 from tests.infra.conftest import Params
 from tests.infra.templates import resources
 from tests.support.backends import async_over
+from tests.support.loggers import restored
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 ATTEMPT: dict[str, Any] = {
@@ -84,16 +84,8 @@ Line = Mapping[str, Any]
 @pytest.fixture(autouse=True)
 def loggers() -> Iterator[None]:
     """Restore the loggers."""
-    kept = [
-        (logger, logger.handlers[:], logger.level, logger.propagate)
-        for logger in (logging.getLogger(), logging.getLogger("headgate"))
-    ]
-    for logger, *_ in kept:
-        logger.handlers = []
-    yield
-    for logger, handlers, level, propagate in kept:
-        logger.handlers, logger.propagate = handlers, propagate
-        logger.setLevel(level)
+    with restored(None, bare=True), restored(bare=True):
+        yield
 
 
 @pytest.fixture(params=["worker", "consumer"])

@@ -1,0 +1,1 @@
+"""The part of an app's system that tools other than CDK can create: data, functions, policies."""

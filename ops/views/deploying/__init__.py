@@ -1,0 +1,1 @@
+"""Output of the commands that look at a deployment, or try one."""

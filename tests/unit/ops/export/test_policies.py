@@ -1,0 +1,104 @@
+"""Policies are complete, short enough for IAM, and name real resources."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.errors import ConfigurationError
+from headgate.ops.export import policies
+from headgate.ops.export.policies import (
+    LONGEST_POLICY,
+    keda_document,
+    partition_of,
+    parts,
+    policy_files,
+    resolved,
+)
+from tests.unit.ops.export.shop import ACCOUNT, GROUPS, LETTERS, REGION, moved_in, target
+
+SQS = f"arn:aws:sqs:{REGION}:{ACCOUNT}"
+
+
+def statement(count: int, action: str = "sqs:SendMessage") -> dict[str, Any]:
+    resources = [f"{SQS}:shop-prod-{action[4:].lower()}-{at}" for at in range(count)]
+    return {"Effect": "Allow", "Action": action, "Resource": resources}
+
+
+def allowed(document: Any) -> set[tuple[str, str]]:
+    return {
+        (each["Action"], resource)
+        for each in document["Statement"]
+        for resource in each["Resource"]
+    }
+
+
+def test_a_policy_that_is_short_enough_stays_one() -> None:
+    document = {"Version": "2012-10-17", "Statement": [statement(3)]}
+    assert list(parts(document)) == [document]
+
+
+@pytest.mark.parametrize("counts", [(40, 40, 40), (300,), (300, 1, 90)])
+def test_a_longer_one_is_split_and_allows_the_same(counts: tuple[int, ...]) -> None:
+    statements = [statement(count, f"sqs:Action{at}") for at, count in enumerate(counts)]
+    whole = {"Version": "2012-10-17", "Statement": statements}
+    split = list(parts(whole))
+    assert len(split) > 1
+    for part in split:
+        assert len(json.dumps(part, separators=(",", ":"))) <= LONGEST_POLICY
+    assert set().union(*map(allowed, split)) == allowed(whole)
+
+
+def test_a_statement_that_no_split_makes_short_enough_is_refused() -> None:
+    huge = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "x" * LONGEST_POLICY}
+    with pytest.raises(ConfigurationError, match="s3:GetObject is longer than AWS allows"):
+        list(parts({"Statement": [huge]}))
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("eu-central-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")],
+)
+def test_arns_begin_with_the_partition_of_the_region(region: str, partition: str) -> None:
+    assert partition_of(region) == partition
+    joined = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::shop"]]}
+    assert resolved([joined], partition_of(region)) == [f"arn:{partition}:s3:::shop"]
+
+
+def test_a_reference_that_only_a_stack_knows_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="known in a stack alone"):
+        resolved({"Resource": {"Fn::GetAtt": ["Queue", "Arn"]}}, "aws")
+
+
+def test_keda_may_count_the_jobs_of_all_groups_and_nothing_else() -> None:
+    [only] = keda_document(target())["Statement"]
+    assert only["Action"] == "sqs:GetQueueAttributes"
+    topology = target().app.topology
+    served = [queue for group in GROUPS for queue in group.selection.of(topology)]
+    assert only["Resource"] == sorted(f"{SQS}:{queue.name}" for queue in served)
+
+
+def test_each_role_has_its_files_with_numbers_from_the_second_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    granted = {
+        f"shop-prod-work-urgent-{REGION}": {"Statement": [statement(3)]},
+        f"shop-prod-work-rest-{REGION}": {"Statement": [statement(100)]},
+    }
+    monkeypatch.setattr(policies, "synthesized_policies", lambda *_, **__: granted)
+    made = {each.name: json.loads(each.text) for each in policy_files(target())}
+    assert list(made) == [
+        "shop-prod-urgent-policy.json",
+        "shop-prod-rest-policy.json",
+        "shop-prod-rest-policy-2.json",
+        "shop-prod-keda-policy.json",
+    ]
+    assert {each["Version"] for each in made.values()} == {"2012-10-17"}
+
+
+def test_keda_counts_a_queue_of_another_account_by_its_own_arn() -> None:
+    moved = target(app=moved_in(), deployment=Deployment())
+    assert {arn for _, arn in allowed(keda_document(moved))} == {f"{SQS}:orders", LETTERS}
