@@ -37,7 +37,7 @@
    ``tests.support.console.MARKUP`` in every text that it shows.
 """
 
-from headgate.ops.console.access import Viewer
+from headgate.ops.console.access.rules import Viewer
 from headgate.ops.console.app import console
 
 __all__ = ["Viewer", "console"]

@@ -27,7 +27,7 @@ from headgate.jobs.errors import (
     UnknownQueue,
 )
 from headgate.jobs.values.texts import text_of
-from headgate.ops.console.access import AccessRule
+from headgate.ops.console.access.rules import AccessRule
 from headgate.ops.console.context import Console
 from headgate.ops.console.front_door import FrontDoor
 from headgate.ops.console.pages import ROUTES

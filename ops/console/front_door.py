@@ -9,6 +9,7 @@ frame its pages. https://web.dev/articles/fetch-metadata
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -17,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.ops.console.access import AccessRule, Viewer
+from headgate.ops.console.access.rules import AccessRule
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import read_form
 from headgate.ops.console.rendering import path_of, render_error
@@ -98,7 +99,7 @@ class FrontDoor:
         if found is None:
             raise HTTPException(403, "You may not look at this console.")
         may_act = found.may_act and not self._read_only
-        request.state.viewer = Viewer(name=found.name, may_act=may_act)
+        request.state.viewer = replace(found, may_act=may_act)
         if request.method in _ACTS:
             if not may_act:
                 raise HTTPException(403, "This console is read-only for you: nothing was changed.")

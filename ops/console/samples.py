@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -36,23 +36,28 @@ class Samples:
             self._kept.append(Sample(at=at, queues=found.queues))
 
     def chart(
-        self, value: Callable[[QueueStatus], float | None], group: str | None = None
+        self,
+        value: Callable[[QueueStatus], float | None],
+        group: str | None = None,
+        *,
+        over: Callable[[Iterable[float]], float] = sum,
     ) -> Curve | None:
-        """Return the curve of a number of queues, added up; None with fewer than two samples.
+        """Return the curve of a number of queues; None with fewer than two samples.
 
         Args:
             value: returns a queue's number; None counts as 0.
             group: the only queue group that counts; None counts all.
+            over: makes one number of those of all queues, of which there is at least one.
         """
         with self._lock:
             kept = list(self._kept)
         if len(kept) < 2:
             return None
-        sums = [
-            sum(value(each) or 0.0 for each in sample.queues if group in (None, each.queue))
+        values = [
+            over([value(each) or 0.0 for each in sample.queues if group in (None, each.queue)])
             for sample in kept
         ]
-        return curve([sample.at.timestamp() for sample in kept], sums)
+        return curve([sample.at.timestamp() for sample in kept], values)
 
     @property
     def since(self) -> datetime | None:

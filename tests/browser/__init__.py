@@ -1,9 +1,10 @@
-"""Pictures of the console's pages, shot in a real browser: ``make pictures``.
+"""The console in a real browser: pictures of its pages, and what people do with it.
 
     shop         an app whose jobs have every fate, and a bank that is down at first
     traffic      the shop's load, and SQS's metrics of it, which a local AWS has none of
-    stage        the shop on a local AWS, with workers and its console
-    driver       what runs in the browser: Playwright, in an environment of its own
+    stage        the shop on a local AWS, with workers, consoles, and another site
+    driver       what runs in the browser: Playwright and axe, in environments of their own
 
-It needs Chromium, and CI doesn't run it.
+``make browser`` walks through the console as people on call do, and ``make pictures`` shoots its
+pages into docs/images. Both need Chromium; CI runs neither.
 """

@@ -1,4 +1,4 @@
-"""``python -m tests.browser pictures``: on the stage, in headless Chromium."""
+"""``python -m tests.browser pictures`` or ``journeys``: on the stage, in headless Chromium."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def main() -> int:
     """Run a driver; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser", description=__doc__)
-    parser.add_argument("driver", choices=("pictures",))
+    parser.add_argument("driver", choices=("pictures", "journeys"))
     driver = parser.parse_args().driver
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:

@@ -35,12 +35,12 @@ from tests.browser.shop import (
     send_sms,
 )
 
-_EVERY_S = 1.0
+_EVERY_S = 2.0
 _REPORTED_EVERY_S = 10.0
 
 
 class Traffic:
-    """What happens to the shop's jobs: a subscriber to the events of clients and workers."""
+    """The events of the shop's jobs: a subscriber to those of clients and workers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

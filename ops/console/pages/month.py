@@ -1,15 +1,32 @@
-"""The cost of a month at the present rate, by the model of ``headgate cost``."""
+"""The cost of a month at the present rate, and so far, by the model of ``headgate cost``."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
 from headgate.jobs.client.overview.queues import QueueList
+from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
 from headgate.ops.console.context import Console
 from headgate.ops.costing.estimate import Estimate, estimate
 from headgate.ops.costing.load import Load, firings
 from headgate.ops.prices import MONTH_S
 
-_FRESH_S = 300.0
+_FRESH_S, _SO_FAR_FRESH_S = 300.0, 900.0
+
+_LEAST_S = 3_600.0
+"""Seconds of a month from which on it says something about its cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonthSoFar:
+    """The present calendar month, in UTC, up to now."""
+
+    usd: float
+    """Its cost, as if the system had been deployed since its beginning."""
+    jobs: float
+    """The messages that were sent to queues."""
 
 
 def month(console: Console, found: QueueList) -> Estimate | None:
@@ -22,15 +39,40 @@ def month(console: Console, found: QueueList) -> Estimate | None:
     known = [each for each in rates if each is not None]
     if deployment is None or not known:
         return None
-    now = console.clock.now()
+    jobs, now = sum(known) * MONTH_S / 60, console.clock.now()
+    return console.reader.read(
+        "month", lambda: _estimated(console, deployment, jobs, now), fresh_s=_FRESH_S
+    ).value
 
-    def ask() -> Estimate | None:
-        types = console.app.types.values()
-        fired = sum(firings(each.schedule, now) for each in types if each.schedule is not None)
-        jobs = max(0.0, sum(known) * MONTH_S / 60 - fired)
-        try:
-            return estimate(console.app, deployment, Load(jobs=jobs), now=now)
-        except (ConfigurationError, UnknownQueue):  # `headgate check` tells what is wrong with it
+
+def month_so_far(console: Console) -> MonthSoFar | None:
+    """Return the cost of the month so far; None if its jobs or the deployment are unknown.
+
+    It is the part of a month's cost at its mean rate that has passed.
+    """
+    deployment, now = console.deployment, console.clock.now().astimezone(UTC)
+    begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    passed_s = (now - begin).total_seconds()
+    if deployment is None or passed_s < _LEAST_S:
+        return None
+
+    def ask() -> MonthSoFar | None:
+        if not (sent := console.client.queues.sent(begin)):
             return None
+        jobs, part = sum(sent.values()), passed_s / MONTH_S
+        found = _estimated(console, deployment, jobs / part, now)
+        return None if found is None else MonthSoFar(usd=found.bill.usd * part, jobs=jobs)
 
-    return console.reader.read("month", ask, fresh_s=_FRESH_S).value
+    return console.reader.read(("month so far", begin), ask, fresh_s=_SO_FAR_FRESH_S).value
+
+
+def _estimated(
+    console: Console, deployment: Deployment, jobs: float, now: datetime
+) -> Estimate | None:
+    """Return the estimate for a number of jobs a month, those of schedules included."""
+    types = console.app.types.values()
+    fired = sum(firings(each.when, now) for job in types for each in job.schedules)
+    try:
+        return estimate(console.app, deployment, Load(jobs=max(0.0, jobs - fired)), now=now)
+    except (ConfigurationError, UnknownQueue):  # `headgate check` tells what is wrong with it
+        return None

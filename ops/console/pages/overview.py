@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.ops.console.charts import Curve
 from headgate.ops.console.context import Console
 from headgate.ops.console.lanes import groups, lanes, total
-from headgate.ops.console.pages.month import month
+from headgate.ops.console.pages.month import month, month_so_far
 from headgate.ops.console.rendering import console_of, render
 
 _COUNTED = timedelta(days=1)
@@ -31,7 +31,13 @@ _MOST_DEAD = 50
 """The latest dead jobs, of which the reasons are counted: each is read."""
 
 _MOST_UPCOMING = 6
-_NOTHING: Mapping[str, Any] = {"health": None, "lanes": {}, "totals": {}, "month": None}
+_NOTHING: Mapping[str, Any] = {
+    "health": None,
+    "lanes": {},
+    "totals": {},
+    "month": None,
+    "so_far": None,
+}
 _TROUBLE = (JobState.DEAD, JobState.QUARANTINED, JobState.RETRYING, JobState.CANCELLED)
 
 
@@ -41,6 +47,7 @@ class Chart:
 
     title: str
     unit: str
+    """Empty for a length of time in seconds."""
     curve: Curve
 
 
@@ -94,6 +101,7 @@ def _of(console: Console, found: QueueList) -> Mapping[str, Any]:
     return {
         "health": health,
         "month": month(console, found),
+        "so_far": month_so_far(console),
         "lanes": groups(lanes(console.app, found, health)),
         "totals": {
             **{name: total(found, name) for name in ("waiting", "in_flight", "delayed", "dead")},
@@ -132,8 +140,8 @@ def charts(console: Console, group: str | None = None) -> Sequence[Chart]:
     """Return the charts of what was read of the queues so far; none before the second look."""
     return [
         Chart(title=title, unit=unit, curve=curve)
-        for title, unit, value in _CHARTED
-        if (curve := console.samples.chart(value, group)) is not None
+        for title, unit, value, over in _CHARTED
+        if (curve := console.samples.chart(value, group, over=over)) is not None
     ]
 
 
@@ -145,6 +153,11 @@ def _in_flight(queue: QueueStatus) -> float | None:
     return queue.in_flight
 
 
+def _oldest_s(queue: QueueStatus) -> float | None:
+    oldest = queue.metrics.oldest
+    return None if oldest is None else oldest.total_seconds()
+
+
 def _coming(queue: QueueStatus) -> float | None:
     return queue.metrics.sent_per_minute
 
@@ -153,11 +166,19 @@ def _going(queue: QueueStatus) -> float | None:
     return queue.metrics.deleted_per_minute
 
 
-_CHARTED = (
-    ("Waiting", "jobs", _waiting),
-    ("In flight", "jobs", _in_flight),
-    ("Submitted", "per minute", _coming),
-    ("Finished", "per minute", _going),
+def _dead_letters(queue: QueueStatus) -> float | None:
+    return queue.dead
+
+
+_CHARTED: Sequence[
+    tuple[str, str, Callable[[QueueStatus], float | None], Callable[[Iterable[float]], float]]
+] = (
+    ("Waiting", "jobs", _waiting, sum),
+    ("In flight", "jobs", _in_flight, sum),
+    ("Oldest", "", _oldest_s, max),
+    ("Submitted", "per minute", _coming, sum),
+    ("Finished", "per minute", _going, sum),
+    ("Dead", "letters", _dead_letters, sum),
 )
 
 ROUTES = [Route("/", overview)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from headgate.jobs.client.dead_letters.looking import LetterDetails
+from headgate.jobs.client.dead_letters.answers import LetterDetails
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.values.redaction import REDACTED, secrets_of

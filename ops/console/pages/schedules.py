@@ -15,6 +15,7 @@ from starlette.routing import Route
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.definitions.schedules.wording import in_words
 from headgate.jobs.errors import ScheduleMissing, SettingsInvalid
+from headgate.jobs.records.history import JobRecord
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import form_of, refuse
@@ -26,7 +27,8 @@ _FRESH_S = 10.0
 _PER_SCHEDULE_S = 0.2
 """Each schedule costs a request: a list of many is asked for less often."""
 
-_NEXT = 10
+_NEXT = _LAST = 10
+_RUNS_FRESH_S = 15.0
 _LONGEST_NAME = 64
 
 
@@ -66,6 +68,7 @@ def schedule(request: Request) -> Response:
     if info is None and not seen.fault:
         refuse(f"There is no schedule {name!r}.", 404)
     coming = [] if info is None else _times(info, _NEXT, console)
+    runs = None if info is None else _runs(console, info)
     zone = ZoneInfo("UTC" if info is None else info.when.timezone)
     return render(
         request,
@@ -78,6 +81,7 @@ def schedule(request: Request) -> Response:
         info=info,
         words="" if info is None else in_words(info.when.expression),
         coming=[(at, at.astimezone(zone)) for at in coming],
+        runs=runs,
     )
 
 
@@ -164,6 +168,21 @@ def _times(info: ScheduleInfo, count: int, console: Console) -> list[datetime]:
         return info.next_times(count, console.clock.now())
     except SettingsInvalid:
         return []  # AWS accepted it, so it is readable there; the rest can still be shown
+
+
+def _runs(console: Console, info: ScheduleInfo) -> Seen[Sequence[tuple[datetime, JobRecord]]]:
+    """Return what became of a schedule's last times: two queries for each."""
+    return console.reader.read(
+        ("runs", info.name), lambda: _last_runs(console, info), fresh_s=_RUNS_FRESH_S
+    )
+
+
+def _last_runs(console: Console, info: ScheduleInfo) -> Sequence[tuple[datetime, JobRecord]]:
+    try:
+        found = info.last_runs(_LAST, console.clock.now())
+    except SettingsInvalid:
+        return []  # as in _times
+    return [(each.at, console.client.handle(each.job_id).history()) for each in found]
 
 
 ROUTES = [

@@ -14,8 +14,8 @@ const every = Number(main.dataset.every) * 1000;
 
 async function lookAgain() {
   if (document.hidden || keys.open || String(getSelection())) return;
-  const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
-  if (answer.redirected) return location.reload(); // signed out
+  const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store", redirect: "manual" });
+  if (answer.type === "opaqueredirect") return location.reload(); // signed out: to sign in may lead to another site
   if (!answer.ok && answer.status !== 502) throw new Error(answer.status);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const part of document.querySelectorAll("[data-live]")) {
@@ -30,6 +30,7 @@ function swap(part, fresh) {
   const focused = part.contains(document.activeElement) && document.activeElement.closest("[data-row]");
   if (part.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return;
   part.replaceChildren(...fresh.childNodes);
+  reach();
   for (const box of part.querySelectorAll("input[type=checkbox]")) box.checked = checked.has(box.value);
   for (const each of part.querySelectorAll("details[id]")) each.open = open.has(each.id);
   show(false);
@@ -55,6 +56,11 @@ setInterval(() => {
     age.textContent = `${Math.round(age.dataset.age)}s`;
   }
 }, 1000);
+
+// What is wider than the screen is scrolled by keyboard too.
+function reach() {
+  for (const each of document.querySelectorAll(".scroll")) each.tabIndex = each.scrollWidth > each.clientWidth ? 0 : -1;
+}
 
 // --- rows ---
 
@@ -133,4 +139,6 @@ for (const button of document.querySelectorAll("[data-keys]")) {
   button.hidden = false;
   button.addEventListener("click", () => keys.showModal());
 }
+reach();
+document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
 count();

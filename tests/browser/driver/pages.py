@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 Scheme = Literal["light", "dark"]
 
@@ -61,6 +61,7 @@ class Stage:
 @contextmanager
 def browser_of(stage: Stage) -> Iterator[Browser]:
     """Start the browser, headless."""
+    expect.set_options(timeout=_PATIENCE_MS)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=stage.browser)
         try:

@@ -11,14 +11,14 @@ from playwright.sync_api import Browser, Page
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 
-_COLOURS = 96
-_TALLEST = 1_250
-"""Pixels after which a long page is cut."""
+_COLOURS = 64
+_TALLEST = {DESKTOP: 1_250, PHONE: 900}
+"""Pixels of CSS after which a long page is cut."""
 
 _POINTS = 12
 """Points of a chart that is worth a look; there is one each five seconds or more."""
 
-_IN_DARK = ("overview", "job", "dead-letters", "queue")
+_IN_DARK = ("overview", "job-running")
 
 
 def main() -> None:
@@ -61,14 +61,14 @@ def _shoot(
     if width > size[0]:
         print(f"{name} is {width} pixels wide, more than the screen's {size[0]}")
     suffix = ("-phone" if size == PHONE else "") + ("-dark" if scheme == "dark" else "")
-    _save(page, FOLDER / f"console-{name}{suffix}.png", size[0])
+    _save(page, FOLDER / f"console-{name}{suffix}.png", size)
     page.context.close()
 
 
-def _save(page: Page, path: Path, width: int) -> None:
-    height = page.evaluate("document.documentElement.scrollHeight")
-    area = {"x": 0, "y": 0, "width": width, "height": min(height, _TALLEST)}
-    shot = Image.open(BytesIO(page.screenshot(full_page=True, clip=area)))
+def _save(page: Page, path: Path, size: tuple[int, int]) -> None:
+    height = min(page.evaluate("document.documentElement.scrollHeight"), _TALLEST[size])
+    page.set_viewport_size({"width": size[0], "height": height})  # what sticks is at its bottom
+    shot = Image.open(BytesIO(page.screenshot()))
     few = shot.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size / 1024:.0f} KB")

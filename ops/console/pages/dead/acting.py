@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from headgate.jobs.client.dead_letters.looking import LettersPurged
+from headgate.jobs.client.dead_letters.answers import LettersPurged
 from headgate.jobs.dead_letters.replaying.options import ReplaySettings
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.ops.console.forms import Fields, form_of, refuse

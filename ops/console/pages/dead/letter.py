@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headgate.jobs.client.dead_letters.looking import LetterDetails
+from headgate.jobs.client.dead_letters.answers import LetterDetails
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import query_of, refuse

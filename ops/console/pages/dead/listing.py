@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headgate.jobs.client.dead_letters.looking import LetterPage
+from headgate.jobs.client.dead_letters.answers import LetterPage
 from headgate.jobs.dead_letters.counting import CountBy, LetterCount, LetterCounter, read_by
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import REASONS

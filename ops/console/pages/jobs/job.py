@@ -1,4 +1,4 @@
-"""``/jobs/{id}``: one job, its attempts and errors; its payload and result on demand."""
+"""``/jobs/{id}``: one job, its attempts, errors and children; payload and result on demand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headgate.jobs.client.jobs.children import ChildPage
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import JobState
 from headgate.jobs.values.texts import text_of
@@ -13,9 +14,11 @@ from headgate.ops.console.context import Console
 from headgate.ops.console.forms import query_of, refuse
 from headgate.ops.console.pages.jobs.timeline import timeline
 from headgate.ops.console.pages.revealed import LOOK, Revealed, revealed_payload, shown
+from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import console_of, render
 
 _FRESH_S = 2.0
+_CHILDREN, _CHILDREN_FRESH_S = 20, 10.0
 _DEAD = (JobState.DEAD, JobState.QUARANTINED)
 
 
@@ -26,8 +29,8 @@ def job(request: Request) -> Response:
     seen = console.reader.read(
         ("job", job_id), lambda: console.client.handle(job_id).history(), fresh_s=_FRESH_S
     )
-    record = seen.value
-    wanted = query_of(request).text("show", most=20)
+    record, query = seen.value, query_of(request)
+    wanted, after = query.text("show", most=20), query.text("after")
     revealed = None if record is None else _revealed(request, record, wanted)
     return render(
         request,
@@ -41,6 +44,8 @@ def job(request: Request) -> Response:
         job_id=job_id,
         record=record,
         timeline=None if record is None else timeline(record, console.clock.now()),
+        children=None if record is None else _children(console, job_id, after),
+        after=after,
         is_dead=record is not None and record.state in _DEAD,
         takes_payload=record is not None and _takes_payload(console, record),
         revealed=revealed,
@@ -52,6 +57,15 @@ def _id(console: Console, text: str) -> str:
         return console.client.handle(text).id
     except ValueError as error:
         refuse(str(error), 404)
+
+
+def _children(console: Console, job_id: str, after: str) -> Seen[ChildPage]:
+    """Return a page of a job's children: a query, and two for each of them."""
+    return console.reader.read(
+        ("children", job_id, after),
+        lambda: console.client.jobs.children(job_id, limit=_CHILDREN, after=after),
+        fresh_s=_CHILDREN_FRESH_S,
+    )
 
 
 def _takes_payload(console: Console, record: JobRecord) -> bool:

@@ -18,16 +18,19 @@ from headgate.ops.console.pages.jobs.filters import job_filter, path_found, want
 from headgate.ops.console.rendering import base_of, console_of, render
 
 STATES = (
-    *(JobState.RETRYING, JobState.DEAD, JobState.QUARANTINED, JobState.CANCELLED),
-    *(JobState.COMPLETED, JobState.DISCARDED, JobState.DROPPED),
+    *(JobState.RUNNING, JobState.RETRYING, JobState.DEAD, JobState.QUARANTINED),
+    *(JobState.CANCELLED, JobState.COMPLETED, JobState.DISCARDED, JobState.DROPPED),
 )
 """The states that have lists."""
+
+UNCOUNTED = (JobState.RUNNING,)
+"""Those whose lists keep jobs that have ended since, so that counting them says nothing."""
 
 AGES = ("15m", "1h", "6h", "1d", "7d", "30d")
 
 _LIMIT = 50
 _MOST_PAGES = 10
-_MOST_COUNTED = 10_000
+_MOST_COUNTED = 5_000
 _FRESH_S, _COUNTS_FRESH_S = 5.0, 30.0
 
 
@@ -59,6 +62,7 @@ def jobs(request: Request) -> Response:
         wanted=wanted,
         after=after,
         states=STATES,
+        uncounted=UNCOUNTED,
         ages=AGES,
     )
 

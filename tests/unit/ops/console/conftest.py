@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Breaker, Client, DoNotRetry, Priority, RateLimit, Retry
-from headgate.ops.console.access import LOOPBACK_HOSTS, everybody
+from headgate.ops.console.access.rules import LOOPBACK_HOSTS, everybody
 from headgate.ops.console.app import console
 from headgate.testing import Harness, MemoryMetrics
 from tests.support.console import MARKUP, Browser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.ops.console.access import TokenAccess, Viewer
+from headgate.ops.console.access.rules import TokenAccess, Viewer
 from headgate.ops.console.app import console
 from headgate.ops.console.pages import ROUTES
 from tests.support.console import HOST, Browser
@@ -162,8 +162,26 @@ def test_a_cookie_that_was_altered_lets_nobody_in(elsewhere: Browser) -> None:
         assert elsewhere.get("/").status == 303
 
 
+def test_whoever_signs_out_is_let_in_no_more(elsewhere: Browser) -> None:
+    elsewhere.post("/sign-in", {"token": TOKEN, "name": "ada"})
+    assert 'action="/sign-out"' in elsewhere.get("/").text
+    assert elsewhere.post("/sign-out", origin="http://evil.example").status == 403
+    assert elsewhere.get("/").status == 200
+    answer = elsewhere.post("/sign-out")
+    assert (answer.status, answer.headers["location"]) == (303, "/sign-in")
+    assert elsewhere.cookies == {}
+    assert elsewhere.get("/").status == 303
+
+
+def test_where_nobody_signs_in_nobody_signs_out(browser: Browser) -> None:
+    assert "sign-out" not in browser.get("/").text
+    assert browser.post("/sign-out").status == 404
+
+
 def test_a_program_shows_the_token_with_each_request(elsewhere: Browser) -> None:
-    assert elsewhere.get("/", authorization=f"Bearer {TOKEN}").status == 200
+    answer = elsewhere.get("/", authorization=f"Bearer {TOKEN}")
+    assert answer.status == 200
+    assert "sign-out" not in answer.text
     assert elsewhere.get("/", authorization="Bearer wrong").status == 403
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr, field_serializer
 
-from headgate import App, DoNotRetry, JobState, Retry
+from headgate import App, DoNotRetry, JobContext, JobState, Retry
+from headgate.errors import ServiceUnavailable
 from headgate.jobs.records.history import AttemptRecord, JobRecord
 from headgate.jobs.records.items import Mark
-from headgate.ops.console.access import everybody
+from headgate.ops.console.access.rules import everybody
 from headgate.ops.console.app import console
 from headgate.ops.console.pages.jobs.timeline import timeline
 from headgate.testing import Harness
@@ -57,6 +58,47 @@ def test_a_completed_job_shows_its_result_on_demand_and_runs_again_with_a_payloa
     assert again.payload == Email(to="bob")
     shop.harness.drain()
     assert f'href="/jobs/{job.id}"' in browser.get(f"/jobs/{again.id}").text
+
+
+def test_a_jobs_children_stand_on_its_page_twenty_at_a_time(shop: Shop, browser: Browser) -> None:
+    async def spread(ctx: JobContext) -> None:
+        for number in range(25):
+            shop.later(1)
+            await ctx.submit(shop.send_email, Email(to=f"bad{number}{MARKUP}"))
+
+    parent = shop.app.define("spread")
+    parent.handler(spread)
+    job = shop.client.submit(parent)
+    shop.harness.drain()
+    children = [each.id for each in shop.harness.dead_lettered(shop.send_email)]
+    first = browser.get(f"/jobs/{job.id}").text
+    assert "Children" in first
+    assert first.count("DoNotRetry") >= 20
+    assert "<script>alert" not in first
+    assert f'href="/jobs/{children[0]}"' in first
+    [after] = [part.split('"')[0] for part in first.split('rel="next" href="')[1:]]
+    second = browser.get(after).text
+    assert [each for each in children if f'href="/jobs/{each}"' in second] == children[20:]
+    assert f'href="/jobs/{job.id}">First children' in second
+    child = browser.get(f"/jobs/{children[0]}").text
+    assert f'href="/jobs/{job.id}"' in child
+    assert "Children" not in child
+
+
+def test_a_page_of_children_that_can_not_be_is_told_so(shop: Shop, browser: Browser) -> None:
+    job = shop.client.submit(shop.capture, Email(to="ada"))
+    assert browser.get(f"/jobs/{job.id}?after=%3Cscript%3E").status == 400
+
+
+def test_children_that_can_not_be_read_hide_nothing_of_the_job(
+    shop: Shop, browser: Browser
+) -> None:
+    job = shop.client.submit(shop.capture, Email(to="ada"))
+    shop.harness.table.faults.raise_on("page", ServiceUnavailable(MARKUP), times=50)
+    text = browser.get(f"/jobs/{job.id}").text
+    assert "Its children can't be read" in text.replace("&#39;", "'")
+    assert "Cancel this job" in text
+    assert "<script>alert" not in text
 
 
 def test_a_waiting_job_is_cancelled_from_its_page(shop: Shop, browser: Browser) -> None:

@@ -11,6 +11,7 @@ from headgate import JobState
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.testing import DrainUnfinished
 from tests.support.console import MARKUP, Browser
+from tests.support.story import Story
 from tests.unit.ops.console.conftest import Email, Shop
 
 
@@ -40,6 +41,17 @@ def test_every_filter_stands_in_the_address(browser: Browser, dead: Sequence[str
     text = browser.get("/jobs?state=dead&tenant=org-1").text
     assert 'href="/jobs?state=completed&amp;tenant=org-1"' not in text  # none of that tenant's
     assert 'href="/jobs?tenant=org-1"' in text
+
+
+def test_running_jobs_are_a_state_of_their_own_without_a_count(
+    shop: Shop, browser: Browser
+) -> None:
+    text = browser.get("/jobs").text
+    assert '<a href="/jobs?state=running">running</a>' in text
+    running = Story(job_type="capture", start=shop.harness.clock.now()).run(0, "started")
+    shop.harness.table.sync.put(running.items)
+    assert listed(browser, "?state=running") == {running.job_id}
+    assert listed(browser, "") == set()
 
 
 def test_a_page_leads_to_the_next_with_the_same_filter(shop: Shop, browser: Browser) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from headgate import Schedule
+from headgate import Client, Schedule
 from headgate.jobs.client.overview.queue_metrics import QueueMetrics
+from headgate.jobs.client.overview.queues import QueueList
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.ops.console.context import Console
-from headgate.ops.console.pages.month import month
+from headgate.ops.console.pages.month import month, month_so_far
+from headgate.ops.console.pages.overview import charts
+from tests.support.backends import over
 from tests.support.console import Browser
 from tests.unit.ops.console.conftest import Email, Shop
 
@@ -82,6 +86,79 @@ def test_a_month_is_estimated_by_the_present_rate(shop: Shop) -> None:
     assert found is not None
     assert found.load.jobs == pytest.approx(30 * len(rates) * 60 * 730)
     assert found.bill.usd > 0
+
+
+def test_what_the_month_has_cost_so_far_follows_from_what_was_sent_since_it_began(
+    shop: Shop,
+) -> None:
+    console = Console(
+        app=shop.app,
+        client=Client(
+            shop.app,
+            backend=over(
+                shop.harness.sqs.sync, metrics=shop.metrics.sync, clock=shop.harness.clock
+            ),
+        ),
+        clock=shop.harness.clock,
+        deployment=Deployment(),
+    )
+    now = shop.harness.clock.now()
+    begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    tenth = (begin + timedelta(days=40)).replace(day=11)  # midnight: ten days have passed
+    shop.later((tenth - now).total_seconds())
+    assert month_so_far(console) is None  # CloudWatch knows of no message
+    shop.metrics.put("shop-test-jobs-normal", "NumberOfMessagesSent", 400_000, 600_000)
+    shop.later(1_000)
+    few = month_so_far(console)
+    shop.metrics.put("shop-test-jobs-normal", "NumberOfMessagesSent", 10_000_000)
+    shop.later(1_000)
+    many = month_so_far(console)
+    assert few is not None
+    assert many is not None
+    assert (few.jobs, many.jobs) == (1_000_000, 10_000_000)
+    whole = month(console, _rates(shop, 1_000_000 / (10 * 24 * 60)))
+    assert whole is not None
+    assert few.usd == pytest.approx(whole.bill.usd * 240 / 730, rel=0.01)
+    assert many.usd > few.usd
+    calls = shop.metrics.calls
+    assert month_so_far(console) == many
+    assert shop.metrics.calls == calls
+
+
+def test_a_month_that_has_just_begun_has_no_cost_so_far(shop: Shop) -> None:
+    console = Console(
+        app=shop.app, client=shop.client, clock=shop.harness.clock, deployment=Deployment()
+    )
+    now = shop.harness.clock.now()
+    following = (now.replace(day=1) + timedelta(days=32)).replace(
+        day=1, hour=0, minute=30, second=0, microsecond=0
+    )
+    shop.later((following - now).total_seconds())
+    assert month_so_far(console) is None
+
+
+def _rates(shop: Shop, per_minute: float) -> QueueList:
+    """Return the queues, of which one gets so many messages a minute."""
+    listed = shop.client.queues.list()
+    rate = QueueMetrics(sent_per_minute=per_minute)
+    return replace(listed, queues=[replace(listed.queues[0], metrics=rate)])
+
+
+def test_of_the_ages_of_lanes_the_oldest_is_charted_and_of_their_letters_the_sum(
+    shop: Shop,
+) -> None:
+    console = Console(app=shop.app, client=shop.client, clock=shop.harness.clock)
+    listed = shop.client.queues.list()
+    told = [
+        replace(each, dead=2, metrics=QueueMetrics(oldest=timedelta(seconds=30 * number)))
+        for number, each in enumerate(listed.queues)
+    ]
+    for minute in range(2):
+        at = shop.harness.clock.now() + timedelta(minutes=minute)
+        console.samples.add(at, replace(listed, queues=told))
+    drawn = {each.title: each.curve.last for each in charts(console)}
+    assert drawn["Oldest"] == 30 * (len(told) - 1) > 30
+    assert drawn["Dead"] == 2 * len(told)
 
 
 def test_a_month_is_not_estimated_without_a_deployment_or_for_another_app(shop: Shop) -> None:

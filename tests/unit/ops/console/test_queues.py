@@ -80,4 +80,6 @@ def test_charts_are_drawn_from_the_second_look_on(shop: Shop, browser: Browser) 
     assert "<polyline" not in browser.get("/queues/payments").text
     shop.client.submit(shop.capture, Email(to="a@b.example"))
     shop.later(5)
-    assert "Waiting: 1 jobs now, 1 at most" in browser.get("/queues/payments").text
+    text = browser.get("/queues/payments").text
+    assert "Waiting: 1 jobs now, 1 at most" in text
+    assert "Dead: 0 letters now" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -39,6 +40,31 @@ def test_a_schedule_shows_ten_times_in_both_time_zones(browser: Browser, reminde
     text = browser.get(f"/schedules/{reminder}").text
     assert text.count("09:00 CE") == 10
     assert text.count("<tr><td><time") == 10
+
+
+def test_a_schedule_shows_what_became_of_its_last_runs(shop: Shop, browser: Browser) -> None:
+    for name, email in (("ok", ADA), ("fails", Email(to="bad"))):
+        when = Schedule.rate(timedelta(hours=1))
+        shop.client.schedules.create(name, shop.send_email, email, schedule=when)
+    shop.later(2.5 * 3_600)
+    shop.harness.drain()
+    for name, state in (("ok", "completed"), ("fails", "dead")):
+        [last, *_] = shop.client.schedules.get(name).last_runs(10, shop.harness.clock.now())
+        text = browser.get(f"/schedules/{name}").text
+        assert text.count(f">{state}</span>") == 3
+        assert f'href="/jobs/{last.job_id}"' in text
+
+
+def test_nothing_is_claimed_of_a_time_at_which_a_schedule_was_paused(
+    shop: Shop, browser: Browser, reminder: str
+) -> None:
+    assert "It has not been due yet" in browser.get(f"/schedules/{reminder}").text
+    shop.client.schedules.pause(reminder)
+    shop.later(3 * 86_400)
+    shop.harness.drain()
+    text = browser.get(f"/schedules/{reminder}").text
+    assert "nothing recorded" in text
+    assert ">waiting</span>" not in text
 
 
 def test_a_schedule_is_paused_moved_run_and_resumed(

@@ -1,4 +1,4 @@
-"""Access: anybody on this machine may look and act; elsewhere, whoever has a token."""
+"""The rules of access: anybody on this machine; elsewhere, whoever has a token."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 SHORTEST_TOKEN = 20
 """Minimum characters of a token, so that nobody guesses it."""
 
+SIGN_OUT = "/sign-out"
+"""The path that a form is sent to by whoever signs out."""
+
 _SIGN_IN = "/sign-in"
 _COOKIE = "headgate_console"
 _LASTS = timedelta(hours=12)
@@ -39,6 +42,8 @@ class Viewer:
     """Shown with what they do, in pauses and in the log."""
     may_act: bool = True
     """False lets them look only."""
+    sign_out: str = ""
+    """The path on this host that a form is sent to when they sign out; empty: no button for it."""
 
 
 AccessRule = Callable[[Request], Awaitable[Viewer | Response | None]]
@@ -84,11 +89,13 @@ class TokenAccess:
         """Return who sends a request, or the form by which they sign in."""
         if path_of(request) == _SIGN_IN:
             return await self._sign_in(request)
+        if path_of(request) == SIGN_OUT and request.method == "POST":
+            return self._signed_out(request)
         given = request.headers.get("authorization")
         if given is not None:
             return Viewer(name="by token") if self._is_token(given) else None
-        if (viewer := self._viewer(request.cookies.get(_COOKIE, ""))) is not None:
-            return viewer
+        if (name := self._name(request.cookies.get(_COOKIE, ""))) is not None:
+            return Viewer(name=name, sign_out=f"{base_of(request)}{SIGN_OUT}")
         return RedirectResponse(f"{base_of(request)}{_SIGN_IN}", status_code=303)
 
     async def _sign_in(self, request: Request) -> Response:
@@ -111,6 +118,11 @@ class TokenAccess:
         )
         return response
 
+    def _signed_out(self, request: Request) -> Response:
+        response = RedirectResponse(f"{base_of(request)}{_SIGN_IN}", status_code=303)
+        response.delete_cookie(_COOKIE, path=base_of(request) or "/")
+        return response
+
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), b"Bearer " + self._token)
 
@@ -122,11 +134,12 @@ class TokenAccess:
     def _signature(self, said: str) -> str:
         return hmac.new(self._token, f"console:{said}".encode(), hashlib.sha256).hexdigest()
 
-    def _viewer(self, cookie: str) -> Viewer | None:
+    def _name(self, cookie: str) -> str | None:
+        """Return the name that a cookie has; None if it is not ours, or has ended."""
         said, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(said).encode()):
             return None
         name, ends_at = json.loads(base64.urlsafe_b64decode(said))
         if self._clock.now().timestamp() >= ends_at:
             return None
-        return Viewer(name=name)
+        return str(name)
