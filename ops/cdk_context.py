@@ -1,4 +1,4 @@
-"""The deployment that ``cdk.json`` describes, for commands that run without CDK."""
+"""The stages that ``cdk.json`` describes, for commands that run without CDK."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headgate.jobs.deployment.cdk_context import STAGE, read_deployment
+from headgate.infra.stages import Stage, read_stage, read_standby_stage
+from headgate.jobs.deployment.cdk_context import STAGE
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 
@@ -16,7 +17,12 @@ FILE = Path("cdk.json")
 
 
 def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment:
-    """Return the deployment of a stage.
+    """Return the deployment of a stage; see `stage_from_cdk_json`."""
+    return stage_from_cdk_json(path, stage).deployment
+
+
+def stage_from_cdk_json(path: Path | None, stage: str | None) -> Stage:
+    """Return a stage: its deployment, its account and its region.
 
     Args:
         path: a ``cdk.json``; None: the working directory's, or `Deployment`'s defaults if it has
@@ -27,10 +33,20 @@ def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment
         ConfigurationError: the file can't be read, is not JSON, or holds no valid deployment; or it
             declares stages, and this is none of them.
     """
+    return stages_from_cdk_json(path, stage)[0]
+
+
+def stages_from_cdk_json(path: Path | None, stage: str | None) -> tuple[Stage, Stage | None]:
+    """Return a stage and its standby in another region, if it has one; see `stage_from_cdk_json`.
+
+    Raises:
+        ConfigurationError: as that, or the standby is not valid.
+    """
     if path is None and not FILE.exists():
-        return Deployment()
+        return Stage(deployment=Deployment()), None
     context = _context(path or FILE)
-    return read_deployment(context, stage or context.get(STAGE))
+    name = stage or context.get(STAGE)
+    return read_stage(name, context), read_standby_stage(name, context)
 
 
 def _context(path: Path) -> Mapping[str, Any]:

@@ -32,6 +32,7 @@ _STOP_BOUND_S = 10.0
 _SAVE_BOUND_S = 1.5
 _POLL_S = 0.05
 _TAIL = 4_000  # characters of the server's output that an error quotes
+_PORTS_TRIED = 20
 
 SCHEDULES = "HEADGATE_FIRES_SCHEDULES"
 """Variable by which MiniStack's process knows whether to fire schedules; see
@@ -107,6 +108,7 @@ class ServerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._home: Path | None = None
         self._port = 0
+        self._reserved: socket.socket | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -143,7 +145,7 @@ class ServerProcess:
         """
         if self._process is not None:
             return
-        self._port = _free_port(self._wanted_port)
+        self._port, self._reserved = _reserve_port(self._wanted_port)
         self._home = Path(tempfile.mkdtemp(prefix="headgate-local-"))
         try:
             self._process = self._spawn(self._home)
@@ -156,8 +158,11 @@ class ServerProcess:
         """Stop the server and remove all its files. Idempotent, and safe before `start`."""
         process, self._process = self._process, None
         home, self._home = self._home, None
+        reserved, self._reserved = self._reserved, None
         if process is not None:
             _end(process, self._end_within_s)
+        if reserved is not None:
+            reserved.close()
         if home is not None:
             shutil.rmtree(home, ignore_errors=True)
 
@@ -300,16 +305,40 @@ def _kept_in(state: Path) -> dict[str, str]:
     }
 
 
-def _free_port(wanted: int | None) -> int:
-    for port in (wanted, 0):
+def _reserve_port(wanted: int | None) -> tuple[int, socket.socket]:
+    """Return a free port, and a socket to keep for as long as the port is to be used.
+
+    The server binds the port a second later. Until then another process would find it free, and
+    then take the first server that answers there for its own. So the same number is bound for UDP
+    too, which the server doesn't use, and which ends with this process.
+
+    Args:
+        wanted: the port to take if it is free; None takes any.
+
+    Raises:
+        HeadgateError: no port is free.
+    """
+    for port in (wanted, *[0] * _PORTS_TRIED):
         if port is None:
             continue
-        with socket.socket() as probe, suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
-            probe.bind((_LOOPBACK, port))
-            found: int = probe.getsockname()[1]
-            return found
+        reserved = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            found = _free_port(port)
+            reserved.bind((_LOOPBACK, found))
+        except OSError:
+            reserved.close()
+        else:
+            return found, reserved
     raise HeadgateError("no port of this machine is free")
+
+
+def _free_port(port: int) -> int:
+    """Return the port, or any free one in place of 0; raises OSError if it is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+        probe.bind((_LOOPBACK, port))
+        found: int = probe.getsockname()[1]
+        return found
 
 
 def _end(process: subprocess.Popen[bytes], within_s: float) -> None:

@@ -141,13 +141,38 @@ INTERFACE_ENDPOINT = Price(
     source="https://aws.amazon.com/privatelink/pricing/",
 )
 
+LOAD_BALANCER = Price(
+    service="ELB",
+    what="the console's load balancer",
+    unit="hour",
+    usd=0.0225,
+    source="https://aws.amazon.com/elasticloadbalancing/pricing/",
+)
+
 KEYS = Price(
     service="KMS",
-    what="the alert topic's key",
+    what="keys of alerts and payloads",
     unit="key-month",
     usd=1.00,
     source="https://aws.amazon.com/kms/pricing/",
 )
+
+SECRETS = Price(
+    service="Secrets Manager",
+    what="the secret of the signing key",
+    unit="secret-month",
+    usd=0.40,
+    source="https://aws.amazon.com/secrets-manager/pricing/",
+)
+
+POLLERS = Price(
+    service="Lambda",
+    what="provisioned pollers of queues",
+    unit="poller-hour",
+    usd=0.00925,
+    source=_LAMBDA,
+)
+"""An event poller unit of SQS's, which is one poller."""
 
 INVOCATIONS = Price(
     service="Lambda",
@@ -193,6 +218,13 @@ LOGS = Price(
     unit="GB",
     usd=0.50,
     free=5,
+    source=_CLOUDWATCH,
+)
+FLOW_LOGS = Price(
+    service="CloudWatch",
+    what="flow logs ingested",
+    unit="GB",
+    usd=0.50,
     source=_CLOUDWATCH,
 )
 LOGS_STORED = Price(

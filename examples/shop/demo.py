@@ -22,7 +22,7 @@ from headgate import Priority
 from headgate.events import JobStarted
 from headgate.ops.demo.trial import Trial, run_trial
 
-_PATIENCE_S = 30
+_PATIENCE_S = 120  # a machine may be busy
 
 
 async def story(trial: Trial, books: Store) -> None:

@@ -12,7 +12,7 @@ from examples.travel.payments import Cancellation, Deposit, capture_deposit, ref
 from headgate import DeadLetterFilter
 from headgate.ops.demo.trial import Trial, run_trial
 
-_PATIENCE_S = 30
+_PATIENCE_S = 120  # a machine may be busy
 
 
 async def story(trial: Trial) -> None:

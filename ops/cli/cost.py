@@ -37,16 +37,22 @@ def cost(
     together: cost_options.Together = 1,
     peak: cost_options.Peak = 2,
     delayed: cost_options.Delayed = 0,
+    children: cost_options.Children = 0,
+    bundled: cost_options.Bundled = None,
     tenants: cost_options.Tenants = False,
     free_tier: cost_options.FreeTier = False,
     cdk_json: cost_options.CdkJson = None,
     json: AsJson = False,
 ) -> None:
-    """Estimate what a month on AWS costs, by service and job type."""
-    from headgate.ops.cdk_context import deployment_from_cdk_json
+    """Estimate what a month on AWS costs, by service and job type.
+
+    A standby in another region counts as it waits, without a job.
+    """
+    from headgate.ops.cdk_context import stages_from_cdk_json
     from headgate.ops.costing.alternatives import alternatives
     from headgate.ops.costing.estimate import estimate
     from headgate.ops.costing.load import Load
+    from headgate.ops.costing.standby import Standby
     from headgate.ops.views.cost import show_cost
 
     app, now = app_of(context), datetime.now(UTC)
@@ -61,8 +67,14 @@ def cost(
         peak=peak,
         delayed=delayed,
         tenants=tenants,
+        children=children,
+        bundled=bundled,
     )
-    deployment = deployment_from_cdk_json(cdk_json, app.stage)
-    others = alternatives(app, deployment, load, now=now, free_tier=free_tier)
-    month = estimate(app, deployment, load, now=now, free_tier=free_tier)
+    stage, other = stages_from_cdk_json(cdk_json, app.stage)
+    standby = None
+    if other is not None:
+        standby = Standby(app=other.app_in(app), deployment=other.deployment)
+    asked = (stage.app_in(app), stage.deployment, load)
+    others = alternatives(*asked, now=now, free_tier=free_tier, standby=standby)
+    month = estimate(*asked, now=now, free_tier=free_tier, standby=standby)
     show_cost(month, others, as_json=json)

@@ -76,6 +76,15 @@ Delayed = Annotated[
     float,
     typer.Option(metavar="PART", help="Share of the jobs delayed by over 15 minutes, 0 to 1."),
 ]
+Children = Annotated[
+    float, typer.Option(metavar="PART", help="Share of the jobs that handlers submit, 0 to 1.")
+]
+Bundled = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N", help="Jobs in a message, of types with bundle=.  [default: what fits]"
+    ),
+]
 Tenants = Annotated[bool, typer.Option("--tenants", help="Jobs are submitted for tenants.")]
 FreeTier = Annotated[bool, typer.Option("--free-tier", help="Subtract AWS's free tier.")]
 CdkJson = Annotated[

@@ -17,19 +17,19 @@ EXAMPLES = examples(
 def erase(
     context: typer.Context,
     tenant: Annotated[
-        str, typer.Option(metavar="NAME", help="The tenant whose data is erased, by its org.")
+        str, typer.Option(metavar="NAME", help="The tenant, as jobs were submitted for it.")
     ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count what would be deleted, and change nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't count and ask first.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't count or ask first.")] = False,
 ) -> None:
     """Delete what the app keeps of one tenant.
 
     That is its dead letters and their copies, its schedules and delayed jobs, and the records,
     payloads and results of its jobs. Counts them, and asks. Jobs that wait in a queue are
-    cancelled: run it once more when the queues can hold none of them any more. If it is cut off,
-    run it again. Exits with 1 if something was left.
+    cancelled: run it once more when they have left it. If it is interrupted, run it again. Exits
+    with 1 if something was left.
     """
     from headgate.ops.views.erasing import show_erased, show_planned, tell_progress
 

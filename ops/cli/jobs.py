@@ -14,8 +14,8 @@ from headgate.ops.cli.shared import AsJson, client_of, examples, noun
 
 if TYPE_CHECKING:
     from headgate.jobs.client.client import Client
-    from headgate.jobs.client.handle import JobHandle
     from headgate.jobs.client.jobs.filters import JobFilter
+    from headgate.jobs.handles.handle import JobHandle
 
 _MOST_PAGES = 10
 """Pages that one list reads on, if few of the entries in them are what is wanted."""
@@ -52,11 +52,17 @@ Queues = Annotated[
 ]
 Since = Annotated[
     datetime | None,
-    typer.Option(parser=moment, metavar="AGE|TIME", help="Only what changed since: 2h."),
+    typer.Option(
+        parser=moment, metavar="AGE|TIME", help="Only what changed since then; 2h is two hours ago."
+    ),
 ]
 Until = Annotated[
     datetime | None,
-    typer.Option(parser=moment, metavar="AGE|TIME", help="Only what changed before: 10m."),
+    typer.Option(
+        parser=moment,
+        metavar="AGE|TIME",
+        help="Only what changed before then; 10m is ten minutes ago.",
+    ),
 ]
 
 
@@ -82,17 +88,21 @@ def list_jobs(
     after: Annotated[
         str,
         typer.Option(
-            metavar="PAGE", help="Go on where a list has ended, as it says.", show_default=False
+            metavar="PAGE",
+            help="Go on with a list: what it printed at its end.",
+            show_default=False,
         ),
     ] = "",
     json: AsJson = False,
 ) -> None:
     """List jobs that failed, died or were cancelled.
 
-    Those that completed since are listed too, the newest change first. All completed jobs are
-    listed where records="full" or Keep(last=...) has them so. --state running lists jobs that have
-    run for a second. Waiting jobs are in no list: `show` tells of one. Options that select can be
-    given several times: --type a --type b means either. Exits with 3 if there are none.
+    The newest change comes first. A job stays listed when it completes after a failure; others that
+    completed are listed only with records="full" or Keep(last=...). Running jobs are listed once
+    they have run for a second, waiting ones not at all: `show` finds those by id.
+
+    Options that select can be given several times: --type a --type b means either. Exits with 3 if
+    there are none.
     """
     from headgate.ops.views.job_list import show_page
 
@@ -135,6 +145,7 @@ def count(
     epilog=examples(
         f"{APP} show {ID}",
         f"{APP} show {ID} --tracebacks",
+        f"{APP} show {ID} --children 100",
         f"{APP} show {ID} --json",
     )
 )
@@ -144,9 +155,12 @@ def show(
     tracebacks: Annotated[
         bool, typer.Option("--tracebacks", help="Print the traceback of each attempt.")
     ] = False,
+    children: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="How many of its children at most.")
+    ] = 20,
     json: AsJson = False,
 ) -> None:
-    """Show a job's state, attempts, errors, progress and timeline.
+    """Show a job's state, attempts, errors, timeline and children.
 
     Exits with 0 if the job completed, was discarded or dropped, 3 if it is dead, quarantined or
     cancelled, 4 if it has not ended, and 5 if no job has the id.
@@ -154,8 +168,9 @@ def show(
     from headgate.ops.views.job import show_record
 
     with client_of(context) as client:
-        record = _handle(client, job_id).history()
-    raise typer.Exit(show_record(record, tracebacks=tracebacks, as_json=json))
+        handle = _handle(client, job_id)
+        record, page = handle.history(), client.jobs.children(handle.id, limit=children)
+    raise typer.Exit(show_record(record, page, tracebacks=tracebacks, as_json=json))
 
 
 @jobs.command(
@@ -169,9 +184,7 @@ def cancel(
     context: typer.Context,
     job_id: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[ID]", help="The job's id, as submit prints it.", show_default=False
-        ),
+        typer.Argument(metavar="ID", help="The job's id, as submit prints it.", show_default=False),
     ] = None,
     states: States = None,
     types: Types = None,

@@ -19,7 +19,8 @@ from headgate.jobs.errors import (
 )
 from headgate.ops.cli import cost, erase, submit, worker
 from headgate.ops.cli.dead_letters.copies import dead_letters
-from headgate.ops.cli.deploying import check, diff
+from headgate.ops.cli.deploying import check, diff, verify
+from headgate.ops.cli.deploying.export import export
 from headgate.ops.cli.jobs import jobs
 from headgate.ops.cli.local import demo, dev, new, shell
 from headgate.ops.cli.overview import audit, console, health
@@ -96,7 +97,9 @@ cli.command(epilog=erase.EXAMPLES)(erase.erase)
 cli.command(epilog=check.CHECK_EXAMPLES)(check.check)
 cli.command(epilog=check.PLAN_EXAMPLES)(check.plan)
 cli.command(epilog=diff.EXAMPLES)(diff.diff)
+cli.command(epilog=verify.EXAMPLES)(verify.verify)
 cli.command(epilog=cost.EXAMPLES)(cost.cost)
+cli.add_typer(export, name="export")
 cli.command(epilog=console.EXAMPLES)(console.console)
 cli.command(epilog=dev.PROVISION_EXAMPLES)(dev.provision)
 cli.command(epilog=demo.EXAMPLES)(demo.demo)

@@ -12,7 +12,7 @@ from headgate.ops.cli.durations import duration
 from headgate.ops.cli.shared import AsJson, app_of, client_of, examples, noun
 
 queues = noun(
-    "See the messages in queues, pause or drain them.",
+    "Show what queues hold; pause, resume or drain them.",
     examples(
         "headgate -A shop.app:app queues list --watch",
         "headgate queues pause payments --for 2h --reason 'the bank is down'",
@@ -21,9 +21,7 @@ queues = noun(
 
 Name = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[NAME]", help="The queue, with all its priorities.", show_default=False
-    ),
+    typer.Argument(metavar="NAME", help="The queue, with all its priorities.", show_default=False),
 ]
 OnePriority = Annotated[
     Priority | None, typer.Option(help="Only the queue's messages of this priority.")
@@ -58,7 +56,12 @@ def list_queues(
     ] = False,
     every: Annotated[
         timedelta,
-        typer.Option(parser=duration, metavar="DURATION", help="Time between two looks, from 1s."),
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="Time between two looks, from 1s.  [default: 2s]",
+            show_default=False,
+        ),
     ] = timedelta(seconds=2),
     count: Annotated[
         int | None,
@@ -137,18 +140,23 @@ def drain(
     priority: OnePriority = None,
     every: Annotated[
         timedelta,
-        typer.Option(parser=duration, metavar="DURATION", help="Time between two looks, from 1s."),
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="Time between two looks, from 1s.  [default: 5s]",
+            show_default=False,
+        ),
     ] = timedelta(seconds=5),
     timeout: Annotated[
         timedelta | None,
         typer.Option(parser=duration, metavar="DURATION", help="Give up after 15m, 2h or 1d."),
     ] = None,
 ) -> None:
-    """Wait until a queue is empty, to remove it.
+    """Wait until a queue is empty, before you remove it.
 
-    Workers run them as ever: stop what submits to it before. Ends once nothing has been waiting, in
-    flight or delayed for a minute, since SQS's counts may be that late. Exits with 1 if that does
-    not happen within --timeout.
+    Workers go on running its jobs: first stop whatever submits them. Ends once nothing has been
+    waiting, in flight or delayed for a minute, since SQS's counts may be that late. Exits with 1 if
+    that does not happen within --timeout.
     """
     from headgate.ops.views.overview.queue_drain import QueueDrain
 
@@ -182,7 +190,7 @@ def resume(
     job_type: OneType = None,
     tenant: OneTenant = None,
 ) -> None:
-    """Resume what pause has paused, named in the same way.
+    """Resume what was paused, named in the same way.
 
     Exits with 1 if it was not paused.
     """

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headgate.ops.cli.shared import AsJson, client_of, examples, noun
 from headgate.ops.views.output import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headgate.jobs.client.client import Client
 
 schedules = noun(
     "List, pause, move or run an app's schedules.",
@@ -23,6 +29,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name."
 OneOrAll = Annotated[
     str | None, typer.Argument(metavar="NAME", help="One schedule; all of them if left out.")
 ]
+
+
+OneOrNone = Annotated[str | None, typer.Argument(metavar="NAME", help="One schedule.")]
+All = Annotated[bool, typer.Option("--all", help="All schedules, in place of one.")]
 
 
 @schedules.command(
@@ -63,23 +73,57 @@ def next_times(
     tell_unreadable(found)
 
 
-@schedules.command(epilog=examples("headgate -A shop.app:app schedules pause daily-report"))
-def pause(context: typer.Context, name: Name) -> None:
-    """Pause a schedule until it is resumed."""
+@schedules.command(epilog=examples("headgate -A shop.app:app schedules runs daily-report"))
+def runs(
+    context: typer.Context,
+    name: Name,
+    count: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Number of times.")] = 10,
+    json: AsJson = False,
+) -> None:
+    """Show a schedule's last times, and what became of each."""
+    from headgate.ops.views.schedules import show_runs
+
     with client_of(context) as client:
-        client.schedules.pause(name)
-    show(f"{name} is paused")
+        found = client.schedules.get(name).last_runs(count, datetime.now(UTC))
+        show_runs([(each, client.handle(each.job_id).history()) for each in found], as_json=json)
 
 
-@schedules.command(epilog=examples("headgate -A shop.app:app schedules resume daily-report"))
-def resume(context: typer.Context, name: Name) -> None:
-    """Resume a paused schedule.
+@schedules.command(
+    epilog=examples(
+        "headgate -A shop.app:app schedules pause daily-report",
+        "headgate -A shop.app:app schedules pause --all",
+    )
+)
+def pause(context: typer.Context, name: OneOrNone = None, every: All = False) -> None:
+    """Pause a schedule until it is resumed, or all of them.
 
-    It does not make up for the times that it has missed.
+    Exits with 1 if one of them can't be read, and so may still fire.
     """
     with client_of(context) as client:
-        client.schedules.resume(name)
-    show(f"{name} fires again")
+        names, code = _chosen(client, name, every=every, enabled=True)
+        for each in names:
+            client.schedules.pause(each)
+            show(f"{each} is paused")
+    raise typer.Exit(code)
+
+
+@schedules.command(
+    epilog=examples(
+        "headgate -A shop.app:app schedules resume daily-report",
+        "headgate -A shop.app:app schedules resume --all",
+    )
+)
+def resume(context: typer.Context, name: OneOrNone = None, every: All = False) -> None:
+    """Resume a paused schedule, or all of them.
+
+    It does not make up for the times that it missed. Exits with 1 if one can't be read.
+    """
+    with client_of(context) as client:
+        names, code = _chosen(client, name, every=every, enabled=False)
+        for each in names:
+            client.schedules.resume(each)
+            show(f"{each} fires again")
+    raise typer.Exit(code)
 
 
 @schedules.command(
@@ -100,7 +144,7 @@ def reschedule(
 ) -> None:
     """Change the times of a schedule.
 
-    One that the code declares keeps them until it is reset, or changed by a deployment.
+    One declared in code keeps the new times until it is reset, or changed by a deployment.
     """
     from headgate import Schedule
 
@@ -123,3 +167,62 @@ def run(context: typer.Context, name: Name) -> None:
     """Submit a schedule's job now, and print the job's id."""
     with client_of(context) as client:
         show(client.schedules.run_now(name).id)
+
+
+@schedules.command(epilog=examples("headgate -A shop.app:app schedules export schedules.jsonl"))
+def export(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
+) -> None:
+    """Write all schedules to a file, one JSON object a line.
+
+    They have their jobs' payloads; only you can read the file. Exits with 1 if some can't be read.
+    """
+    from headgate.ops.views.schedules import show_exported
+
+    with client_of(context) as client:
+        raise typer.Exit(show_exported(client.schedules.export(file), str(file)))
+
+
+@schedules.command(
+    "import",
+    epilog=examples("AWS_REGION=eu-west-1 headgate -A shop.app:app schedules import s.jsonl"),
+)
+def import_schedules(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` has written.")],
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove those made at run time that it doesn't have.")
+    ] = False,
+) -> None:
+    """Have this region's schedules fire as an exported file says.
+
+    Creates and changes those made at run time; enables, pauses and moves those that the code
+    declares. The whole file is checked first. Exits with 1 if a declared one is not deployed here.
+    """
+    from headgate.ops.views.schedules import show_imported
+
+    with client_of(context) as client:
+        raise typer.Exit(show_imported(client.schedules.import_(file, prune=prune)))
+
+
+def _chosen(
+    client: Client, name: str | None, *, every: bool, enabled: bool
+) -> tuple[Sequence[str], int]:
+    """Return the schedule that is named, or all that are in that state; and the exit code.
+
+    Raises:
+        click's BadParameter: neither is asked for, or both.
+    """
+    from headgate import ScheduleInfo
+    from headgate.ops.views.schedules import tell_unreadable
+
+    if (name is None) is not every:
+        raise typer.BadParameter("name one schedule, or write --all")
+    if name is not None:
+        return [name], 0
+    found = client.schedules.list()
+    tell_unreadable(found)
+    readable = [each for each in found if isinstance(each, ScheduleInfo)]
+    names = [each.name for each in readable if each.enabled is enabled]
+    return names, int(len(readable) < len(found))

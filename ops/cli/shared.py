@@ -42,7 +42,9 @@ def app_path_of(context: typer.Context, named: str | None = None) -> str:
         context.fail(f"two apps are named, {option} and {named}: name one of them")
     path = named or option or Settings.from_env().app
     if not path:
-        context.fail("no app is named: write headgate -A shop.app:app ..., or set HEADGATE_APP")
+        takes_app = any(each.name == "app" for each in context.command.params)
+        how = f"{context.info_name} shop.app:app" if takes_app else "-A shop.app:app ..."
+        context.fail(f"no app is named: write headgate {how}, or set HEADGATE_APP")
     return path
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic_core import from_json
@@ -14,6 +14,11 @@ from headgate.jobs.retry.backoff import Backoff
 from headgate.ops.cli.durations import backoff_of, duration
 from headgate.ops.cli.shared import app_of, examples
 from headgate.ops.views.output import show
+
+if TYPE_CHECKING:
+    from headgate.jobs.core.retention import Keep
+    from headgate.jobs.definitions.app import App
+    from headgate.jobs.definitions.job_type import JobType
 
 EXAMPLES = examples(
     'headgate -A shop.app:app submit send-email \'{"to": "ada@example.com"}\'',
@@ -60,7 +65,7 @@ def submit(
         str | None, typer.Option(metavar="NAME", help="The job's group on a FIFO queue.")
     ] = None,
     max_attempts: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum of attempts, instead of its type's.")
+        int | None, typer.Option(metavar="N", help="Number of attempts, instead of its type's.")
     ] = None,
     backoff: Annotated[
         Backoff | None,
@@ -83,7 +88,7 @@ def submit(
         typer.Option(
             parser=duration,
             metavar="DURATION",
-            help="The time from when it is due within which it has to start.",
+            help="Drop it unless it starts within this time of being due.",
         ),
     ] = None,
     keep: Annotated[
@@ -92,6 +97,14 @@ def submit(
             parser=duration,
             metavar="DURATION",
             help="How long its record and result are kept once it has completed.",
+        ),
+    ] = None,
+    keep_failed: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="How long its records are kept if it doesn't simply complete.",
         ),
     ] = None,
     unique_for: Annotated[
@@ -140,7 +153,7 @@ def submit(
         backoff=backoff,
         timeout=attempt_timeout,
         expires=expires,
-        keep=keep,
+        keep=_keep(app, declared, keep, keep_failed),
         unique=None if unique_for is None else Unique(within=unique_for),
     )
     with Client(app) as client:
@@ -148,6 +161,18 @@ def submit(
         show(job.id, at_once=True)
         if wait:
             raise typer.Exit(show_end(job, timeout))
+
+
+def _keep(
+    app: App, declared: JobType[Any, Any], completed: timedelta | None, failed: timedelta | None
+) -> Keep | timedelta | None:
+    from headgate.jobs.core.retention import Keep
+    from headgate.jobs.definitions.policies import keep_of
+
+    if failed is None:
+        return completed
+    of_type = keep_of(app, declared).completed
+    return Keep(completed=of_type if completed is None else completed, failed=failed)
 
 
 def _json(payload: str) -> Any:

@@ -15,9 +15,12 @@ _START_WITHIN_S = 30.0
 
 
 @asynccontextmanager
-async def local_aws() -> AsyncIterator[str]:
-    """Run a local AWS, and return its endpoint; its blocking start can be cancelled."""
-    aws = LocalAws(start_within_s=_START_WITHIN_S)
+async def local_aws(*, fires_schedules: bool = True) -> AsyncIterator[str]:
+    """Run a local AWS, and return its endpoint; its blocking start can be cancelled.
+
+    With ``fires_schedules=False`` it only stores them.
+    """
+    aws = LocalAws(start_within_s=_START_WITHIN_S, fires_schedules=fires_schedules)
     starting = asyncio.ensure_future(asyncio.to_thread(aws.start))
     try:
         await asyncio.shield(starting)

@@ -15,16 +15,26 @@ EXIT_INTERRUPTED = 130
 """A shell's exit code for a command ended by Ctrl-C."""
 
 
-def interruptible(run: Coroutine[None, None, int], console: Console) -> int:
+_REMOVED = "interrupted: everything has been stopped and removed"
+
+
+def interruptible(
+    run: Coroutine[None, None, int], console: Console, *, said: str = _REMOVED
+) -> int:
     """Run a coroutine in an event loop of its own, which the first signal cancels.
+
+    Args:
+        run: the coroutine.
+        console: the console to print on.
+        said: printed at the end if a signal came first.
 
     Returns:
         Its result, or 130 if a signal came first.
     """
-    return asyncio.run(_interruptible(run, console))
+    return asyncio.run(_interruptible(run, console, said))
 
 
-async def _interruptible(run: Coroutine[None, None, int], console: Console) -> int:
+async def _interruptible(run: Coroutine[None, None, int], console: Console, said: str) -> int:
     running = asyncio.create_task(run, name="demo")
 
     def cancel() -> None:
@@ -34,6 +44,6 @@ async def _interruptible(run: Coroutine[None, None, int], console: Console) -> i
     with on_signals(cancel, lambda: None):
         await asyncio.wait({running})
     if running.cancelled():
-        console.print("interrupted: everything has been stopped and removed")
+        console.print(said)
         return EXIT_INTERRUPTED
     return running.result()

@@ -19,6 +19,8 @@ Style = Literal["plain", "good", "bad", "warning", "faint"]
 _WORKER = "headgate.worker"
 _AUDIT = "headgate.audit"
 """The logger that tells who did what, by the web console or in the app's own code."""
+_SWEPT = ("headgate.sweep", "dead letter")
+"""The logger of the sweep, and its line for each new dead letter."""
 _OURS, _JOBS = "headgate.", "headgate.job."
 _FIELDS = ("logger", "level", "message")
 _LOUD = ("WARNING", "ERROR", "CRITICAL")
@@ -52,7 +54,7 @@ class Board:
         self.tallies: dict[str, TypeCounts] = {}
         """By type, in the order of their declaration."""
         self.schedules: Mapping[str, datetime] = {}
-        """The next time of each declared schedule."""
+        """The next time of any declared schedule, by type."""
         self.provisioned = ""
         """As `ops.dev.preparing.Prepared.provisioned`."""
         self.state = "starting"
@@ -74,6 +76,8 @@ class Board:
                 return self._noted(record)
             case logger if logger == _WORKER and (event := _event(record)):
                 return self._happened(event, record)
+            case logger if (logger, record["message"]) == _SWEPT:
+                return None  # the job's own line and the sweep's alert say so
             case logger if logger == _AUDIT:
                 return _logged(record)
             case logger if logger.startswith(_OURS) and not logger.startswith(_JOBS):
@@ -116,9 +120,17 @@ class Board:
             case "job.retry_scheduled":
                 tally.retried += 1
                 return Said(text=f"{name} again in {_s(record['delay_s'])}", style="warning")
+            case "job.crashed":
+                return Said(text=printable(f"{name} crashed: {record['detail']}"), style="bad")
             case "job.dead_lettered":
                 tally.dead += 1
                 return Said(text=f"{name} is a dead letter: {record['reason']}", style="bad")
+            case "job.quarantined":
+                tally.dead += 1
+                text = f"{name} is a dead letter: quarantined, since {record['detail']}"
+                return Said(text=printable(text), style="bad")
+            case "loop.blocked":
+                return Said(text=_blocked(record), style="warning")
         return _logged(record) if record["level"] in _LOUD else None
 
 
@@ -146,6 +158,12 @@ def _logged(record: Mapping[str, Any]) -> Said:
     text = "\n".join(filter(None, (f"{where}{record['message']}", record.get("exc_info"))))
     loud = record["level"] in _LOUD
     return Said(text=printable(text), style="warning" if loud else "plain")
+
+
+def _blocked(record: Mapping[str, Any]) -> str:
+    """Return the text for an event loop that was kept from running other jobs."""
+    by = " and ".join(record["job_types"]) or "other programs on this machine, it seems"
+    return f"the event loop was blocked for {_s(record['blocked_s'])}, by {by}"
 
 
 def _s(seconds: float) -> str:

@@ -9,6 +9,7 @@ one. All that it tells its parent are lines of its log, in JSON.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -69,14 +70,17 @@ def _run(path: str, provisioned: str, console: str) -> int:
     from headgate.ops.dev.preparing import prepared
     from headgate.workers.configuration import WorkerSettings
     from headgate.workers.process.entry import run
+    from headgate.workers.process.supervisor_link import Leash
 
+    # Before other threads run: botocore copies the environment, which must not change meanwhile.
+    leash = Leash.from_env(os.environ)
     try:
         found = prepared(path, provisioned)
         services.start(found.app)
         _log.info(notes.READY, extra=found.description())
         settings = WorkerSettings(drain=DRAIN, receive_wait=_RECEIVE_WAIT)
         with console_served(found.app, console) as stop_serving:
-            return run(found.app, settings, on_stop=stop_serving)
+            return run(found.app, settings, on_stop=stop_serving, leash=leash)
     except HeadgateError as error:
         _log.error(notes.BROKEN, extra={"reason": str(error), "trace": users_traceback(error)})
         return notes.EXIT_BROKEN

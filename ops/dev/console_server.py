@@ -102,7 +102,7 @@ def _server(app: App) -> Server:
     from headgate.ops.actor import actor
     from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
     from headgate.ops.console import console
-    from headgate.ops.console.access import LOOPBACK_HOSTS, everybody
+    from headgate.ops.console.access.rules import LOOPBACK_HOSTS, everybody
     from headgate.ops.console.serving import server_of
 
     deployment = deployment_from_cdk_json(None, app.stage) if FILE.exists() else None

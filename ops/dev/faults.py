@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from headgate.jobs.definitions.importing import users_frames
+from headgate.jobs.values.tracebacks import users_frames
 
 
 def users_traceback(error: BaseException) -> str:

@@ -7,7 +7,7 @@ LOGGER = "headgate.dev"
 
 READY = "ready"
 """The app is loaded and provisioned; has the fields ``app``, ``types``, ``schedules`` (the next
-time of each, by name) and ``provisioned``."""
+time of any, by type) and ``provisioned``."""
 
 BROKEN = "broken"
 """The app can't be run as it is; has the fields ``reason`` and ``trace``."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from headgate.jobs.aws.provision import provision
@@ -14,6 +16,7 @@ from headgate.jobs.aws.scheduler import EventBridgeScheduler
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.current_folder import look_here_first
+from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import load_handlers, signing_secret_of
 from headgate.jobs.definitions.sealing import key_names
 from headgate.jobs.schedules.declared_schedules import declared_schedules
@@ -37,12 +40,18 @@ class Prepared:
             "app": "-".join(filter(None, (self.app.name, self.app.stage))),
             "types": list(self.app.types),
             "schedules": {
-                job.name: due.isoformat()
+                job.name: min(dues).isoformat()
                 for job in self.app.types.values()
-                if job.schedule is not None and (due := next(times_of(job.schedule, now), None))
+                if (dues := [*_next_times(job, now)])
             },
             "provisioned": self.provisioned,
         }
+
+
+def _next_times(job: JobType[Any, Any], now: datetime) -> Iterator[datetime]:
+    """Yield the next time of each of a type's schedules that has one."""
+    for each in job.schedules:
+        yield from islice(times_of(each.when, now), 1)
 
 
 def prepared(path: str, provisioned: str) -> Prepared:

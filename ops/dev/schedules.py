@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from pydantic_core import from_json
 
-from headgate.jobs.client.schedule_requests import new_token
+from headgate.jobs.client.schedules.schedule_requests import new_token
 from headgate.jobs.core.ports.scheduler import Scheduler, ScheduleSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.schedules.occurrences import FIRST_MOMENT, is_one_time
@@ -22,9 +22,11 @@ from headgate.jobs.errors import HeadgateError, MessageUnreadable, TransportErro
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.declared_schedules import declared_schedules
 from headgate.jobs.schedules.declared_starts import times_as_text
+from headgate.jobs.schedules.delayed_job import PREFIX as DELAYED
 from headgate.jobs.schedules.due import invocation, next_due
 from headgate.jobs.schedules.firing import moved_input, read_scheduled
 from headgate.jobs.schedules.inputs import read_input
+from headgate.jobs.schedules.registry import PREFIX as MADE_LATER
 from headgate.jobs.schedules.registry import times_on_aws
 
 LOOK_BACK = timedelta(minutes=1)
@@ -59,7 +61,7 @@ class LocalSchedules:
         group = self._app.topology.schedule_group
         names = {spec.name for spec in declared}
         for name in self._scheduler.names(group, prefix=""):
-            if "." not in name and name not in names:  # those made at run time have a full stop
+            if not name.startswith((DELAYED, MADE_LATER)) and name not in names:
                 self._scheduler.delete(group, name)
 
     def _store_one(self, spec: ScheduleSpec) -> None:
@@ -170,7 +172,7 @@ class LocalScheduler:
         return _Known(spec, max(changed, self._begun - LOOK_BACK))
 
     def _fire(self, spec: ScheduleSpec, due: datetime) -> None:
-        text = invocation(spec, spec.beyond["Arn"], due)
+        text = invocation(spec, spec.arn, due)
         try:
             sent = self._bridge.submit(read_input(from_json(text)))
         except TransportError:

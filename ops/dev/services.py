@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from headgate.jobs.aws.backend import AwsBackend
 from headgate.jobs.aws.dynamo.table import DynamoTable
 from headgate.jobs.aws.s3 import S3Store
-from headgate.jobs.aws.scheduler import EventBridgeScheduler
-from headgate.jobs.aws.secrets import SecretsManager
 from headgate.jobs.aws.sqs.transport import SqsTransport
+from headgate.jobs.core.backend import Ports
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
@@ -68,16 +68,21 @@ def _in_background(name: str, run: Callable[[], None]) -> None:
 
 
 def _scheduler(app: App) -> LocalScheduler:
+    return local_scheduler(app, AwsBackend(app.topology).ports)
+
+
+def local_scheduler(app: App, ports: Ports) -> LocalScheduler:
+    """Return what fires an app's schedules, over connections to a local AWS."""
     clock, events = SystemClock(), Events(log_event)
     bridge = Bridge(
-        SqsTransport(),
-        DynamoTable(app.topology.table_name),
+        ports.transport,
+        ports.table,
         clock.now,
         routes=Routes.of(app),
         events=events,
-        keyring=keyring_of(app, ImmediateSecretStore(SecretsManager()), clock=clock, events=events),
+        keyring=keyring_of(app, ImmediateSecretStore(ports.secrets), clock=clock, events=events),
     )
-    return LocalScheduler(app.topology.schedule_group, EventBridgeScheduler(), bridge, clock.now)
+    return LocalScheduler(app.topology.schedule_group, ports.scheduler, bridge, clock.now)
 
 
 def _fire_forever(scheduler: LocalScheduler) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,13 +70,14 @@ def write_project(name: str, folder: Path) -> NewProject:
         (kept if path.exists() else written).append(relative)
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_filled(template, values))
+            path.write_text(filled(template, values))
     return NewProject(
         folder=folder, app_path=f"{package}.app:app", written=tuple(written), kept=tuple(kept)
     )
 
 
-def _filled(template: str, values: dict[str, str]) -> str:
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """Return the text of a template with its names replaced by values."""
     text = (_TEMPLATES / template).read_text()
     for name, value in values.items():
         text = text.replace(f"<<{name}>>", value)

@@ -63,12 +63,21 @@ def _notes(found: Estimate, others: Mapping[str, float]) -> list[str]:
     ]
     return [
         "",
+        *_standby(found),
         *crews,
         *(f"Assumed: {each}." for each in found.assumptions),
         f"Prices: {REGION}'s list, {AS_OF} (ops/prices.py). Check them before you rely on them.",
         *(["", "It would be"] if others else []),
         *(f"  {usd:>10,.2f} USD with {what}" for what, usd in others.items()),
         *(f"Warning: {each}." for each in found.warnings),
+    ]
+
+
+def _standby(found: Estimate) -> list[str]:
+    if found.standby_usd is None:
+        return []
+    return [
+        f"Of it {found.standby_usd:,.2f} USD for the standby region, which waits without a job."
     ]
 
 
@@ -98,6 +107,7 @@ def _as_json(found: Estimate, others: Mapping[str, float]) -> dict[str, Any]:
     bill = found.bill
     return {
         "usd": bill.usd,
+        "standby_usd": found.standby_usd,
         "free_tier": bill.free_tier,
         "by_service": bill.by_service,
         "items": [dataclasses.asdict(item) for item in bill.items],

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from headgate.jobs.client.dead_letters.looking import (
+from headgate.jobs.client.dead_letters.answers import (
     LetterCounts,
     LetterDetails,
     LetterPage,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headgate.jobs.client.handle import JobHandle
+from headgate.jobs.client.jobs.children import ChildPage
 from headgate.jobs.errors import ResultTimeout
+from headgate.jobs.handles.handle import JobHandle
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import Happening, JobState
+from headgate.ops.views.job_list import show_job
 from headgate.ops.views.output import TextTable, in_line, show, show_error, show_json
 
 EXIT_ENDED = 1
@@ -35,10 +38,13 @@ def exit_code(state: JobState) -> int:
             return EXIT_UNFINISHED
 
 
-def show_record(record: JobRecord, *, as_json: bool, tracebacks: bool = False) -> int:
+def show_record(
+    record: JobRecord, children: ChildPage, *, as_json: bool, tracebacks: bool = False
+) -> int:
     """Print all that is known of a job, with every traceback or the last; returns the exit code."""
     if as_json:
-        show_json(record)
+        known = {field.name: getattr(record, field.name) for field in fields(record)}
+        show_json({**known, "children": children})
         return exit_code(record.state)
     _show_line(f"{record.id}  {record.type or 'unknown type'}: {record.state}")
     for name, value in (*_facts(record), *_places(record)):
@@ -47,6 +53,7 @@ def show_record(record: JobRecord, *, as_json: bool, tracebacks: bool = False) -
     show()
     for happening in record.timeline:
         _show_line(_line(happening))
+    _show_children(children, datetime.now(UTC))
     return exit_code(record.state)
 
 
@@ -57,6 +64,19 @@ def show_attempts(record: JobRecord, *, tracebacks: bool = False) -> None:
     for attempt in record.attempts if tracebacks else record.attempts[-1:]:
         if attempt.traceback:
             show(f"\n{attempt.traceback.rstrip()}")
+
+
+def _show_children(children: ChildPage, now: datetime) -> None:
+    if not (children.jobs or children.skipped or children.next):
+        return
+    show("\nchildren, as they were submitted:")
+    for each in children.jobs:
+        show_job(each, now)
+    if children.skipped:
+        entries = "entry" if children.skipped == 1 else "entries"
+        show(f"{children.skipped:,} {entries} can't be read.")
+    if children.next:
+        show("There may be more: --children N shows up to 1,000.")
 
 
 def show_end(job: JobHandle[Any], timeout: timedelta | None) -> int:

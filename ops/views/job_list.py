@@ -25,7 +25,7 @@ def show_page(jobs: Sequence[ListedJob], following: str, now: datetime, *, as_js
         show_json({"jobs": [asdict(each) for each in jobs], "next": following})
         return 0 if jobs else EXIT_NONE
     for each in jobs:
-        _show_job(each, now)
+        show_job(each, now)
     if not jobs:
         show("No such jobs." if not following else "No such jobs among those looked at.")
     else:
@@ -65,7 +65,7 @@ def tell_cancelled(outcome: JobsCancelled, verb: str) -> int:
     return 0
 
 
-def _show_job(job: ListedJob, now: datetime) -> None:
+def show_job(job: ListedJob, now: datetime) -> None:
     """Print one or two lines, which fit 80 columns unless its names are long."""
     age = in_short(now - job.changed_at)
     show(in_line(f"{job.id}  {age:>4}  {job.type}: {job.state}"))

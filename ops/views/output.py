@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Collection
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
@@ -18,8 +19,12 @@ from pydantic_core import to_jsonable_python
 from headgate.jobs.values.texts import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as Frame
     from rich.text import Text
+
+_HEADING = 8
+"""Columns of a heading's line, in a table that is too wide for the terminal."""
 
 _UNBOUNDED = 10_000
 """Columns of an output that is no terminal: its reader is a program, which wraps nothing."""
@@ -66,6 +71,7 @@ class TextTable:
         from rich.table import Table  # slow to import, and few commands draw one
 
         self._frame = Table(title=_text(title) if title else None)
+        self._headings = columns
         for each in columns:
             self._frame.add_column(_text(each), justify="right" if each in right else "left")
 
@@ -77,9 +83,15 @@ class TextTable:
         """Draw a line below the last row."""
         self._frame.add_section()
 
-    @property
-    def frame(self) -> Frame:
-        """The table as rich draws it."""
+    def frame(self, console: Console) -> Frame:
+        """Return the table as rich draws it; its headings are broken before any cell is."""
+        from rich.text import Text
+
+        unbounded = console.options.update(width=_UNBOUNDED)
+        if console.measure(self._frame, options=unbounded).maximum > console.width:
+            for column, heading in zip(self._frame.columns, self._headings, strict=True):
+                lines = wrap(heading, _HEADING, break_long_words=False)
+                column.header = Text("\n").join(map(_text, lines))
         return self._frame
 
     def show(self) -> None:
@@ -87,7 +99,8 @@ class TextTable:
         from rich.console import Console
 
         bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
-        Console(width=None if bounded else _UNBOUNDED).print(self._frame)
+        console = Console(width=None if bounded else _UNBOUNDED)
+        console.print(self.frame(console))
 
 
 def _text(text: str) -> Text:

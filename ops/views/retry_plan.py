@@ -10,7 +10,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.deployment.retry_timeline import Planned, timeline
 from headgate.ops.views.output import TextTable, show, show_json
 
-_BAR = 40
+_BAR = 30
 
 
 def show_plan(

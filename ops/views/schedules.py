@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from headgate.jobs.errors import SettingsInvalid
-from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.jobs.records.history import JobRecord
+from headgate.jobs.schedules.copies import SchedulesExported, SchedulesImported
+from headgate.jobs.schedules.registry import ScheduledRun, ScheduleInfo, UnreadableSchedule
 from headgate.ops.views.output import TextTable, in_line, show, show_error, show_json
 
 
@@ -35,6 +37,19 @@ def show_times(found: Mapping[str, Sequence[datetime]], *, as_json: bool) -> Non
             show(in_line(f"{at:%Y-%m-%d %H:%M} UTC  {name}"))
 
 
+def show_runs(found: Sequence[tuple[ScheduledRun, JobRecord]], *, as_json: bool) -> None:
+    """Print the last times of a schedule, with the state and the end of the job of each."""
+    if as_json:
+        show_json([_run_values(*each) for each in found])
+        return
+    table = TextTable("due (UTC)", "job", "state", "ended (UTC)")
+    for run, record in found:
+        ended = "-" if record.finished_at is None else f"{record.finished_at:%Y-%m-%d %H:%M:%S}"
+        state = record.state if record.is_recorded else "?"
+        table.row(f"{run.at:%Y-%m-%d %H:%M}", run.job_id, state, ended)
+    table.show()
+
+
 def times_by_name(
     found: Sequence[ScheduleInfo | UnreadableSchedule], count: int, now: datetime
 ) -> dict[str, Sequence[datetime]]:
@@ -43,11 +58,46 @@ def times_by_name(
     return {each.name: _next_of(each, count, now) for each in readable}
 
 
+def show_exported(outcome: SchedulesExported, path: str) -> int:
+    """Print how many schedules were written, and what is left out; returns the exit code."""
+    show(in_line(f"{outcome.exported} schedules are in {path}"))
+    for name in outcome.unreadable:
+        show_error(f"{name} can't be read, and is left out")
+    return int(bool(outcome.unreadable))
+
+
+def show_imported(outcome: SchedulesImported) -> int:
+    """Print what an import has done; returns the exit code."""
+    show(
+        f"{len(outcome.created)} created, {len(outcome.changed)} changed, {outcome.same} as they "
+        "were"
+    )
+    for name in outcome.over:
+        show(in_line(f"{name} has no time left"))
+    for name in outcome.others:
+        said = "is removed" if outcome.removed else "is not in the file, and stays: --prune"
+        show(in_line(f"{name} {said}"))
+    for name in outcome.missing:
+        show_error(
+            f"{name} is declared in the code, and not deployed here: `cdk deploy` creates it"
+        )
+    return int(bool(outcome.missing))
+
+
 def tell_unreadable(found: Sequence[ScheduleInfo | UnreadableSchedule]) -> None:
     """Name the schedules that can't be read, on standard error."""
     for each in found:
         if isinstance(each, UnreadableSchedule):
             show_error(f"the schedule {each.name!r} can't be read: {each.reason}")
+
+
+def _run_values(run: ScheduledRun, record: JobRecord) -> Mapping[str, Any]:
+    return {
+        "due": run.at,
+        "job_id": run.job_id,
+        "state": record.state if record.is_recorded else None,
+        "finished_at": record.finished_at,
+    }
 
 
 def _row(schedule: ScheduleInfo | UnreadableSchedule, now: datetime) -> Sequence[str]:

@@ -41,7 +41,7 @@ def test_there_are_eighteen_types_as_declared() -> None:
 
 def test_five_cron_schedules_have_parameters_of_their_own() -> None:
     scheduled = {name: job for name, job in app.types.items() if job.schedule}
-    assert {name: job.scheduled_payload() for name, job in scheduled.items()} == {
+    assert {name: job.scheduled_payload(*job.schedules) for name, job in scheduled.items()} == {
         "consolidate-memories": {"threshold": 0.75},
         "optimize-index": {"least_recall": 0.95},
         "train-patterns": {"least_examples": 10, "least_accuracy": 0.7},

@@ -26,7 +26,7 @@ APP = "headgate -A shop.app:app dead-letters"
 ID = "$JOB"
 
 dead_letters = noun(
-    "Look through dead letters, and send them back.",
+    "List dead letters; send them back, keep or delete them.",
     examples(
         f"{APP} count",
         f"{APP} list --type send-email --since 2h",
@@ -122,7 +122,7 @@ def show(
 @dead_letters.command(epilog=examples(f"{APP} export letters.jsonl --type send-email"))
 def export(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that doesn't exist yet.")],
     types: Types = None,
     reasons: Reasons = None,
     errors: Errors = None,
@@ -134,8 +134,8 @@ def export(
 ) -> None:
     """Write dead letters to a file, one JSON object a line.
 
-    They have their bodies, and so their payloads; only you can read the file. Exits with 1 if some
-    messages could not be looked at.
+    The file holds their payloads, and only you can read it. Exits with 1 if some messages could not
+    be looked at.
     """
     from headgate.ops.views.dead_letters import show_exported
 
@@ -178,8 +178,8 @@ def purge(
 ) -> None:
     """Delete dead letters, once each has a copy in the app's bucket.
 
-    Counts them, and asks. What dies after that stays. Exits with 1 if a letter was left that was to
-    be deleted, and 3 if there are none.
+    Counts them, and asks. What dies after that stays. Exits with 1 if one of them was left, and 3
+    if there are none.
     """
     from headgate.ops.views.dead_letters import show_purged, tell_purge
 

@@ -51,7 +51,8 @@ Errors = Annotated[
     typer.Option("--error", metavar="TEXT", help="Only of this error: its class, or part of it."),
 ]
 Queues = Annotated[
-    list[str] | None, typer.Option("--queue", metavar="NAME", help="Only in or of this queue.")
+    list[str] | None,
+    typer.Option("--queue", metavar="NAME", help="Only of this queue or dead-letter queue."),
 ]
 Tenants = Annotated[
     list[str] | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")
@@ -61,11 +62,19 @@ Ids = Annotated[
 ]
 Since = Annotated[
     datetime | None,
-    typer.Option(parser=moment, metavar="AGE|TIME", help="Only those that died since: 2h."),
+    typer.Option(
+        parser=moment,
+        metavar="AGE|TIME",
+        help="Only those that died since then; 2h is two hours ago.",
+    ),
 ]
 Until = Annotated[
     datetime | None,
-    typer.Option(parser=moment, metavar="AGE|TIME", help="Only those that died before: 10m."),
+    typer.Option(
+        parser=moment,
+        metavar="AGE|TIME",
+        help="Only those that died before then; 10m is ten minutes ago.",
+    ),
 ]
 
 

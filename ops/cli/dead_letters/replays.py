@@ -60,27 +60,28 @@ def replay(
     since: Since = None,
     until: Until = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Send so many jobs at most.")
+        int | None, typer.Option(min=1, metavar="N", help="Send at most N jobs.")
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option(metavar="N", help="Send so many jobs a second.")
-    ] = None,
+    rate: Annotated[float | None, typer.Option(metavar="N", help="Send N jobs a second.")] = None,
     spread: Annotated[
         timedelta | None,
         typer.Option(parser=duration, metavar="DURATION", help="Spread them over 10m, 2h, 1d."),
     ] = None,
     canary: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Send so many first, and wait for their ends."),
+        typer.Option(min=1, metavar="N", help="Send N first, and wait until they have ended."),
     ] = None,
     stop_above: Annotated[
         float,
         typer.Option(
-            min=0, max=1, metavar="SHARE", help="Stop once a larger share died again; 1 never does."
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Stop once more than this share died again; 1 never stops.",
         ),
     ] = 0.5,
     priority: Annotated[
-        Priority | None, typer.Option(help="A priority other than the one they had.")
+        Priority | None, typer.Option(help="Send them at this priority, not their own.")
     ] = None,
     as_type: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run them as another job type.")
@@ -97,8 +98,8 @@ def replay(
 ) -> None:
     """Send dead letters back to the queues that they came from.
 
-    Options that select can be given several times. Without any, all dead letters are meant. What
-    would be sent is counted and has to be confirmed. Ctrl-C stops the replay; `resume` goes on.
+    Options that select can be given several times. Without any, all dead letters are sent. Counts
+    them, and asks. Ctrl-C stops the replay; `resume` goes on with it.
 
     Exits with 0 once all are sent, 1 if letters were left where they are, 3 if it has stopped or
     was aborted, and 130 after Ctrl-C.

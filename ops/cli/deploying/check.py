@@ -1,35 +1,77 @@
-"""``headgate check`` and ``headgate plan``: an app as it is declared, without asking AWS."""
+"""``headgate check`` and ``headgate plan``: an app as it is declared; AWS is asked with --live."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headgate.ops.cli.shared import AsJson, app_of, examples
 
+if TYPE_CHECKING:
+    from headgate.infra.stages import Stage
+    from headgate.jobs.definitions.app import App
+    from headgate.jobs.errors import Fault
+
 CHECK_EXAMPLES = examples(
-    "headgate -A shop.app:app check", "HEADGATE_STAGE=prod headgate -A shop.app:app check --json"
+    "headgate -A shop.app:app check",
+    "HEADGATE_STAGE=prod headgate -A shop.app:app check --json",
+    "HEADGATE_STAGE=prod headgate -A shop.app:app check --live",
 )
 PLAN_EXAMPLES = examples("headgate -A shop.app:app plan send-email")
 
 
-def check(context: typer.Context, json: AsJson = False) -> None:
-    """Find faults of the configuration before AWS does.
+def check(
+    context: typer.Context,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also compare what is on AWS with what is needed.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Find errors in the configuration before AWS does.
 
-    The deployment is taken from the context of ./cdk.json, if there is one. Exits with 1 if there
-    are errors; warnings alone leave it at 0.
+    The deployment is taken from the context of ./cdk.json, if there is one, with its standby in
+    another region. Exits with 1 if there are errors; warnings alone leave it at 0.
     """
     from headgate.jobs.definitions.policies import load_handlers
-    from headgate.jobs.deployment.checks.check import check as faults_of
-    from headgate.ops.cdk_context import deployment_from_cdk_json
+    from headgate.ops.cdk_context import stages_from_cdk_json
     from headgate.ops.views.faults import show_faults
 
-    app = app_of(context)
+    app, now = app_of(context), datetime.now(UTC)
     load_handlers(app)
-    deployment = deployment_from_cdk_json(None, app.stage)
-    raise typer.Exit(show_faults(faults_of(app, datetime.now(UTC), deployment), as_json=json))
+    stage, standby = stages_from_cdk_json(None, app.stage)
+    faults = _faults(app, stage, now, live=live)
+    if standby is not None:
+        faults += _of_standby(_faults(app, standby, now, live=live), standby, faults)
+    raise typer.Exit(show_faults(faults, as_json=json))
+
+
+def _faults(app: App, stage: Stage, now: datetime, *, live: bool) -> list[Fault]:
+    from headgate.jobs.deployment.checks.check import check as faults_of
+
+    here = stage.app_in(app)
+    faults = faults_of(here, now, stage.deployment)
+    return faults + _live(here, stage) if live else faults
+
+
+def _of_standby(found: list[Fault], standby: Stage, active: list[Fault]) -> Iterator[Fault]:
+    """Yield the faults that the standby has and the stage has not, each with its place."""
+    for fault in found:
+        if fault not in active:
+            yield replace(fault, where=f"the standby in {standby.region}, {fault.where}")
+
+
+def _live(app: App, stage: Stage) -> list[Fault]:
+    from contextlib import closing
+
+    from headgate.jobs.aws.stages.lookup import StageLookup
+    from headgate.ops.live_check import live_faults
+
+    with closing(StageLookup(region=stage.region)) as lookup:
+        return live_faults(app, stage.deployment, lookup, stage.region or lookup.region())
 
 
 def plan(

@@ -46,13 +46,13 @@ def diff(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Show what jobs a deployment would take away.
+    """Show which jobs a deployment would lose.
 
     Compares the template of `cdk synth` with that of the deployed stack, and counts the jobs in
     what is gone. Exits with 1 if jobs would be lost, or would wait where no worker looks, unless
     --accept names each.
     """
-    from headgate.ops.views.removals import show_removals
+    from headgate.ops.views.deploying.removals import show_removals
 
     app = app_of(context)
     found = _removals(app, stack or app.topology.schedule_group, template)

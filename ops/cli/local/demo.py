@@ -12,8 +12,10 @@ EXAMPLES = examples("headgate demo", "headgate demo --jobs 10000 --seed 7")
 
 
 def demo(
-    jobs: Annotated[int, typer.Option(min=100, help="About how many jobs to submit.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Seed of the planned faults.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=100, metavar="N", help="About how many jobs to submit.")
+    ] = 2000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the planned faults.")] = 1,
 ) -> None:
     """Run a whole system on this machine, and check it.
 

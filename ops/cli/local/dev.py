@@ -52,16 +52,19 @@ def dev(
         bool, typer.Option("--console/--no-console", help="Serve the web console, too.")
     ] = True,
 ) -> None:
-    """Run an app on a local AWS, and anew after every edit.
+    """Run an app on a local AWS, and reload it after every edit.
 
     It provisions queues, table and bucket, fires schedules, sweeps dead letters, and runs a worker
     and the web console. Ctrl-C ends it, and leaves nothing behind.
     """
+    from headgate.jobs.definitions.app_path import read_app_path
     from headgate.ops.dev import DevOptions, run_dev
 
+    path = app_path_of(context, app)
+    read_app_path(path)  # no edit of the app's could mend it
     run_dev(
         DevOptions(
-            app=app_path_of(context, app),
+            app=path,
             endpoint_url=endpoint,
             state=state,
             watch=tuple(watch or (Path(),)),
@@ -78,7 +81,7 @@ def provision(
 ) -> None:
     """Create an app's queues, table and bucket on a local AWS.
 
-    Its schedules, too. What is there already stays as it is. In an account of AWS `cdk deploy`
+    Creates its schedules, too. What exists already stays as it is. In an AWS account, `cdk deploy`
     creates them.
     """
     import os

@@ -27,21 +27,25 @@ def audit(
     context: typer.Context,
     since: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="AGE|TIME", help="Only what was done since: 2h."),
+        typer.Option(
+            parser=moment, metavar="AGE|TIME", help="Only since then; 2h is two hours ago."
+        ),
     ] = None,
     until: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="AGE|TIME", help="Only what was done before: 10m."),
+        typer.Option(
+            parser=moment, metavar="AGE|TIME", help="Only before then; 10m is ten minutes ago."
+        ),
     ] = None,
     actor: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only by these, by a part of the name.")
+        str, typer.Option(metavar="TEXT", help="Only by people whose name has this in it.")
     ] = "",
     action: Annotated[
         str, typer.Option(metavar="NAME", help="Only this action, such as purge.")
     ] = "",
     target: Annotated[
         str,
-        typer.Option(metavar="TEXT", help="Only on this: a part of an id, a queue, a type."),
+        typer.Option(metavar="TEXT", help="Only on an id, queue or type that has this in it."),
     ] = "",
     limit: Annotated[
         int, typer.Option(min=1, max=1000, metavar="N", help="How many at most.")
@@ -49,16 +53,18 @@ def audit(
     after: Annotated[
         str,
         typer.Option(
-            metavar="PAGE", help="Go on where a list has ended, as it says.", show_default=False
+            metavar="PAGE",
+            help="Go on with a list: what it printed at its end.",
+            show_default=False,
         ),
     ] = "",
     json: AsJson = False,
 ) -> None:
     """Show who did what, and when.
 
-    The latest comes first. The audit has what changes something: jobs cancelled or run again, dead
-    letters replayed, purged, restored or imported, pauses, schedules, erasures; and whose payloads
-    were shown or exported. Submitting is not in it. Exits with 3 if there is nothing.
+    The latest comes first. It lists every action that changed something: on jobs, dead letters,
+    pauses, schedules and tenants' data. Looks at payloads are listed too, submissions are not.
+    Exits with 3 if there is nothing.
     """
     from headgate.ops.views.overview.audit import show_entries
 

@@ -16,7 +16,7 @@ from headgate.ops.cli.shared import app_of, examples
 from headgate.ops.listening import CONSOLE_PORT, listen, url_of
 
 if TYPE_CHECKING:
-    from headgate.ops.console.access import AccessRule
+    from headgate.ops.console.access.rules import AccessRule
 
 EXAMPLES = examples(
     "headgate -A shop.app:app console",
@@ -29,6 +29,7 @@ class Auth(StrEnum):
     """The ways of signing in to a console."""
 
     TOKEN = "token"  # noqa: S105 - a way, and no secret
+    ALB = "alb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ def console(
 
     It sees and does what the AWS credentials of this command allow. Without --auth only browsers on
     this machine reach it. --auth token asks for the token of HEADGATE_CONSOLE_TOKEN, or for one
-    that is made and printed; put TLS in front of it.
+    that is made and printed; put TLS in front of it. --auth alb lets in whoever the Application
+    Load Balancer has signed in whose ARN is in HEADGATE_CONSOLE_LOAD_BALANCER.
     """
     from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
     from headgate.ops.console import console as pages
@@ -72,7 +74,7 @@ def console(
     app = app_of(context)
     if auth is None and not _is_loopback(host):
         context.fail(f"--host {host} is reached from other machines: have them --auth token")
-    admission = _open() if auth is None else _by_token()
+    admission = {None: _open, Auth.TOKEN: _by_token, Auth.ALB: _by_load_balancer}[auth]()
     deployment = deployment_from_cdk_json(None, app.stage) if FILE.exists() else None
     served = pages(
         app,
@@ -90,19 +92,31 @@ def console(
 
 
 def _open() -> _Admission:
-    from headgate.ops.console.access import LOOPBACK_HOSTS, everybody
+    from headgate.ops.console.access.rules import LOOPBACK_HOSTS, everybody
 
     return _Admission(everybody(actor()), LOOPBACK_HOSTS, "")
 
 
 def _by_token() -> _Admission:
     from headgate.jobs.core.clock import SystemClock
-    from headgate.ops.console.access import TokenAccess
+    from headgate.ops.console.access.rules import TokenAccess
 
     if given := Settings.from_env().console_token:
         return _Admission(TokenAccess(given, SystemClock()), None, "")
     made = secrets.token_hex(24)
     return _Admission(TokenAccess(made, SystemClock()), None, f"The token to sign in with: {made}")
+
+
+def _by_load_balancer() -> _Admission:
+    from headgate.jobs.core.clock import SystemClock
+    from headgate.jobs.errors import ConfigurationError
+    from headgate.ops.console.access.load_balancer import LoadBalancerAccess
+
+    if not (load_balancer := Settings.from_env().console_load_balancer):
+        raise ConfigurationError(
+            "--auth alb needs the ARN of the load balancer in HEADGATE_CONSOLE_LOAD_BALANCER"
+        )
+    return _Admission(LoadBalancerAccess(load_balancer, SystemClock()), None, "")
 
 
 def _is_loopback(host: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.ops.cli.shared import examples, noun
 
 dashboard = noun(
-    "Dashboards for monitoring tools.", examples("headgate dashboard grafana > headgate.json")
+    "Print dashboards for monitoring tools.", examples("headgate dashboard grafana > headgate.json")
 )
 
 

@@ -12,10 +12,11 @@ EXAMPLES = examples(
 
 
 def health(context: typer.Context, json: AsJson = False) -> None:
-    """Judge queues, dead letters, waits and workers.
+    """Say whether the system is healthy, and if not, why.
 
-    Exits with 0 if it is healthy, 1 if it is degraded, 2 if it is unhealthy. The thresholds and the
-    Lambda functions that run jobs are those of cdk.json, if the current directory has one.
+    Looks at queues, dead letters, waiting times and workers. Exits with 0 if it is healthy, 1 if it
+    is degraded, 2 if it is unhealthy. Thresholds, and the Lambda functions that run jobs, are those
+    of cdk.json if the current directory has one.
     """
     from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
     from headgate.ops.views.overview.system_health import show_health

@@ -9,7 +9,7 @@ import typer
 
 from headgate.ops.cli.shared import AsJson, client_of, examples, noun
 
-workers = noun("See which workers live.", examples("headgate -A shop.app:app workers list"))
+workers = noun("Show which workers are alive.", examples("headgate -A shop.app:app workers list"))
 
 
 @workers.command(
@@ -25,10 +25,10 @@ def list_workers(
     jobs: Annotated[bool, typer.Option("--jobs", help="List what each runs.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Show the workers that live, what they poll and what they run.
+    """Show the workers that are alive, what they poll and what they run.
 
-    Each worker describes itself about every 30 seconds. One that has not for 90 seconds is shown as
-    silent for an hour. Lambda functions are no workers. Exits with 3 if no worker lives.
+    Each worker reports about every 30 seconds. One that has not reported for 90 seconds is shown as
+    silent for an hour. Lambda functions are not listed. Exits with 3 if no worker is alive.
     """
     from headgate.ops.views.overview.workers import show_workers
 

@@ -132,7 +132,8 @@ class QueueScreen:
 
     def show(self, found: QueueList, changes: Mapping[str, float]) -> None:
         lines = (Text(in_line(line)) for line in _lines(found))
-        self._last = Group(Text(_now()), table(found, changes).frame, *lines)
+        drawn = table(found, changes).frame(self._live.console)
+        self._last = Group(Text(_now()), drawn, *lines)
         self._live.update(self._last, refresh=True)
 
     def tell(self, fault: str) -> None:

@@ -29,8 +29,10 @@ def show_workers(found: WorkerList, now: datetime, *, as_json: bool, with_jobs: 
             show("no worker lives")
         for line in _notes(found, now):
             show(in_line(line))
-        if with_jobs:
+        if with_jobs and any(each.running for each in found.workers):
             _jobs(found.workers, now).show()
+        elif with_jobs:
+            show("no job is running")
     _tell_left_out(found)
     return 0 if found.workers else EXIT_NONE
 

@@ -1,20 +1,27 @@
-"""Django's tasks, run as jobs."""
+"""Django's tasks, run as jobs: those of Django 6, or of the package for older ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import django
 import pytest
-from django_tasks import TaskContext, task, task_backends
-from django_tasks.exceptions import TaskException
-from django_tasks.signals import task_enqueued
 
 from headgate import App
 from headgate.contrib.django import using_client
 from headgate.contrib.django.tasks import JOB_TYPE, HeadgateBackend, TaskCall, task_router
 from headgate.testing import Harness
+
+if TYPE_CHECKING or django.VERSION < (6,):
+    from django_tasks import TaskContext, task, task_backends
+    from django_tasks.exceptions import TaskException
+    from django_tasks.signals import task_enqueued
+else:
+    from django.tasks import TaskContext, task, task_backends
+    from django.tasks.exceptions import TaskException
+    from django.tasks.signals import task_enqueued
 
 pytestmark = pytest.mark.usefixtures("django")
 

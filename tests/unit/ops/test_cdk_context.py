@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headgate import App, Encryption, Existing, Signing
+from headgate.infra.stages import Stage
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
-from headgate.ops.cdk_context import deployment_from_cdk_json
+from headgate.ops.cdk_context import deployment_from_cdk_json, stage_from_cdk_json
 
 CONTEXT = {
     "headgate:deployment": {"budget_usd": 20, "workers": [{"name": "few", "max_tasks": 2}]},
@@ -90,3 +93,70 @@ def test_a_file_that_is_named_and_missing_is_an_error(tmp_path: Path) -> None:
 def test_what_is_malformed_is_refused_and_named(tmp_path: Path, content: Any, what: str) -> None:
     with pytest.raises(ConfigurationError, match=what):
         deployment_from_cdk_json(written(tmp_path / "cdk.json", content), "prod")
+
+
+def test_a_stage_names_what_exists_and_the_app_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    common = {"existing": {"bucket": "shared"}, "budget_usd": 20}
+    stages = {"dev": {}, "prod": {"existing": {"table": "jobs"}}}
+    context = {"headgate:deployment": common, "headgate:stages": stages}
+    written(tmp_path / "cdk.json", {"context": context})
+
+    for stage, existing in (("dev", Existing(bucket="shared")), ("prod", Existing(table="jobs"))):
+        found = stage_from_cdk_json(None, stage)
+        assert found.deployment == Deployment(budget_usd=20)
+        assert found.app_in(App("shop", stage=stage)).existing == existing
+
+
+def test_an_app_without_a_cdk_json_has_what_its_code_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = App("shop", existing=Existing(table="jobs"))
+    found = stage_from_cdk_json(None, None)
+    assert found.deployment == Deployment()
+    assert found.app_in(app) is app
+
+
+def test_a_stage_s_resources_are_the_app_s_there_and_nowhere_else() -> None:
+    app = App("shop", stage="prod")
+    here = Stage(deployment=Deployment(), existing=Existing(table="jobs"))
+    there = Stage(deployment=Deployment(standby=True), existing=Existing(table="jobs-west"))
+    names = [each.app_in(app).topology.table_name for each in (here, there)]
+    assert names == ["jobs", "jobs-west"]
+    assert app.topology.table_name == "shop-prod-records"
+
+
+def test_a_standby_of_an_app_whose_code_names_one_region_s_resources_is_refused() -> None:
+    app = App("shop", existing=Existing(table="jobs"))
+    standby = Stage(deployment=Deployment(standby=True))
+    with pytest.raises(ConfigurationError, match=r"name them as \"existing\" in cdk\.json"):
+        standby.app_in(app)
+    assert replace(standby, existing=Existing(table="jobs")).app_in(app).existing == app.existing
+
+
+PLACE = "eu-central-1:111122223333"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"encryption": Encryption(keys=[f"arn:aws:kms:{PLACE}:key/1"])},
+        {"signing": Signing(secret=f"arn:aws:secretsmanager:{PLACE}:secret:signing")},
+    ],
+)
+def test_keys_by_the_arns_of_one_region_are_none_of_another_s(options: dict[str, Any]) -> None:
+    app = App("shop", **options)
+    here, there = (
+        Stage(deployment=Deployment(), region=region) for region in ("eu-central-1", "eu-west-1")
+    )
+    assert here.app_in(app) is app
+    with pytest.raises(ConfigurationError, match="in another region than eu-west-1"):
+        there.app_in(app)
+
+
+def test_keys_by_their_names_are_in_each_region() -> None:
+    app = App("shop", encryption=Encryption(keys=["alias/jobs"]), signing=Signing())
+    assert Stage(deployment=Deployment(), region="eu-west-1").app_in(app) is app

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,21 @@ import pytest
 from typer.testing import CliRunner
 
 from examples.shop.app import app as shop
-from headgate import App, Priority, Schedule, cron
+from headgate import App, Encryption, Priority, Schedule, Signing, cron
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.pollers import ProvisionedPollers
+from headgate.jobs.deployment.surroundings import ExistingVpc, Hardening
 from headgate.jobs.errors import SettingsInvalid, UnknownJobType
 from headgate.ops import prices
 from headgate.ops.cdk_context import deployment_from_cdk_json
 from headgate.ops.cli.cost_options import count
 from headgate.ops.cli.main import cli
+from headgate.ops.costing.alternatives import alternatives
 from headgate.ops.costing.estimate import Estimate, estimate
 from headgate.ops.costing.load import Load, firings
+from headgate.ops.costing.standby import Standby
 from headgate.ops.costing.sweeping import requests
 from headgate.ops.prices import MONTH_S, Price
 from tests.unit.workers.rig import Note
@@ -63,6 +68,23 @@ def test_the_shop_at_ten_million_jobs_a_month_stays_within_a_hundred_dollars() -
     found = month(shop, deployment, jobs=10 * MILLION)
     assert 0 < found.bill.usd <= 100
     assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("types", "jobs", "title"),
+    [(1, 0, "the floor"), (1, MILLION, "in all, with the floor"), (60, MILLION, "in all, with")],
+    ids=["floor", "a-million", "60-types"],
+)
+def test_the_figures_recomputed_by_hand_are_those_of_the_estimate(
+    types: int, jobs: float, title: str
+) -> None:
+    app = App("shop", stage="prod")
+    mail = app.queue("mail", priorities=["used"])
+    for number in range(types):
+        mail.define(f"send-{number}", Note)
+    page = (ROOT / "docs" / "cost.md").read_text()
+    by_hand = [float(usd) for usd in re.findall(rf"\*\*{title}[^|]*\| \| \*\*(.+)\*\*", page)]
+    assert month(app, PUBLIC, jobs=jobs).bill.usd == pytest.approx(by_hand[types > 1], rel=0.01)
 
 
 # --- the bill ------------------------------------------------------------------------------------
@@ -171,6 +193,49 @@ def test_a_standby_region_fires_nothing() -> None:
     assert units(standby, prices.FIRINGS) < units(active, prices.FIRINGS)
 
 
+def test_a_standby_adds_what_it_costs_without_a_job_and_nothing_for_jobs() -> None:
+    app = scheduled()
+    there = Standby(app=app, deployment=PUBLIC.as_standby())
+    idle = month(app, there.deployment, jobs=0).bill.usd
+    for jobs in (MILLION, 4 * MILLION):
+        alone = month(app, PUBLIC, jobs=jobs)
+        both = estimate(app, PUBLIC, Load(jobs=jobs), now=NOW, standby=there)
+        assert alone.standby_usd is None
+        assert both.standby_usd == pytest.approx(idle)
+        assert both.bill.usd == pytest.approx(alone.bill.usd + idle)
+        assert both.bill.by_type["send-email"] == alone.bill.by_type["send-email"]
+        assert units(both, prices.DASHBOARDS) == 2
+
+
+def test_the_free_tier_of_the_account_counts_once_for_stage_and_standby() -> None:
+    there = Standby(app=make(), deployment=PUBLIC.as_standby())
+    found = estimate(make(), PUBLIC, Load(jobs=MILLION), now=NOW, free_tier=True, standby=there)
+    idle = month(make(), there.deployment, jobs=0, free_tier=True).bill.usd
+    assert found.standby_usd is not None
+    assert found.standby_usd > idle
+
+
+def test_an_alternative_of_the_deployment_is_one_of_its_standby_too() -> None:
+    app, closed = make(), Deployment()
+    there = Standby(app=app, deployment=closed.as_standby())
+    others = alternatives(app, closed, Load(jobs=MILLION), now=NOW, standby=there)
+    public = Standby(app=app, deployment=PUBLIC.as_standby())
+    both = estimate(app, PUBLIC, Load(jobs=MILLION), now=NOW, standby=public)
+    assert others['network="public": an address for each task'] == pytest.approx(both.bill.usd)
+
+
+def test_the_command_says_what_of_it_the_standby_costs(tmp_path: Path) -> None:
+    prod = {"region": "eu-central-1", "standby_in": {"region": "eu-west-1"}}
+    context = {"headgate:stage": "prod", "headgate:stages": {"prod": prod}}
+    path = tmp_path / "cdk.json"
+    path.write_text(json.dumps({"context": context}))
+    asked = [*COMMAND, "--cdk-json", str(path)]
+    shown = CliRunner().invoke(cli, asked).output
+    told = json.loads(CliRunner().invoke(cli, [*asked, "--json"]).output)
+    assert told["standby_usd"] > 0
+    assert f"Of it {told['standby_usd']:,.2f} USD for the standby region" in shown
+
+
 def test_an_event_or_a_long_delay_takes_an_invocation_of_the_bridge() -> None:
     app = App("shop")
     email = app.define("send-email", Note, returns=str)
@@ -229,6 +294,34 @@ def test_a_consumer_costs_its_invocations_and_their_duration() -> None:
     assert units(alone, prices.DURATION) > MILLION > units(together, prices.DURATION)
 
 
+def test_dedicated_pollers_cost_their_hours_whatever_comes() -> None:
+    app = App("shop")
+    app.queue("mail", priorities=["high", "low"]).define("send-letter", Note, priority="low")
+    pollers = ProvisionedPollers(minimum=3)
+    group = ConsumerGroup(name="mail", handler="shop.handler", pollers=pollers)
+    found = month(app, Deployment(workers=(), consumers=(group,)), jobs=0)
+    assert units(found, prices.POLLERS) == 2 * 3 * 730
+
+
+def test_a_signing_key_and_a_sealing_key_of_the_stack_cost_by_the_month() -> None:
+    plain, own = month(make()), month(make(signing=Signing(), encryption=Encryption()))
+    theirs = Signing(secret="shop-signing")  # noqa: S106 - its name
+    named = month(make(signing=theirs, encryption=Encryption(keys=["alias/jobs"])))
+    for found, secrets, keys in ((plain, 0, 1), (own, 1, 2), (named, 0, 1)):
+        assert units(found, prices.SECRETS) == secrets
+        assert units(found, prices.KEYS) == keys
+
+
+def test_flow_logs_cost_by_the_tasks_of_a_network_of_their_own() -> None:
+    logged = Deployment(hardening=Hardening(flow_logs=True), workers=(WorkerGroup(min_tasks=2),))
+    # Two tasks, 40 flows at two ends of 130 bytes, six times in each of 730 hours.
+    by_hand = 2 * 40 * 2 * 130 * 6 * 730 / 2**30
+    assert units(month(make(), logged, jobs=0), prices.FLOW_LOGS) == pytest.approx(by_hand)
+    theirs = replace(logged, vpc=ExistingVpc(id="vpc-1", subnets=("subnet-1",)))
+    for other in (theirs, replace(logged, hardening=Hardening())):
+        assert units(month(make(), other, jobs=0), prices.FLOW_LOGS) == 0
+
+
 def test_what_no_worker_of_the_deployment_runs_is_said() -> None:
     assert any("send-email" in warning for warning in month(make()).warnings)
 
@@ -260,6 +353,31 @@ def test_fifo_queues_and_tenants_have_prices_of_their_own() -> None:
     assert units(month(app), prices.SQS_FIFO) > 3 * MILLION
     assert units(month(app, tenants=True), prices.SQS_FAIR) == 0
     assert units(month(make(), tenants=True), prices.SQS_FAIR) > 3 * MILLION
+
+
+def test_jobs_in_bundles_cost_a_fraction_of_the_requests_and_the_estimate_says_how_many() -> None:
+    app = App("shop")
+    app.define("embed", Note, bundle=True)
+    alone, full = month(app, bundled=1), month(app)
+    assert "1 jobs to a message, of types with bundles" in alone.assumptions
+    [told] = [each for each in full.assumptions if "to a message" in each]
+    assert 60 < int(told.split()[0]) < 100
+    sent, shared = (units(each, prices.SQS_STANDARD) for each in (alone, full))
+    assert shared < sent / 25
+    consumer = ConsumerGroup(name="mailer", handler="shop.mailer")
+    function = Deployment(workers=(), consumers=(consumer,))
+    alone, full = month(app, function, bundled=1), month(app, function)
+    assert units(full, prices.INVOCATIONS) < units(alone, prices.INVOCATIONS) / 25
+    assert not any("to a message" in each for each in month(make()).assumptions)
+
+
+def test_children_are_written_down_where_the_ends_of_jobs_are() -> None:
+    def more(records: RecordsLevel) -> float:
+        none, half = (month(make(records=records), children=each) for each in (0, 0.5))
+        return units(half, prices.WRITES) - units(none, prices.WRITES)
+
+    assert [more(level) for level in ("failures", "outcomes")] == [0, MILLION / 2]
+    assert "handlers submit 50 % of the jobs" in month(make(), children=0.5).assumptions
 
 
 def test_each_level_of_records_writes_more_than_the_one_before() -> None:

@@ -7,12 +7,13 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, Backoff, JobContext, Unique
+from headgate import App, AsyncClient, Backoff, Bundle, JobContext, Unique
 from headgate.jobs.core.events import JobCompleted, JobDeadLettered, PollReceived
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
@@ -103,9 +104,28 @@ def failing(times: int, level: RecordsLevel = "outcomes", **options: Any) -> tup
     async def job(note: Note, ctx: JobContext) -> None:  # noqa: ARG001 - as handlers have it
         runs[ctx.id] += 1
         if runs[ctx.id] <= times:
-            raise ServiceUnavailable("the gateway answered 503 Service Unavailable")
+            _pay()
 
     return app, job
+
+
+def _pay() -> None:
+    """Fail as a client of a gateway does: with a traceback of about a kilobyte."""
+    try:
+        _request()
+    except ServiceUnavailable as error:
+        raise ServiceUnavailable("the payment could not be made: the gateway is away") from error
+
+
+def _request() -> None:
+    try:
+        _connect()
+    except ConnectionError as error:
+        raise ServiceUnavailable("the gateway answered 503 Service Unavailable") from error
+
+
+def _connect() -> None:
+    raise ConnectionError("connection refused")
 
 
 def _text_of(note: Note) -> str:
@@ -145,6 +165,46 @@ async def test_a_job_takes_as_many_requests_to_sqs_as_the_model_says(
     expected = sqs.of_job(stream, fleet(app, stream, load), load, app.max_message_bytes)
 
     assert measured.requests == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+async def test_jobs_in_bundles_take_as_many_requests_as_the_model_says(fails: int) -> None:
+    app, job = failing(fails, bundle=Bundle(bytes=8_000))
+    measured = Measured(app)
+    await measured.run(job, gap_s=0, dying=False)
+
+    load = Load(jobs=JOBS, together=10, payload_bytes=20)
+    stream = stream_of(app, job, fails)
+    assert sqs.jobs_in_message(stream, load, app.max_message_bytes) > 20
+    assert sqs.jobs_in_message(stream, replace(load, bundled=5), app.max_message_bytes) == 5
+    expected = sqs.of_job(stream, fleet(app, stream, load), load, app.max_message_bytes)
+
+    assert measured.requests == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_a_child_writes_an_entry_as_the_model_says(level: RecordsLevel) -> None:
+    app, queue = one_lane(RETRY, records=level)
+    child = queue.define("child", Note)
+
+    @queue.job("parent", records="off")
+    async def parent(note: Note, ctx: JobContext) -> None:
+        await ctx.submit(child, note)
+
+    @child.handler
+    async def run(note: Note) -> None: ...
+
+    measured = Measured(app)
+    backend = measured.rig.backend
+    async with AsyncClient(app, backend=backend) as client:
+        await client.submit_many(parent, [Note()] * JOBS)
+    async with measured.rig.working():
+        await measured.rig.happens(JobCompleted, 2 * JOBS)
+
+    load = Load(jobs=JOBS, result_bytes=0, duration=timedelta(seconds=0.1), children=1)
+    stream = stream_of(app, child, 0)
+    expected = records.of_job(app, stream, fleet(app, stream, load), load)
+    assert measured.writes == expected.writes
 
 
 @pytest.mark.parametrize("fails", [0, 1, ATTEMPTS])
@@ -236,7 +296,9 @@ async def test_as_many_polls_bring_nothing_as_the_model_says(rate: float) -> Non
 
     load = Load(jobs=1)
     stream = stream_of(app, job, 0, jobs=rate * MONTH_S)
-    expected = sqs.empty_receives(stream.queue, fleet(app, stream, load), load)
+    expected = sqs.empty_receives(
+        stream.queue, fleet(app, stream, load), load, app.max_message_bytes
+    )
 
     assert empty == pytest.approx(expected * hours * 3600 / MONTH_S, rel=0.1)
 

@@ -143,17 +143,18 @@ def test_a_worker_s_status_has_about_as_many_bytes_as_the_model_says() -> None:
     ids=lambda value: getattr(value, "name", None),
 )
 def test_a_line_of_the_log_has_about_as_many_bytes_as_the_model_says(
-    event: Event, most: int, monkeypatch: pytest.MonkeyPatch
+    event: Event, most: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(logs.json_formatter())
     logger = logging.getLogger("headgate.worker")
     monkeypatch.setattr(logger, "handlers", [handler])
-    monkeypatch.setattr(logger, "level", logging.INFO)
     monkeypatch.setattr(logger, "propagate", False)
 
-    log_event(event)
+    # Not by setattr: a logger remembers for which levels it is enabled until setLevel is called.
+    with caplog.at_level(logging.INFO, logger.name):
+        log_event(event)
 
     assert LEAST * most <= len(written.getvalue()) <= most
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from headgate import Client, acting_as
+from headgate import App, Client, acting_as
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import AccessDenied
@@ -22,11 +22,14 @@ APP = "cli_shop:app"
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> MemoryTable:
     """The table that the command's client asks, in place of AWS's."""
-    table = MemoryTable(SystemClock())
-    backend = over(MemorySqs(SystemClock()).sync, table=table.sync)
-    monkeypatch.setattr(
-        "headgate.jobs.client.client.Client", lambda app: Client(app, backend=backend)
-    )
+    sqs, table = MemorySqs(SystemClock()), MemoryTable(SystemClock())
+    backend = over(sqs.sync, table=table.sync)
+
+    def client(app: App) -> Client:
+        sqs.provision(app.topology)
+        return Client(app, backend=backend)
+
+    monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     monkeypatch.syspath_prepend(".")
     return table
 

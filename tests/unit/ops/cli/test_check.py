@@ -64,6 +64,32 @@ def test_the_check_looks_at_the_deployment_that_cdk_json_describes(
     assert ended.out.endswith("[deployment-unfit]\n")
 
 
+def test_the_check_looks_at_the_standby_too_and_says_where_it_found_a_fault(
+    here: Path, headgate: CommandLine
+) -> None:
+    unfit = {"region": "eu-west-1", "workers": [{"priorities": ["low"]}]}
+    stage = {"region": "eu-central-1", "keep_data": False, "standby_in": unfit}
+    context = {"headgate:stages": {"test": stage}}
+    (here / "cdk.json").write_text(json.dumps({"context": context}))
+    ended = headgate("check", "--json", app=APP)
+    faults = json.loads(ended.out)
+    assert ended.code == 1
+    assert {each["rule"] for each in faults} == {"deployment-unfit"}
+    assert all(each["where"].startswith("the standby in eu-west-1, ") for each in faults)
+
+
+def test_existing_names_of_the_stage_are_refused_for_its_standby(
+    here: Path, headgate: CommandLine
+) -> None:
+    stage = {"region": "eu-central-1", "existing": {"table": "jobs"}}
+    stage |= {"standby_in": {"region": "eu-west-1"}}
+    context = {"headgate:stages": {"test": stage}}
+    (here / "cdk.json").write_text(json.dumps({"context": context}))
+    ended = headgate("check", app=APP)
+    assert ended.code == 2
+    assert 'name those in eu-west-1 as "existing" here' in " ".join(ended.err.split())
+
+
 def test_a_plan_shows_when_each_attempt_comes(headgate: CommandLine) -> None:
     ended = headgate("plan", "send-email", app=APP)
     assert ended.code == 0

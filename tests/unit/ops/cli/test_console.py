@@ -112,3 +112,16 @@ def test_it_serves_until_it_is_interrupted() -> None:
             assert answer.read() == b"here"
         run.send_signal(signal.SIGINT)
         assert run.wait(60) != 0
+
+
+def test_a_load_balancer_that_signs_people_in_is_named(
+    headgate: CommandLine, served: list[ASGIApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("console", "--host", "127.0.0.1", "--port", "0", "--auth", "alb")
+    ended = headgate(*command, app=APP)
+    assert "HEADGATE_CONSOLE_LOAD_BALANCER" in ended.err
+    arn = "arn:aws:elasticloadbalancing:eu-central-1:111122223333:loadbalancer/app/console/50dc6c49"
+    monkeypatch.setenv("HEADGATE_CONSOLE_LOAD_BALANCER", arn)
+    assert headgate(*command, app=APP).code == 0
+    [pages] = served
+    assert Browser(pages).get("/").status == 403

@@ -48,6 +48,18 @@ def test_an_app_that_can_not_be_imported_is_not_refused_at_the_start(
     assert len(told) == 1
 
 
+def test_a_malformed_app_path_is_refused_at_the_start(
+    told: list[DevOptions], headgate: CommandLine
+) -> None:
+    ended = headgate("dev", "orders")
+    assert (ended.code, told) == (2, [])
+    assert "'orders' is not an app path: write module:attribute, as in orders:app" in ended.err
+
+
+def test_without_an_app_it_says_how_to_name_one(headgate: CommandLine) -> None:
+    assert "no app is named: write headgate dev shop.app:app, or set" in headgate("dev").err
+
+
 def test_state_belongs_to_a_local_aws_of_its_own(headgate: CommandLine) -> None:
     ended = headgate("dev", "cli_shop:app", "--endpoint", "http://localhost:1", "--state", "x")
     assert ended.code == 2

@@ -15,7 +15,7 @@ from headgate import App
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, VirtualClock
-from headgate.ops.views.removals import EXIT_REFUSED
+from headgate.ops.views.deploying.removals import EXIT_REFUSED
 from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
 

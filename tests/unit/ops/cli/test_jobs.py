@@ -11,9 +11,10 @@ import pytest
 
 from headgate import App, Client, JobState
 from headgate.jobs.client.jobs.desk import ListedJob
-from headgate.jobs.core.ports.table import Table
+from headgate.jobs.core.ports.table import Item, Table
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.records.history import JobRecord
+from headgate.jobs.records.lists.children import children_partition
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.job import (
     EXIT_ENDED,
@@ -97,7 +98,8 @@ def test_a_job_as_json_has_every_field_of_its_record(table: Table, jobs: Jobs) -
     ended = jobs.show("--json")
     assert ended.code == 0
     record = json.loads(ended.out)
-    assert list(record) == [field.name for field in fields(JobRecord)]
+    assert list(record) == [*(field.name for field in fields(JobRecord)), "children"]
+    assert record["children"] == {"jobs": [], "next": "", "skipped": 0}
     assert (record["id"], record["state"], record["result"]) == (JOB, "completed", {"n": 1})
     assert [each["outcome"] for each in record["attempts"]] == ["completed"]
     assert [each["what"] for each in record["timeline"]] == ["completed"]
@@ -147,6 +149,31 @@ def test_a_job_of_which_nothing_is_known_has_an_exit_code_of_its_own(jobs: Jobs)
     ended = jobs.show()
     assert ended.code == EXIT_UNKNOWN
     assert f"{JOB}  unknown type: unknown" in ended.out
+
+
+def test_a_job_is_shown_with_its_children_and_their_states(table: Table, jobs: Jobs) -> None:
+    first, second, third = (f"{JOB[:-1]}{number}" for number in (2, 3, 4))
+    told = {"at": START.isoformat(), "type": NASTY}
+    pk = children_partition(JOB)
+    table.put([Item(pk=pk, sk=each, data=told) for each in (first, second, third)])
+    table.put([Item(pk=pk, sk="nonsense", data=told)])
+    died = Story(second, job_type=NASTY).run(5, "dead", error_type="ValueError", reason=NASTY)
+    table.put(died.items)
+
+    ended = jobs.show()
+
+    assert re.search(rf"{first}  +\d+d  {re.escape(SHOWN)}: unknown\n{second}", ended.out)
+    assert re.search(rf"{second}  +\d+d  {re.escape(SHOWN)}: dead\n    ValueError", ended.out)
+    assert "1 entry can't be read." in ended.out
+    assert "There may be more" not in ended.out
+    few = jobs.show("--children", "2")
+    assert first in few.out
+    assert third not in few.out
+    assert "There may be more" in few.out
+    children = json.loads(jobs.show("--json").out)["children"]
+    assert [each["id"] for each in children["jobs"]] == [first, second, third]
+    assert list(children["jobs"][0]) == [field.name for field in fields(ListedJob)]
+    assert children["skipped"] == 1
 
 
 def test_what_is_no_id_is_a_mistake_of_usage(jobs: Jobs) -> None:

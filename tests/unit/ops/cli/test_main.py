@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 SCRIPT = [sys.executable, "-c", "from headgate.ops import main; main()"]
 VERBS = (
     *("new", "dev", "worker", "shell", "submit", "health", "audit", "erase"),
-    *("check", "diff", "plan", "cost", "console", "provision", "demo"),
+    *("check", "diff", "verify", "plan", "cost", "console", "provision", "demo"),
 )
 NOUNS = {
     "dashboard": ("grafana",),
@@ -28,9 +28,10 @@ NOUNS = {
         *("replay", "replays", "resume", "abort"),
         *("copies", "restore"),
     ),
+    "export": ("kubernetes", "compose", "systemd", "terraform", "cloudformation", "functions"),
     "jobs": ("list", "count", "show", "cancel", "rerun"),
     "queues": ("list", "pause", "drain", "resume"),
-    "schedules": ("list", "next", "pause", "resume", "run"),
+    "schedules": ("list", "next", "pause", "resume", "run", "export", "import"),
     "workers": ("list",),
 }
 EVERY_COMMAND = [(), *((each,) for each in (*VERBS, *NOUNS))] + [

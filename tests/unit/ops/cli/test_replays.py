@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +21,9 @@ from headgate.testing import MemoryBackend
 from tests.support.command_line import CommandLine, Ended
 
 APP = "cli_shop:app"
+ROOT = Path(__file__).parents[4]
+STEP = re.compile(r"^\$ headgate -A \S+ dead-letters (.*)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
+"""A command of the page, and what the page shows of its output."""
 
 
 class Shop:
@@ -201,3 +207,18 @@ def _report(sent: int) -> Any:
         options=ReplayOptions(),
         sent=sent,
     )
+
+
+def test_the_way_from_an_alert_to_replayed_jobs_is_as_the_page_shows_it(shop: Shop) -> None:
+    page = (ROOT / "docs" / "operating.md").read_text()
+    section = page.partition("## From an alert to jobs that run again")[2].partition("\n## ")[0]
+    steps = STEP.findall(section)
+    assert len(steps) == 4
+    shop.dead(25)
+    for words, shown in steps:
+        ended = shop.run(*shlex.split(words))
+        assert ended.code == 0, ended.err
+        said = {re.sub(r"\d{8}-\d{6}-\w{4}", "ID", line.strip()) for line in ended.out.splitlines()}
+        told = {re.sub(r"\d{8}-\d{6}-\w{4}", "ID", line.strip()) for line in shown.splitlines()}
+        assert told <= said
+    assert shop.sent == 20

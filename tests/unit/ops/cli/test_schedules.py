@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from headgate import App, Client, Schedule, cron, load_app
 from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.errors import ScheduleGroupMissing
 from headgate.jobs.messages.envelope import parse
-from headgate.jobs.testing import MemoryScheduler, MemorySqs
+from headgate.jobs.records.items import Mark, Scribe
+from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
 from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
 
@@ -27,13 +29,15 @@ class Shop:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, headgate: CommandLine) -> None:
         self.scheduler = MemoryScheduler(SystemClock())
         self.sqs = MemorySqs(SystemClock())
+        self.table = MemoryTable(SystemClock())
         self._headgate = headgate
         monkeypatch.syspath_prepend(".")
         monkeypatch.setattr("headgate.jobs.client.client.Client", self._client)
 
     def _client(self, app: App) -> Client:
         self.sqs.provision(app.topology)
-        return Client(app, backend=over(self.sqs.sync, scheduler=self.scheduler.sync))
+        backend = over(self.sqs.sync, scheduler=self.scheduler.sync, table=self.table.sync)
+        return Client(app, backend=backend)
 
     def create(self, name: str, when: Schedule = NIGHTLY) -> None:
         app = load_app(APP)
@@ -122,6 +126,33 @@ def test_next_shows_so_many_times_of_one_or_of_all(shop: Shop) -> None:
     assert {name: len(times) for name, times in found.items()} == {"nightly": 2}
 
 
+def test_runs_show_the_last_times_and_what_is_recorded_of_their_jobs(shop: Shop) -> None:
+    now = datetime.now(UTC)
+    shop.scheduler = MemoryScheduler(VirtualClock(now - timedelta(hours=5.5)))
+    shop.create("often", cron("0 * * * ? *"))
+    first, second, *others = json.loads(shop.run("runs", "often", "--count", "4", "--json").out)
+    assert len(others) == 2
+    assert now - timedelta(hours=1) < datetime.fromisoformat(first["due"]) < now
+    assert first["due"] > second["due"]
+    assert (first["state"], first["finished_at"]) == (None, None)
+    job_id = first["job_id"]
+    worker = Scribe(
+        job_id=job_id,
+        message_id="m",
+        receive=1,
+        job_type="send-email",
+        queue="jobs",
+        worker="w",
+        level="outcomes",
+        keep=DEFAULT_KEEP,
+        retention=timedelta(days=4),
+    )
+    shop.table.sync.put([worker.mark(Mark.COMPLETED, now, {"attempt": 1, "ran_s": 0.1})])
+    [line] = [line for line in shop.run("runs", "often").out.splitlines() if job_id in line]
+    assert "completed" in line
+    assert f"{now:%Y-%m-%d %H:%M:%S}" in line
+
+
 def test_pause_and_resume_switch_a_schedule(shop: Shop) -> None:
     shop.create("nightly")
     assert shop.run("pause", "nightly") == Ended(0, "nightly is paused\n", "")
@@ -161,7 +192,7 @@ def test_the_environment_may_name_the_app(shop: Shop, monkeypatch: pytest.Monkey
         (["pause", "nope"], "no schedule 'nope'"),
         (["run", "nope"], "no schedule 'nope'"),
         (["list", "nope"], "no schedule 'nope'"),
-        (["pause"], "Missing argument 'NAME'"),
+        (["reset"], "Missing argument 'NAME'"),
         (["stop", "nightly"], "No such command 'stop'"),
         ([], "Usage: headgate schedules"),
     ],
@@ -178,3 +209,51 @@ def test_what_another_try_may_mend_ends_with_1(shop: Shop) -> None:
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("headgate: the schedule group 'shop-test' does not exist")
     assert ended.err.count("\n") == 1
+
+
+# --- all of them, and to another region ----------------------------------------------------------
+
+
+def test_all_are_paused_and_resumed_at_once(shop: Shop) -> None:
+    shop.create("nightly")
+    shop.create("often", Schedule.rate(timedelta(hours=1)))
+    shop.run("pause", "often")
+    paused = shop.run("pause", "--all")
+    assert (paused.code, paused.out) == (0, "nightly is paused\n")
+    resumed = shop.run("resume", "--all")
+    assert resumed.out.splitlines() == ["nightly fires again", "often fires again"]
+
+
+@pytest.mark.parametrize("words", [(), ("nightly", "--all")], ids=["neither", "both"])
+def test_either_one_schedule_is_named_or_all(shop: Shop, words: tuple[str, ...]) -> None:
+    shop.create("nightly")
+    ended = shop.run("pause", *words)
+    assert ended.code == 2
+    assert "name one schedule, or write --all" in ended.err
+
+
+def test_one_that_cannot_be_read_may_still_fire_and_so_the_exit_code_is_1(shop: Shop) -> None:
+    shop.create("nightly")
+    shop.create("odd")
+    odd = shop.scheduler.schedules[1]
+    shop.scheduler.replace(replace(odd, input="{}"))
+    ended = shop.run("pause", "--all")
+    assert (ended.code, ended.out) == (1, "nightly is paused\n")
+    assert "odd" in ended.err
+    exported = shop.run("export", "schedules.jsonl")
+    assert (exported.code, exported.out) == (1, "1 schedules are in schedules.jsonl\n")
+    assert "dynamic.odd can't be read, and is left out" in exported.err
+
+
+def test_an_exported_file_is_imported_and_what_it_does_not_have_is_removed(shop: Shop) -> None:
+    shop.create("nightly")
+    assert shop.run("export", "schedules.jsonl").code == 0
+    shop.create("often", Schedule.rate(timedelta(hours=1)))
+    imported = shop.run("import", "schedules.jsonl")
+    assert imported.code == 0
+    assert imported.out.splitlines() == [
+        "0 created, 0 changed, 1 as they were",
+        "often is not in the file, and stays: --prune",
+    ]
+    assert "often is removed" in shop.run("import", "schedules.jsonl", "--prune").out
+    assert [each.name for each in shop.scheduler.schedules] == ["dynamic.nightly"]

@@ -15,6 +15,7 @@ from headgate.jobs.core.ports.table import Item, Table
 from headgate.jobs.core.ports.transport import Sender
 from headgate.jobs.errors import QueueMissing
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed
 from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.job import EXIT_FAILED, EXIT_UNFINISHED
@@ -76,6 +77,7 @@ def test_every_option_of_a_submission_is_one_of_the_command(
     monkeypatch.setattr("headgate.jobs.client.client.Client", client)
     options = ["--at", "2020-01-31T08:00:00Z", "--max-attempts", "7"]
     options += ["--attempt-timeout", "1m30s", "--unique-for", "1h"]
+    options += ["--keep", "1d", "--keep-failed", "60d"]
     first, again = (
         headgate("submit", "send-email", ADA, *options, app="cli_shop:app") for _ in range(2)
     )
@@ -86,6 +88,16 @@ def test_every_option_of_a_submission_is_one_of_the_command(
     assert (envelope.options.attempts, envelope.options.timeout_s) == (7, 90)
     assert envelope.options.unique is not None
     assert envelope.options.unique.for_s == 3600
+    assert envelope.options.keep == JobKeep(completed_s=86_400, failed_s=5_184_000)
+
+
+def test_failures_alone_may_be_kept_for_longer(sqs: MemorySqs, headgate: CommandLine) -> None:
+    assert headgate("submit", "nightly", "--keep-failed", "60d", app="cli_shop:app").code == 0
+    [message] = sqs.messages("shop-test-jobs-normal")
+    options = parse(message.body).options
+    assert options is not None
+    of_app = App("shop").keep.completed
+    assert options.keep == JobKeep(completed_s=of_app.total_seconds(), failed_s=5_184_000)
 
 
 def test_submit_needs_no_payload_for_a_job_that_has_none(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -12,6 +11,7 @@ from headgate import App, Priority
 from headgate.jobs.errors import UnknownQueue
 from headgate.workers.configuration import ObservabilitySettings, WorkerSettings
 from tests.support.command_line import CommandLine
+from tests.support.loggers import restored
 
 
 class Started:
@@ -35,11 +35,8 @@ class Started:
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
     started = Started()
     monkeypatch.setattr("headgate.workers.process.entry.run", started.run)
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield started
-    root.handlers = handlers
-    root.setLevel(level)
+    with restored(None):
+        yield started
 
 
 def test_the_worker_gets_its_settings_from_the_options(
@@ -122,7 +119,7 @@ def test_a_worker_without_an_app_and_one_with_two_are_refused(
 ) -> None:
     ended = headgate("worker")
     assert ended.code == 2
-    assert "no app is named: write headgate -A shop.app:app ..., or set HEADGATE_APP" in ended.err
+    assert "no app is named: write headgate worker shop.app:app, or set HEADGATE_APP" in ended.err
     ended = headgate("worker", "cli_shop:app", app="cli_shop:silent")
     assert ended.code == 2
     assert "two apps are named, cli_shop:silent and cli_shop:app" in ended.err

@@ -85,6 +85,11 @@ def test_running_jobs_are_listed_when_asked_for(table: MemoryTable, headgate: Co
     assert f"{JOB.id} │ send-email │       2 │  1m │ host-1-3cc7" in ended.out
 
 
+@pytest.mark.usefixtures("table")
+def test_a_fleet_without_running_jobs_says_so(headgate: CommandLine) -> None:
+    assert workers(headgate, "--jobs").out.endswith("no job is running\n")
+
+
 def test_a_silent_worker_is_named_and_does_not_count_as_alive(
     table: MemoryTable, headgate: CommandLine
 ) -> None:

@@ -7,13 +7,25 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from headgate.events import JobCompleted, JobDeadLettered, JobFailed, JobRetryScheduled, JobStarted
+import pytest
+
+from headgate.events import (
+    JobCompleted,
+    JobCrashed,
+    JobDeadLettered,
+    JobFailed,
+    JobQuarantined,
+    JobRetryScheduled,
+    JobStarted,
+    LoopBlocked,
+)
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Event
 from headgate.jobs.core.topology import Priority
 from headgate.ops.dev import notes
 from headgate.ops.dev.board import Board, Said
 from headgate.workers.logs import json_formatter
+from tests.support.loggers import restored
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS: dict[str, Any] = {
@@ -54,16 +66,12 @@ def ready() -> Board:
 
 
 def happened(board: Board, *events: Event) -> list[Said | None]:
-    log, logger = Log(board), logging.getLogger("headgate.worker")
-    before = logger.level
-    logger.addHandler(log)
-    logger.setLevel(logging.DEBUG)
-    try:
+    log = Log(board)
+    with restored("headgate.worker") as logger:
+        logger.addHandler(log)
+        logger.setLevel(logging.DEBUG)
         for event in events:
             log_event(event)
-    finally:
-        logger.removeHandler(log)
-        logger.setLevel(before)
     return log.said
 
 
@@ -153,3 +161,31 @@ def test_nothing_that_a_job_says_can_move_the_terminal() -> None:
 def test_a_line_that_only_looks_like_one_of_the_log_is_printed_as_it_is() -> None:
     line = json.dumps({"logger": 1, "level": "INFO", "message": "x"})
     assert Board().hear(line) == Said(text=line)
+
+
+def test_a_job_whose_process_died_is_told_in_words_and_counted_as_dead() -> None:
+    board = ready()
+    detail = "the child process exited with code 3"
+    crashed, quarantined = happened(
+        board, of(JobCrashed, detail=detail, crashes=1), of(JobQuarantined, detail=detail)
+    )
+    assert crashed == Said(text=f"greet 7 crashed: {detail}", style="bad")
+    assert quarantined is not None
+    assert quarantined.text == f"greet 7 is a dead letter: quarantined, since {detail}"
+    assert board.tallies["greet"].dead == 1
+
+
+@pytest.mark.parametrize(
+    ("types", "by"),
+    [(("greet", "nightly"), "greet and nightly"), ((), "other programs on this machine, it seems")],
+)
+def test_a_blocked_event_loop_is_told_with_what_may_have_blocked_it(
+    types: tuple[str, ...], by: str
+) -> None:
+    [said] = happened(ready(), LoopBlocked(at=NOW, blocked_s=2.275, job_types=types))
+    text = f"the event loop was blocked for 2.27 s, by {by}"
+    assert said == Said(text=text, style="warning")
+
+
+def test_a_dead_letter_is_not_told_again_by_the_sweep() -> None:
+    assert hear(ready(), "headgate.sweep", "dead letter", logging.WARNING, job_type="greet") is None

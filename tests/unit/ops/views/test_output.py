@@ -67,6 +67,21 @@ def test_a_table_is_wrapped_for_terminals_alone(
     assert max(map(len, capsys.readouterr().out.splitlines())) == 40
 
 
+def test_a_table_breaks_its_headings_before_its_cells(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = TextTable("queue", "in flight", "in/out per min")
+    table.row("jobs critical", "2", "120/90")
+    monkeypatch.setenv("COLUMNS", "80")
+    table.show()
+    assert "│ in flight │ in/out per min │" in capsys.readouterr().out.replace("┃", "│")
+    monkeypatch.setenv("COLUMNS", "36")
+    table.show()
+    shown = capsys.readouterr().out
+    assert "│ jobs critical │ 2      │ 120/90  │" in shown
+    assert "┃ queue         ┃ flight ┃ per min ┃" in shown
+
+
 def test_json_is_one_document_in_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     value = {
         "at": datetime(2026, 1, 2, tzinfo=UTC),
