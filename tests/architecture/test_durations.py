@@ -26,11 +26,13 @@ from headgate import (
     App,
     AsyncClient,
     Backoff,
+    Batch,
     Breaker,
     CrashLimit,
     DeadLetter,
     DeadLetterFilter,
     Encryption,
+    ExistingQueue,
     JobFilter,
     JobType,
     Keep,
@@ -73,6 +75,10 @@ class Edge:
 
 def declared(app: App | None = None, **options: Any) -> JobType[None, None]:
     return (app or App("shop")).define("nightly", **options)
+
+
+def there(**options: Any) -> ExistingQueue:
+    return ExistingQueue(queue="orders", **options)
 
 
 def harnessed() -> tuple[Harness, JobType[None, None]]:
@@ -147,6 +153,7 @@ LETTER = DeadLetter(
 _ATTEMPT: dict[str, Any] = {"at_most": 11 * _HOUR}
 _MINUTES: dict[str, Any] = {"at_least": 60, "at_most": 24 * _HOUR, "step_ms": 60_000}
 _SECONDS: dict[str, Any] = {"at_most": 12 * _HOUR, "step_ms": 1000}
+_KEPT: dict[str, Any] = {"at_least": 60, "at_most": 14 * 24 * _HOUR, "step_ms": 1000}
 
 EDGES: dict[str, Edge] = {
     "App.timeout": Edge(give=lambda it: App("shop", timeout=it).timeout, **_ATTEMPT),
@@ -163,6 +170,7 @@ EDGES: dict[str, Edge] = {
     "JobHandle.result.timeout": Edge(give=lambda it: waited(it, "result"), at_most=_HOUR),
     "AsyncJobHandle.wait.timeout": Edge(give=lambda it: awaited(it, "wait"), at_most=_HOUR),
     "AsyncJobHandle.result.timeout": Edge(give=lambda it: awaited(it, "result"), at_most=_HOUR),
+    "Batch.wait": Edge(give=lambda it: Batch(10, wait=it), at_most=300),
     "Unique.within": Edge(give=lambda it: Unique(within=it)),
     "RateLimit.per": Edge(give=lambda it: RateLimit(20, per=it)),
     "RetryBudget.per": Edge(give=lambda it: RetryBudget(20, per=it)),
@@ -203,6 +211,10 @@ EDGES: dict[str, Edge] = {
     ),
     "Spool.lease": Edge(give=lambda it: Spool("jobs.spool", lease=it)),
     "Encryption.max_age": Edge(give=lambda it: Encryption(max_age=it)),
+    "ExistingQueue.retention": Edge(give=lambda it: there(retention=it), **_KEPT),
+    "ExistingQueue.dead_letters_retention": Edge(
+        give=lambda it: there(dead_letters_retention=it), **_KEPT
+    ),
     "VirtualClock.advance.by": Edge(give=advanced),
     "MemorySqs.create_queue.visibility": Edge(give=lambda it: created(visibility=it), **_SECONDS),
     "MemorySqs.create_queue.delay": Edge(give=lambda it: created(delay=it), **_SECONDS),
@@ -232,6 +244,7 @@ NUMBERS = {
     "Backoff.exponential.jitter",
     "Backoff.fixed.jitter",
     "Backoff.steps.jitter",
+    "BatchContext.progress.percent",
     "Breaker.failure_ratio",
     "JobContext.progress.percent",
     "Lane.share",

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("infra", "jobs", "lambdas", "ops", "workers")
 
 TWICE: dict[str, str] = {
+    "Bundle": "users know the option of a job type; a function's code is internal to `infra`",
     "DeadLetter": "users know the letter; the verdict that makes one is internal to `execution`",
     "JobCancelled": "users know it by its module: headgate.events, or headgate.errors",
     "JobDiscarded": "users know it by its module: headgate.events, or headgate.errors",

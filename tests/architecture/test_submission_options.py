@@ -196,8 +196,8 @@ def test_a_schedule_takes_it_or_refuses_it_by_name(name: str) -> None:
     [spec] = backend.scheduler.schedules
     kept = json.loads(read_scheduled(spec.input).model_dump_json())
     assert at(kept, str(WIRE[name])) is not None, (
-        f"keep {name}= in `_of_jobs_like` of jobs/client/schedule_requests.py, or refuse it in "
-        "`new_schedule` there and add it to NOT_OF_SCHEDULES here"
+        f"keep {name}= in `of_jobs_like` of jobs/client/schedules/schedule_requests.py, or refuse "
+        "it in `job_of` there and add it to NOT_OF_SCHEDULES here"
     )
 
 

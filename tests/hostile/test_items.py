@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate import App, AuditEntry, Client, JobHandle, Unique
+from headgate import App, AuditEntry, Client, JobHandle, Schedule, Unique
 from headgate.jobs.aws.dynamo.wire import read_items, read_page
 from headgate.jobs.core.events import (
     Event,
@@ -36,6 +36,7 @@ from headgate.jobs.records.cancellations import MOST, PAGE, POLL_S, Cancelling
 from headgate.jobs.records.fleet.worker_status import read_status, status_item
 from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import is_partition, list_name, partition
+from headgate.jobs.records.lists.children import children_partition
 from headgate.jobs.records.lives import LIVES, Lives, read_life
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.records.state import JobState
@@ -473,6 +474,30 @@ def test_any_counts_leave_a_budget_usable(taken: Any) -> None:
     asyncio.run(taking())
 
 
+_CHILDREN = st.dictionaries(
+    st.sampled_from([JOB[:-1] + "2", JOB[:-1] + "3", JOB.upper(), "no id", "#", "x" * 900]),
+    fields("at", "type", "queue", "priority", "tenant", "not_before"),
+    max_size=4,
+)
+
+
+@hostile
+@given(written=_CHILDREN, told=st.booleans())
+def test_any_entries_of_children_are_listed_or_skipped(
+    written: dict[str, dict[str, Any]], *, told: bool
+) -> None:
+    app = App("shop")
+    app.define("send", dict)
+    backend = MemoryBackend(app, clock=VirtualClock(START))
+    usual = {"at": START.isoformat(), "type": "send"} if told else {}
+    for sk, data in written.items():
+        backend.table.sync.put([Item(pk=children_partition(JOB), sk=sk, data=data | usual)])
+    page = Client(app, backend=backend).jobs.children(JOB)
+    assert len(page.jobs) + page.skipped == len(written)
+    assert all(each.changed_at.utcoffset() is not None for each in page.jobs)
+    assert {each.id for each in page.jobs} <= {JOB[:-1] + "2", JOB[:-1] + "3"}
+
+
 @hostile
 @given(fields("beat", "groups", "at"))
 def test_any_life_is_read_or_left_out(data: dict[str, Any]) -> None:
@@ -485,7 +510,11 @@ def test_any_life_is_read_or_left_out(data: dict[str, Any]) -> None:
 def test_any_status_of_a_worker_is_read_or_left_out(data: dict[str, Any]) -> None:
     known = status_item(STATUS)
     read = read_status(Item(pk=known.pk, sk=known.sk, data={**known.data, **data}))
-    assert read is None or read_status(status_item(read)) == read
+    if read is None:
+        return
+    written = read_status(status_item(read))  # in which control characters are escaped
+    assert written is not None
+    assert read_status(status_item(written)) == written
 
 
 async def test_more_lives_than_workers_write_judge_nobody() -> None:
@@ -509,7 +538,7 @@ def test_any_mark_of_a_sending_lets_the_bridge_send(data: dict[str, Any], versio
 
     clock = VirtualClock(START)
     app = App("shop", stage="test")
-    app.define("report", Report)
+    app.define("report", Report, schedule=Schedule.rate(timedelta(days=1)))
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
     given_input = _firing(app, FIRED)

@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate import App, Priority, Retry
+from headgate.jobs.core.naming import DEAD_LETTERS
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.core.topology import DEAD_LETTERS
 from headgate.jobs.errors import PayloadLost
 from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef
 from headgate.jobs.messages.large_payloads import LARGEST, max_packed, payload_key, unpacked

@@ -19,6 +19,7 @@ import pytest
 
 from examples.shop import contracts as shop
 from headgate import Client
+from headgate.infra.fargate import worker_command
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.deployment.groups import WorkerGroup
 from tests.support.dockerfile import Replay, Step, read_dockerfile
@@ -26,8 +27,6 @@ from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until
 from tests.support.ports import reserved_ports
 from tests.support.servers import running_server
-
-infra = pytest.importorskip("headgate.infra.fargate.worker_service")
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "workers" / "Dockerfile"
@@ -66,7 +65,7 @@ def test_the_file_in_the_docs_is_this_one_without_headgate_from_source(tmp_path:
 
 
 def test_the_image_runs_as_nobody_and_an_init_hands_sigterm_on() -> None:
-    assert last("USER").text == f"{infra.USER}:{infra.USER}"
+    assert last("USER").text == f"{worker_command.USER}:{worker_command.USER}"
     assert last("STOPSIGNAL").text == "SIGTERM"
     assert last("ENTRYPOINT").argv() == ["dumb-init", "--single-child", "--", "headgate"]
     assert last("CMD").argv() == ["worker"]
@@ -124,7 +123,7 @@ def _python_and_user() -> tuple[str, int | None]:
     Otherwise return this Python, and None.
     """
     if os.geteuid() == 0:
-        user = int(infra.USER)
+        user = int(worker_command.USER)
         for python in (sys.executable, "/usr/bin/python3"):
             if _can_run(python, user):
                 return python, user
@@ -165,18 +164,20 @@ async def test_a_container_runs_a_job_is_healthy_and_drains_on_sigterm(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(infra, "HEALTH_PORT", health_port)
+    monkeypatch.setattr(worker_command, "HEALTH_PORT", health_port)
     with_test_credentials(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws)
     await provision(shop.app.topology, endpoint_url=aws)
     group = WorkerGroup(priorities=(shop.generate_report.priority,))
     before = {*image.root.rglob("*")}
-    container = image.start(infra.command(group), _environment(aws) | {"TMPDIR": str(scratch)})
+    container = image.start(
+        worker_command.command(group), _environment(aws) | {"TMPDIR": str(scratch)}
+    )
     try:
         with Client(shop.app) as client:
             report = client.submit(shop.generate_report, shop.Report(format="json"))
             told = report.result(timeout=GENEROUS_S)
-        assert image.call(["python", "-I", "-S", "-c", infra.health_check(group)]) == 0
+        assert image.call(worker_command.health_check(group)) == 0
         container.send_signal(signal.SIGTERM)
         log, _ = container.communicate(timeout=GENEROUS_S)
     finally:
@@ -184,7 +185,7 @@ async def test_a_container_runs_a_job_is_healthy_and_drains_on_sigterm(
     assert told.endswith(".json")
     assert container.returncode == 0, log
     assert "everything was finished and settled" in log
-    assert image.call(["python", "-I", "-S", "-c", infra.health_check(group)]) != 0
+    assert image.call(worker_command.health_check(group)) != 0
     assert {*image.root.rglob("*")} == before, "its root is read-only on ECS"
     assert _is_used(scratch), "what it writes goes to its volume"
 

@@ -27,7 +27,7 @@ from botocore.parsers import ResponseParserError
 
 from headgate.jobs.aws.connections.connection import Connection, async_aws_client
 from headgate.jobs.aws.connections.faults import fault
-from headgate.jobs.aws.lean import async_http, sockets
+from headgate.jobs.aws.lean import http1
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.ports.transport import VisibilityChange
 from headgate.jobs.errors import CredentialsMissing, ServiceUnavailable
@@ -252,7 +252,7 @@ async def test_aiobotocore_gives_up_an_answer_that_drips_in_as_well(
     with_test_credentials(monkeypatch, tmp_path)
     async with dripping() as url:
         connection = Connection(
-            endpoint_url=url, attempts=1, connect_timeout_s=0.2, read_timeout_s=0.2
+            endpoint_url=url, attempts=1, connect_timeout_s=1, read_timeout_s=0.2
         )
         async with async_aws_client("dynamodb", connection) as client:
             with pytest.raises(ReadTimeoutError):
@@ -279,14 +279,13 @@ async def test_credentials_that_fail_in_any_way_are_missing_for_now(calling: Ope
 async def test_an_answer_that_is_larger_than_any_of_awss_is_cut_off(
     calling: Opener, announced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (async_http, sockets):
-        monkeypatch.setattr(module, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(http1, "MAX_BYTES", 1_000)
     fits = json.dumps({"Messages": "x" * 900}).encode()
     replies = [Reply(body=fits, chunked=not announced)]
     replies += [Reply(body=b"x" * 2_000_000, chunked=not announced)] * 2
     async with serving(*replies) as server, calling(server, attempts=2) as (caller, _):
         assert len((await caller.call("ReceiveMessage", {}))["Messages"]) == 900
-        with pytest.raises(HTTPClientError, match="the answer has over 67,108,864 bytes") as caught:
+        with pytest.raises(HTTPClientError, match="the answer has over 1,000 bytes") as caught:
             await caller.call("ReceiveMessage", {})
     known = fault(caught.value, action="sqs:ReceiveMessage", target="q")
     assert isinstance(known, ServiceUnavailable)

@@ -166,6 +166,7 @@ async def test_a_proxy_that_is_not_for_the_endpoint_changes_nothing(
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
+        ("HEADGATE_SDK_CALLS", "1", "HEADGATE_SDK_CALLS asks for it"),
         ("HTTPS_PROXY", "http://127.0.0.1:9", "it goes through a proxy"),
         ("AWS_LAMBDA_FUNCTION_NAME", "shop", "requests of a function carry its trace"),
         ("AWS_AUTH_SCHEME_PREFERENCE", "sigv4a", "its signature is not SigV4"),

@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -101,6 +102,27 @@ def test_a_server_that_does_not_answer_in_time_is_ended(temporary: Path) -> None
     deaf = ServerProcess("http.server", ready_path="/", arguments=["0"], start_within_s=0.3)
     with pytest.raises(HeadgateError, match=r"did not answer within 0\.3 s"):
         deaf.start()
+    assert list(temporary.iterdir()) == []
+
+
+def test_two_that_start_at_once_never_share_a_port(temporary: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    servers = [
+        ServerProcess(
+            "http.server",
+            ready_path="/",
+            arguments=["{port}", "--bind", "127.0.0.1"],
+            port=port,
+        )
+        for _ in range(2)
+    ]
+    with ExitStack() as running, ThreadPoolExecutor() as pool:
+        for server in servers:
+            running.callback(server.stop)
+        list(pool.map(ServerProcess.start, servers))
+        assert len({server.endpoint_url for server in servers}) == 2
     assert list(temporary.iterdir()) == []
 
 

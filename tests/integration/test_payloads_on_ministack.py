@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
-from headgate.jobs.core.topology import Bucket
+from headgate.jobs.core.naming import Bucket
 from headgate.jobs.errors import ConfigurationError, PayloadLost, ServiceUnavailable
 from headgate.jobs.messages.envelope import parse
 from tests.support.clients import KINDS, Kind, connected

@@ -26,8 +26,9 @@ from headgate.jobs.aws.s3 import S3Store
 from headgate.jobs.aws.sns import SnsPublisher
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.naming import DEAD_LETTERS
 from headgate.jobs.core.ports.transport import QueueDepth, ReceivedMessage
-from headgate.jobs.core.topology import DEAD_LETTERS, QueueSpec
+from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.sweep_plan import SweepPlan, plan_input, sweep_plan
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.outcome import Attempt, Reason

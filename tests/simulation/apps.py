@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -14,6 +14,8 @@ from headgate import (
     App,
     Backoff,
     BackoffContext,
+    Batch,
+    BatchContext,
     Discard,
     DoNotRetry,
     JobContext,
@@ -30,6 +32,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from tests.simulation import surroundings
+from tests.simulation.actors import current_actor
 from tests.simulation.plan import Act, How, LimitPlan, Plan, PolicyPlan, QueuePlan, TypePlan
 from tests.simulation.surroundings import Session
 
@@ -37,6 +40,12 @@ LARGE = 320_000
 """Number of characters of a result too large for any record."""
 
 NAME = "sim"
+
+_COMPANY_S = 1.5
+"""Seconds for which the first job of a batch waits for others."""
+
+_HEEDS_S = 0.05
+"""Seconds within which a batch handler notices that one of its jobs is cancelled."""
 
 
 class Work(BaseModel):
@@ -63,6 +72,8 @@ class Stage(surroundings.Entries, Protocol):
     """The stage on which handlers play their acts, and what is around them is entered."""
 
     def begins(self, declared: TypePlan, work: Work, ctx: JobContext) -> Scene: ...
+
+    def begins_batch(self, ctx: BatchContext) -> None: ...
 
 
 class Scene(Protocol):
@@ -131,9 +142,12 @@ def _declare(
         "priority": declared.priority,
         "retry": Retry(max_attempts=declared.attempts, backoff=_backoff(declared)),
         "once": declared.once,
+        "bundle": declared.bundle,
         "isolation": "process" if declared.isolated else "worker",
         **_limits(plan, f"type:{declared.name}"),
     }
+    if declared.batch:
+        options["batch"] = Batch(declared.batch, wait=_COMPANY_S)
     bound_s = declared.timeout_s
     options["timeout"] = None if bound_s is None else timedelta(seconds=bound_s)
     if declared.records is not None:
@@ -148,7 +162,8 @@ def _declare(
         options["schedule"] = Schedule.rate(timedelta(minutes=declared.every_min))
     made: JobType[Work, Any] = queue.define(declared.name, Work, returns=dict, **options)
     if stage is not None:
-        made.handler(_handler(declared, stage))
+        handler = _batch_handler if declared.batch else _handler
+        made.handler(handler(declared, stage))
         if declared.hook is not None:
             made.on_complete(_HOOKS[declared.hook])
             made.on_failed(_HOOKS[declared.hook])
@@ -259,6 +274,65 @@ def _bare_handler(declared: TypePlan, stage: Stage) -> Callable[..., Any]:
         return await _play(declared, stage.begins(declared, work, ctx), work)
 
     return run
+
+
+class _HeldScene:
+    """A scene within a batch, whose end counts once the call has ended."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._how = ""
+        self.act = scene.act
+        self.busy, self.dies, self.submits = scene.busy, scene.dies, scene.submits
+
+    def ends(self, how: str) -> None:
+        """Record its end, or remember it: what is cut has left the call."""
+        if how == "cut":
+            self._scene.ends(how)
+        else:
+            self._how = how
+
+    def settle(self, *, cut: bool) -> None:
+        """Record the end that it remembers; in a call that is cut it has come to nothing."""
+        if self._how:
+            self._scene.ends("cut" if cut else self._how)
+
+
+def _batch_handler(
+    declared: TypePlan, stage: Stage
+) -> Callable[[list[Work], BatchContext], Awaitable[list[Any]]]:
+    """Return a handler that plays the acts of its jobs side by side."""
+
+    async def run(works: list[Work], ctx: BatchContext) -> list[Any]:
+        stage.begins_batch(ctx)
+        pairs = zip(works, ctx.jobs, strict=True)
+        scenes = [_HeldScene(stage.begins(declared, work, job)) for work, job in pairs]
+        plays = [
+            asyncio.create_task(_play(declared, scene, work))
+            for scene, work in zip(scenes, works, strict=True)
+        ]
+        heeding = asyncio.create_task(_cut_cancelled(plays, ctx))
+        is_cut = True
+        try:
+            results: list[Any] = await asyncio.gather(*plays, return_exceptions=True)
+            is_cut = False
+            return results
+        finally:
+            heeding.cancel()
+            for scene in scenes:
+                scene.settle(cut=is_cut)
+
+    return run
+
+
+async def _cut_cancelled(plays: Sequence[asyncio.Task[Any]], ctx: BatchContext) -> None:
+    """End the acts of jobs that have left their batch."""
+    actor = current_actor()
+    while actor is not None and actor.alive:
+        await asyncio.sleep(_HEEDS_S)
+        for play, job in zip(plays, ctx.jobs, strict=True):
+            if job.cancelled and not play.done():
+                play.cancel()
 
 
 async def _play(declared: TypePlan, scene: Scene, work: Work) -> dict[str, Any]:

@@ -45,6 +45,7 @@ _EVENTS = {
     "fired": "schedule-fired",
     "entered:session": "session",
     "entered:around": "around",
+    "bundle": "bundle",
     "paused:queue": "paused-queue",
     "paused:type": "paused-type",
     "paused:tenant": "paused-tenant",
@@ -66,6 +67,7 @@ _EVENTS = {
     "act:submit": "submission-within",
     "act:ugly": "ugly-error",
     "act:die": "killer",
+    "batch": "batch",
 }
 """By event counted in a life, the feature that it shows."""
 

@@ -65,6 +65,8 @@ class _Drawing:
         around = stream(self._seed, "around")  # its own, so that older seeds keep their lives
         types = tuple(replace(declared, session=around.random() < 0.3) for declared in types)
         types, jobs = _own_options(stream(self._seed, "options"), queues, types, jobs)
+        types = _batched(stream(self._seed, "batches"), queues, types)
+        types = _bundled(stream(self._seed, "bundles"), queues, types)
         policy = _policy(stream(self._seed, "policy"))
         return Plan(
             seed=self._seed,
@@ -342,6 +344,32 @@ class _Drawing:
                 )
             )
         return tuple(faults)
+
+
+def _batched(
+    rng: random.Random, queues: Sequence[QueuePlan], types: Sequence[TypePlan]
+) -> tuple[TypePlan, ...]:
+    """Draw the types whose handlers take several jobs; by randomness of its own."""
+    fifo = {queue.name for queue in queues if queue.fifo}
+    drawn = []
+    for declared in types:
+        size, is_wanted = rng.choice((2, 3, 10)), rng.random() < 0.4
+        unfit = declared.plain or declared.isolated or declared.session or declared.queue in fifo
+        drawn.append(replace(declared, batch=size if is_wanted and not unfit else 0))
+    return tuple(drawn)
+
+
+def _bundled(
+    rng: random.Random, queues: Sequence[QueuePlan], types: Sequence[TypePlan]
+) -> tuple[TypePlan, ...]:
+    """Let the jobs of some types share messages, where they may."""
+    if rng.random() > 0.25:
+        return tuple(types)
+    fifo = {queue.name for queue in queues if queue.fifo}
+    return tuple(
+        replace(declared, bundle=declared.queue not in fifo and not declared.replaces)
+        for declared in types
+    )
 
 
 def _own_options(

@@ -251,6 +251,7 @@ def ran_twice(world: World, life: Life) -> bool:
         or _overlapped(life)
         or (len(life.messages) > 1 and _may_be_sent_twice(world, life))
         or _went_on_in_a_thread(life)
+        or _went_on_in_a_call(life)
     )
 
 
@@ -275,6 +276,13 @@ def _overlapped(life: Life) -> bool:
     return any(
         later.began_at < (FOREVER if earlier.ended_at is None else earlier.ended_at)
         for earlier, later in pairwise(runs)
+    )
+
+
+def _went_on_in_a_call(life: Life) -> bool:
+    """True if a call may have gone on with a cancelled job, until its handler noticed."""
+    return (
+        life.declared is not None and life.declared.batch > 0 and life.cancel_asked_at is not None
     )
 
 

@@ -73,6 +73,8 @@ class Message:
     group: str | None
     sender: Actor | None = None
     deliveries: list[Delivery] = field(default_factory=list)
+    shared: bool = False
+    """True if other jobs are in it, too."""
     gone_at: float | None = None
     gone_how: str = ""
     """``deleted``, ``expired`` or ``redriven``."""
@@ -129,6 +131,11 @@ class Life:
         ]
 
     @property
+    def is_scattered(self) -> bool:
+        """True if it shared a message that was delivered again: it may have begun before."""
+        return any(each.shared and len(each.deliveries) > 1 for each in self.messages)
+
+    @property
     def replays(self) -> list[Message]:
         """Its messages that operators have sent, in order."""
         return [each for each in self.messages if is_replay(each)]
@@ -182,6 +189,9 @@ class Ledger:
         self.running: dict[Run, Life] = {}
         """Runs that have not ended."""
         self.messages: dict[str, Message] = {}
+        """By queue and SQS's id; of a bundle, that of its first job."""
+        self.bundles: dict[str, list[Message]] = {}
+        """Likewise, of each message those of all of its jobs, which share their deliveries."""
         self.entries: list[Entered] = []
         """All entries into what apps open around attempts."""
         self.violations: list[str] = []
@@ -240,12 +250,13 @@ class Ledger:
             self.log("event", actor.name, event.name, (job_id or "")[-6:])
 
 
-def job_of(body: str, message_id: str) -> tuple[str, dict[str, Any]]:
-    """Return the job id of a message body, and the whole envelope."""
+def jobs_of(body: str, message_id: str) -> dict[str, dict[str, Any]]:
+    """Return the jobs of a message body: their ids, each with the whole envelope."""
     try:
         value = from_json(body)
     except ValueError:
-        return message_id, {}
+        return {message_id: {}}
     if not isinstance(value, dict):
-        return message_id, {}
-    return str(value.get("id", message_id)), value
+        return {message_id: {}}
+    jobs = value["bundle"] if value.get("v") == 2 else [value]
+    return {str(job.get("id", message_id)): job for job in jobs}

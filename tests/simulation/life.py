@@ -20,6 +20,7 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.loop import Endless, Stuck, VirtualLoop
 from tests.simulation.plan import Plan
 from tests.simulation.world import World
+from tests.support.loggers import restored
 
 
 def live(plan: Plan) -> Ledger:
@@ -92,17 +93,11 @@ class _Heard(logging.Handler):
 
 @contextmanager
 def _log_heard(ledger: Ledger) -> Iterator[None]:
-    heard, log = _Heard(ledger), logging.getLogger("headgate")
-    level, propagate = log.level, log.propagate
-    log.addHandler(heard)
-    log.propagate = False
-    log.setLevel(logging.ERROR)
-    try:
+    with restored() as log:
+        log.addHandler(_Heard(ledger))
+        log.propagate = False
+        log.setLevel(logging.ERROR)
         yield
-    finally:
-        log.removeHandler(heard)
-        log.setLevel(level)
-        log.propagate = propagate
 
 
 def _unheard(ledger: Ledger, context: dict[str, Any]) -> None:

@@ -34,7 +34,10 @@ def has_expired(life: Life) -> bool:
 
 
 def expires_unstarted(world: World, life: Life) -> Violations:
-    """Check that a job that has not started in time never starts, and that no other is dropped."""
+    """Check that a job that has not started in time never starts, and that no other is dropped.
+
+    One whose bundle was delivered again counts as begun, and no longer expires.
+    """
     drops = [each for each in life.told(JobDropped) if each[2].kind == DropKind.EXPIRED]
     world.ledger.counts["expired"] += bool(drops)
     if life.expires_at is None:
@@ -47,7 +50,7 @@ def expires_unstarted(world: World, life: Life) -> Violations:
         is_first = first.delivery is not None and first.delivery.number == 1
         waits = life.declared is not None and life.declared.isolated  # for a child process
         is_replayed = any(each.sent_at <= first.began_at for each in life.replays)
-        is_told = is_first and not is_replayed and not waits and not troubled
+        is_told = is_first and not (is_replayed or waits or troubled or life.is_scattered)
         if is_told and late_s > _STARTING_S:
             yield "ran-expired", f"it started {late_s:.1f} s too late"
     if was_delivered_twice(world, life) or is_blind(world, life) or troubled:
@@ -105,7 +108,7 @@ def policies_are_kept(world: World, life: Life) -> Violations:
         letters = [each for each in life.letters if each.sent_at <= replay.sent_at]
         if not any(_is_due(world, each, replay) for each in letters):
             yield "policy-wrong", f"no policy has it replayed at {replay.sent_at:.1f}"
-        expires_at = life.expires_at if index == 0 else None
+        expires_at = life.expires_at if index == 0 and not life.is_scattered else None
         if expires_at is not None and expires_at + _SLACK_S < replay.sent_at:
             yield "policy-expired", "a sweep has replayed it after it had expired"
     if world.aws.faults.was_troubled("table", 0, FOREVER) or len(sent) >= policy.max_replays:

@@ -126,8 +126,12 @@ class TypePlan:
     """Minutes between firings of its schedule; None for no schedule."""
     new: bool = False
     """True if old workers don't know it."""
+    batch: int = 0
+    """Number of jobs that one call of its handler takes; 0 for a handler that takes one."""
     custom: bool = False
     """True if its backoff is a function, whose answer for every third job is none."""
+    bundle: bool = False
+    """True if its jobs share messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

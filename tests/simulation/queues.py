@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from headgate.jobs.testing.memory.ordering import Message as StoredIn
 from headgate.jobs.testing.memory.ordering import MessageState, StandardOrdering
 from headgate.jobs.testing.memory.queue import MemoryQueue, QueueSettings
 from tests.simulation.actors import START, Actor, current_actor
-from tests.simulation.ledger import Delivery, Ledger, Message, job_of
+from tests.simulation.ledger import Delivery, Ledger, Message, jobs_of
 
 
 class Shuffled(StandardOrdering):
@@ -45,19 +45,31 @@ class Watch:
 
     def stored(self, queue: str, message: StoredIn) -> None:
         """Record that a message has come to a queue, or to a dead-letter queue."""
-        ledger = self.ledger
-        job_id, envelope = job_of(message.content.body, message.id)
-        key = f"{queue}/{message.id}"
-        entry = ledger.messages[key] = Message(
-            id=message.id,
-            job_id=job_id,
-            queue=queue,
-            sent_at=ledger.now,
-            attributes=dict(message.content.attributes),
-            group=message.content.group,
-            sender=current_actor(),
-        )
-        life = ledger.life(job_id)
+        key, deliveries = f"{queue}/{message.id}", list[Delivery]()
+        jobs = jobs_of(message.content.body, message.id)
+        entries = [
+            Message(
+                id=message.id,
+                job_id=job_id,
+                queue=queue,
+                sent_at=self.ledger.now,
+                attributes=dict(message.content.attributes),
+                group=message.content.group,
+                sender=current_actor(),
+                deliveries=deliveries,
+                shared=len(jobs) > 1,
+            )
+            for job_id in jobs
+        ]
+        self.ledger.messages[key], self.ledger.bundles[key] = entries[0], entries
+        if len(entries) > 1:
+            self.ledger.counts["bundle"] += 1
+        for entry in entries:
+            self._enter(queue, entry, jobs[entry.job_id])
+
+    def _enter(self, queue: str, entry: Message, envelope: Mapping[str, Any]) -> None:
+        """Enter a message of a job into its life."""
+        life = self.ledger.life(entry.job_id)
         life.kind = life.kind or str(envelope.get("type", ""))
         life.tenant = (envelope.get("tenant") or {}).get("org")
         if (expires_at := envelope.get("expires_at")) is not None and not life.messages:
@@ -66,13 +78,13 @@ class Watch:
             life.messages.append(entry)
         elif queue in self.parking:
             life.letters.append(entry)
-        ledger.log("stored", queue, job_id[-6:], entry.attributes.get("Reason", ""))
+        self.ledger.log("stored", queue, entry.job_id[-6:], entry.attributes.get("Reason", ""))
 
     def confirmed(self, queue: str, bodies: Iterable[str]) -> None:
         """Record that the sender of dead letters has received SQS's confirmation."""
         if queue not in self.parking:
             return
-        jobs = {job_of(body, "")[0] for body in bodies}
+        jobs = {job_id for body in bodies for job_id in jobs_of(body, "")}
         for life in self.ledger.lives.values():
             for letter in life.letters:
                 letter.confirmed |= letter.queue == queue and life.id in jobs
@@ -87,7 +99,8 @@ class Watch:
         entry.deliveries.append(delivery)
         who = actor.name if actor else "nobody"
         self.ledger.log("delivered", queue, entry.job_id[-6:], message.receive_count, who)
-        self.on_delivery(entry, delivery, before)
+        for each in self.ledger.bundles[f"{queue}/{message.id}"]:
+            self.on_delivery(each, delivery, before)
 
     def hidden(self, queue: str, message: StoredIn, until: float) -> None:
         if queue in self.sources:
@@ -98,11 +111,14 @@ class Watch:
                 last.shown = until <= self.ledger.now and current_actor() is last.actor
 
     def left(self, queue: str, message: StoredIn, how: str) -> None:
-        entry, actor = self.ledger.messages[f"{queue}/{message.id}"], current_actor()
-        entry.gone_at, entry.gone_how = self.ledger.now, how
-        self.ledger.log("left", queue, entry.job_id[-6:], how, actor.name if actor else "nobody")
+        entries, actor = self.ledger.bundles[f"{queue}/{message.id}"], current_actor()
+        for entry in entries:
+            entry.gone_at, entry.gone_how = self.ledger.now, how
+            who = actor.name if actor else "nobody"
+            self.ledger.log("left", queue, entry.job_id[-6:], how, who)
         if queue in self.sources and how == "deleted":
-            self.on_deletion(entry, actor)
+            for entry in entries:
+                self.on_deletion(entry, actor)
 
 
 class WatchedQueue(MemoryQueue):
@@ -121,10 +137,12 @@ class WatchedQueue(MemoryQueue):
         if not settings.fifo:
             self._ordering = Shuffled(self.watch.rng)
 
-    def receive(self, limit: int, visibility_s: int | None, now_s: float) -> list[ReceivedMessage]:
+    def receive(
+        self, limit: int, visibility_s: int | None, now_s: float, now: datetime
+    ) -> list[ReceivedMessage]:
         self._how = "redriven"
         try:
-            received = super().receive(limit, visibility_s, now_s)
+            received = super().receive(limit, visibility_s, now_s, now)
         finally:
             self._how = "expired"
         if self.duplicating and not self.settings.fifo:
@@ -165,9 +183,11 @@ class WatchedQueue(MemoryQueue):
         if not self._delivering:
             self.watch.hidden(self.name, message, until_s)
 
-    def _deliver(self, message: StoredIn, now_s: float, until_s: float) -> ReceivedMessage:
+    def _deliver(
+        self, message: StoredIn, now_s: float, until_s: float, now: datetime
+    ) -> ReceivedMessage:
         self._delivering = True
-        received = super()._deliver(message, now_s, until_s)
+        received = super()._deliver(message, now_s, until_s, now)
         self._delivering = False
         self.watch.delivered(self.name, message, until_s)
         return received

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headgate import JobContext
+from headgate import BatchContext, JobContext
 from headgate.errors import SubmissionError
 from tests.simulation.actors import current_actor
 from tests.simulation.apps import Work
@@ -51,6 +51,16 @@ class Stage:
         attempt = f"{ctx.attempt}/{ctx.max_attempts}"
         ledger.log("run", actor.name, declared.name, ctx.id[-6:], attempt)
         return Played(world, life, run, act, ctx)
+
+    def begins_batch(self, ctx: BatchContext) -> None:
+        """Record a call of a batch handler; what has been tried before runs alone."""
+        ledger = self._world.ledger
+        if len(ctx.jobs) == 1:
+            return
+        ledger.counts["batch"] += 1
+        for job in ctx.jobs:
+            if job.attempt > 1:
+                ledger.fault("batched-again", f"{job.id} runs with others at its {job.attempt}.")
 
     def enters(self, name: str, ctx: JobContext) -> Entered:
         """Record that what is around an attempt has been entered."""

@@ -138,7 +138,7 @@ def _once(_given: Any) -> str:
     return "once"
 
 
-async def _delete_first(self: Settler[Any], hold: Hold, verdict: Verdict, _action: Any) -> Any:
+async def _delete_first(self: Settler[Any], hold: Hold, verdict: Verdict, *_given: Any) -> Any:
     return await self._left(hold, verdict)
 
 

@@ -49,6 +49,9 @@ ROUNDS = 400
 ROUND_S = 900.0
 """Maximum seconds that one of them works before the rest is checked."""
 
+_GATHER_S = 10
+"""Seconds that a job waits for others to share a message with, where types are bundled."""
+
 _SUBMITTED_WITHIN_S = 3_600.0
 
 _CALM_LOOKS = 3
@@ -159,6 +162,7 @@ class World:
             AsyncClient(
                 self.app,
                 events=Events(self.hearing(actor)),
+                gather=_GATHER_S if any(each.bundle for each in self.plan.types) else 0,
                 backend=async_over(
                     link.sqs,
                     scheduler=link.scheduler if self.plan.long_delays else None,

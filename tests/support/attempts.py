@@ -18,8 +18,9 @@ from pydantic import BaseModel
 from headgate import App, Priority, cron
 from headgate.infra.ijob_system import IJobSystem
 from headgate.infra.job_system import JobSystem
-from headgate.jobs.core.topology import (
+from headgate.jobs.core.naming import (
     ASKED,
+    CHILDREN,
     JOB,
     LIMIT,
     PAYLOADS,
@@ -141,6 +142,13 @@ def _on_rows(app: App) -> list[Attempt]:
         ("ask for a cancellation", "PutItem", [CANCELLATIONS]),
         ("take cancellations back", "BatchWriteItem", [CANCELLATIONS]),
         ("write what is shown of a request", "PutItem", [f"{ASKED}{one}"]),
+        ("read which children a job has", "Query", [f"{CHILDREN}{one}"]),
+        ("enter a job among another's children", "PutItem", [f"{CHILDREN}{one}"]),
+        (
+            "enter it in one batch with the record of its submission",
+            "BatchWriteItem",
+            [f"{ASKED}{other}", f"{CHILDREN}{one}"],
+        ),
         (
             "put a job's history beside a request in one batch",
             "BatchWriteItem",

@@ -20,7 +20,8 @@ from headgate.jobs.client.jobs.jobs import AsyncJobs, Jobs
 from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueDesk
 from headgate.jobs.client.overview.workers import AsyncWorkerDesk, WorkerDesk
 from headgate.jobs.client.pauses import AsyncPauses, Pauses
-from headgate.jobs.client.schedules import AsyncSchedules, Schedules
+from headgate.jobs.client.schedules.async_schedules import AsyncSchedules
+from headgate.jobs.client.schedules.schedules import Schedules
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock
 from headgate.testing import MemoryScheduler, MemorySqs, MemoryStore, MemoryTable

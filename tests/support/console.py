@@ -90,10 +90,15 @@ class Browser:
 
         await self.app(scope, receive, send)
         headers = {n.decode(): value.decode() for n, value in messages[0]["headers"]}
-        self._keep(headers.get("set-cookie", ""))
+        for name, value in messages[0]["headers"]:
+            if name == b"set-cookie":
+                self._keep(value.decode())
         content = b"".join(each.get("body", b"") for each in messages[1:])
         return Answer(status=messages[0]["status"], headers=headers, text=content.decode())
 
     def _keep(self, cookie: str) -> None:
         for name, morsel in SimpleCookie(cookie).items():
-            self.cookies[name] = morsel.value
+            if morsel["max-age"] == "0":
+                self.cookies.pop(name, None)
+            else:
+                self.cookies[name] = morsel.value

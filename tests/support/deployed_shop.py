@@ -44,7 +44,7 @@ from headgate.lambdas.consume import consumer
 handler = consumer(app)
 """
 
-EVERY_MINUTE = schedule_name(shop.update_order_status)
+EVERY_MINUTE = schedule_name(*shop.update_order_status.schedules)
 """The schedule that fires every minute here, so that no test waits five for its second firing."""
 
 _ROOT = Path(__file__).parents[2]

@@ -58,7 +58,10 @@ async def async_echo(work: Work, ctx: JobContext) -> str:
 
 @_queue.job("reporting", isolation="process")
 def reporting(work: Work, ctx: JobContext) -> None:
-    _ = ctx.progress(70, "nearly")
+    _ = ctx.progress(70, "nearly", path=work.path, odd=float("nan"), others={ctx.attempt})
+    within: list[object] = []
+    within.append(within)
+    _ = ctx.progress(80, "\udc00", within=within)
     _ = ctx.submit(neighbour, Work(path=work.path, text="of a plain one"))
 
 

@@ -1,8 +1,8 @@
 """SQS and DynamoDB that carry out every request at once, to measure what their clients cost.
 
-Messages are kept in order until they are received; nothing is hidden, and no condition of a write
-fails. `PromptAws` starts ``python -m tests.support.prompt_aws``, which prints its address and
-serves until its input ends.
+Messages are kept in order until they are received, by a client that is still connected; nothing is
+hidden, and no condition of a write fails. `PromptAws` starts ``python -m
+tests.support.prompt_aws``, which prints its address and serves until its input ends.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ class _Services:
         self._numbers = count()
         self._sent = asyncio.Event()
 
-    async def answer(self, action: str, body: bytes) -> dict[str, Any]:
-        """Carry out a request; return the members of its answer."""
+    async def answer(
+        self, action: str, body: bytes, client: asyncio.StreamReader
+    ) -> dict[str, Any]:
+        """Carry out a client's request; return the members of its answer."""
         request = json.loads(body)
         match action:
             case "GetQueueUrl":
@@ -68,7 +70,7 @@ class _Services:
             case "DeleteMessageBatch" | "ChangeMessageVisibilityBatch":
                 return _all_of(request)
             case "ReceiveMessage":
-                return await self._received(request)
+                return await self._received(request, client)
             case "BatchWriteItem":
                 return {"UnprocessedItems": {}}
             case "Query" | "Scan":
@@ -91,15 +93,22 @@ class _Services:
                 }
             )
 
-    async def _received(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def _received(
+        self, request: dict[str, Any], client: asyncio.StreamReader
+    ) -> dict[str, Any]:
         queue = self._queues[request["QueueUrl"]]
         with suppress(TimeoutError):
             async with asyncio.timeout(request.get("WaitTimeSeconds", 0)):
                 while not queue:
                     self._sent.clear()
                     await self._sent.wait()
-        taken = [queue.popleft() for _ in range(min(len(queue), request["MaxNumberOfMessages"]))]
+        most = 0 if _has_gone(client) else request["MaxNumberOfMessages"]
+        taken = [queue.popleft() for _ in range(min(len(queue), most))]
         return {"Messages": [{**each, "ReceiptHandle": each["MessageId"]} for each in taken]}
+
+
+def _has_gone(client: asyncio.StreamReader) -> bool:
+    return client.at_eof() or client.exception() is not None
 
 
 def _all_of(request: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +149,7 @@ async def _exchange(
     headers = {name.lower(): value for name, _, value in lines}
     body = await reader.readexactly(int(headers["content-length"]))
     action = headers["x-amz-target"].rpartition(".")[2]
-    answer = json.dumps(await services.answer(action, body)).encode()
+    answer = json.dumps(await services.answer(action, body, reader)).encode()
     writer.write(
         b"HTTP/1.1 200 OK\r\nx-amzn-RequestId: 11111111-2222-3333-4444-555555555555\r\n"
         b"Date: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Type: application/x-amz-json-1.0\r\n"

@@ -61,6 +61,8 @@ class SweepBench:
     counted: Counter[Kind] = field(default_factory=Counter)
     keyring: Keyring | None = None
     """The keys that the sweep's replays sign with."""
+    console: str = ""
+    """The address of the app's web console."""
 
     def __post_init__(self) -> None:
         self.sqs, self.table = MemorySqs(self.clock), MemoryTable(self.clock)
@@ -71,7 +73,7 @@ class SweepBench:
 
     @property
     def plan(self) -> SweepPlan:
-        return sweep_plan(self.app, has_bridge=True)
+        return sweep_plan(self.app, has_bridge=True, console=self.console)
 
     def parking(self, job_type: str) -> ParkingQueue:
         job = self.app.find_type(job_type)

@@ -18,6 +18,7 @@ from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.testing import MemoryScheduler, MemorySqs
 from headgate.jobs.testing.memory import store, table
+from tests.support.loggers import restored
 
 
 class Tape:
@@ -46,19 +47,13 @@ class Tape:
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tape]:
     """Record all that happens in memory while the block runs, whatever becomes of it later."""
     tape = Tape()
-    handler = _Log(tape)
-    logger = logging.getLogger("headgate")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
     _record_messages(tape, monkeypatch)
     _record_items(tape, monkeypatch)
     _record_objects(tape, monkeypatch)
-    try:
+    with restored() as logger:
+        logger.addHandler(_Log(tape))
+        logger.setLevel(logging.DEBUG)
         yield tape
-    finally:
-        logger.setLevel(level)
-        logger.removeHandler(handler)
 
 
 class _Log(logging.Handler):

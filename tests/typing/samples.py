@@ -21,6 +21,8 @@ from headgate import (
     AsyncJobHandle,
     AuditEntry,
     Backoff,
+    Batch,
+    BatchContext,
     Breaker,
     Client,
     CrashLimit,
@@ -131,6 +133,21 @@ def mailed(_email: Email) -> Receipt:
     return Receipt(1)
 
 
+@app.job("batched", batch=Batch(10, wait=1))
+async def batched(_items: list[Email], ctx: BatchContext) -> list[Receipt]:
+    return [Receipt(job.attempt) for job in ctx.jobs]
+
+
+@app.job("batched-plain", batch=Batch(10), priority="high")
+def batched_plainly(_items: Sequence[Email], _ctx: BatchContext) -> None: ...
+
+
+@app.job("batched-gather", batch=Batch(10))
+async def batched_gather(items: list[Email], _ctx: BatchContext) -> list[Receipt | BaseException]:
+    return await asyncio.gather(*map(async_one, items), return_exceptions=True)
+
+
+# There is no such priority.
 @router.job("misrouted", priority="highest")  # type: ignore[arg-type]
 async def misrouted(_email: Email) -> None: ...
 
@@ -177,6 +194,24 @@ paying_nothing = app.define("paying-nothing", returns=Receipt)
 def contract(job: JobType[P, R]) -> JobType[P, R]:
     """Return a handled job as its submitters see it."""
     return job
+
+
+def types_of_batches(client: Client) -> None:
+    assert_type(contract(batched), JobType[Email, Receipt])
+    assert_type(contract(batched_plainly), JobType[Email, None])
+    assert_type(contract(batched_gather), JobType[Email, Receipt])
+    assert_type(client.submit(batched, email), JobHandle[Receipt])
+    assert_type(client.submit_many(batched, [email]), list[JobHandle[Receipt]])
+    client.submit(batched, [email])  # type: ignore[arg-type]
+    defined = app.define("defined-batch", Email, returns=Receipt, batch=Batch(10))
+
+    @defined.handler
+    async def run(items: list[Email], ctx: BatchContext) -> list[Receipt | BaseException]:
+        assert_type(await batched(items, ctx), Sequence[Receipt | BaseException] | None)
+        return [Receipt(1)]
+
+    @defined.handler  # type: ignore[arg-type]
+    async def wrong(_items: list[Wrong], _ctx: BatchContext) -> None: ...
 
 
 def types_without_a_payload(client: Client) -> None:
