@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+AXE := tests/browser/driver/node_modules/axe-core
 # Where it is set, each of hundreds of processes would compile anew what it imports.
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload simulate simulate-faults trials pictures clean
+.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload quickstart django6 simulate simulate-faults trials browser pictures verify-local clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +37,9 @@ demo-assistant: $(INSTALLED) ## The example assistant likewise
 
 demo-travel: $(INSTALLED) ## The example travel platform likewise
 	@$(BIN)/python -m examples.travel.demo
+
+verify-local: $(INSTALLED) ## All of headgate verify that a local AWS can show (a quarter of an hour)
+	@$(BIN)/headgate verify --local --minutes 14
 
 test: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -95,8 +99,9 @@ node_modules/@mermaid-js:
 site: $(INSTALLED) node_modules/@mermaid-js ## The pages as a site, into build/docs/site (Node)
 	$(BIN)/python -m tests.docs.website
 
-schema: $(INSTALLED) ## Write the message format's JSON Schema
+schema: $(INSTALLED) ## Write the JSON Schemas of the message formats
 	$(BIN)/python -c 'import json; from headgate.jobs.messages.envelope import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/envelope.v1.schema.json
+	$(BIN)/python -c 'import json; from headgate.jobs.messages.bundles import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/bundle.v2.schema.json
 
 synth: $(INSTALLED) ## The CloudFormation template, into cdk.out
 	@node infra/cdk.js synth --quiet
@@ -104,7 +109,7 @@ synth: $(INSTALLED) ## The CloudFormation template, into cdk.out
 cdk-app: $(INSTALLED)
 	@JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 $(BIN)/python -m headgate.infra.app
 
-bench: $(INSTALLED) ## Headgate beside its peers (Linux, Java and Maven; about half an hour)
+bench: $(INSTALLED) ## Headgate beside its peers (Linux, Java and Maven; three quarters of an hour)
 	$(BIN)/python -m benchmarks
 
 bench-quick: $(INSTALLED) ## One small round of the same: does it all work?
@@ -112,6 +117,14 @@ bench-quick: $(INSTALLED) ## One small round of the same: does it all work?
 
 measure-reload: $(INSTALLED) ## headgate dev: from an edit to the first run of its code, and from Ctrl-C to the end
 	@$(BIN)/python -m benchmarks.reload
+
+quickstart: $(INSTALLED) ## Type docs/quickstart.md as it stands, in an empty folder, and time it
+	@$(BIN)/python -m tests.docs.quickstart
+
+django6: ## The integration of Django with Django 6, which needs PYTHON=python3.12 or newer
+	$(PYTHON) -m venv .cache/django6
+	.cache/django6/bin/pip install --quiet -e '.[worker]' 'django>=6' hypothesis pytest pytest-asyncio pytest-timeout pytest-xdist
+	.cache/django6/bin/python -m pytest tests/unit/contrib/test_django.py tests/unit/contrib/test_django_tasks.py
 
 simulate: $(INSTALLED) ## An hour of load, an outage and an overload, in virtual time (a few minutes)
 	$(BIN)/python -m benchmarks.simulation
@@ -125,8 +138,15 @@ SEED ?= 1
 trials: $(INSTALLED) ## Real processes under odd answers, kills and random messages; MINUTES of all of it mixed
 	$(BIN)/python -m tests.crash.trials answers submissions cuts letters messages mixed --minutes $(MINUTES) --seed $(SEED)
 
+browser: $(INSTALLED) $(AXE) ## The console's journeys in headless Chromium, and axe on each page (a few minutes)
+	$(BIN)/python -m tests.browser journeys
+
 pictures: $(INSTALLED) ## The console's pages as pictures, into docs/images (Chromium; a few minutes)
 	$(BIN)/python -m tests.browser pictures
 
+$(AXE): tests/browser/driver/package-lock.json
+	npm ci --prefix tests/browser/driver --no-audit --no-fund
+	@touch $@
+
 clean: ## Remove what was built
-	rm -rf $(VENV) node_modules cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist
+	rm -rf $(VENV) node_modules $(dir $(AXE)) cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache build dist

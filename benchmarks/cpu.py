@@ -24,18 +24,22 @@ from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.core.events import Event, Events, JobCompleted
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.workers.process.event_loop import loop_factory
+from headgate.workers.process.garbage import collected_seldom
 from headgate.workers.worker import Worker
 from tests.support.prompt_aws import PromptAws
 
 _AT_ONCE = 50
 """Number of concurrent submissions."""
 
+_NOTE, _LONG_NOTE = "x" * 100, "x" * 820
+"""The second makes a job's message about 1 KB long."""
+
 
 class Order(BaseModel):
     """The payload."""
 
     number: int
-    note: str = "x" * 100
+    note: str = _NOTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +68,11 @@ class _Meter:
         )
 
 
-def _app(records: RecordsLevel = "off", *, once: bool = False) -> App:
+def _app(records: RecordsLevel = "off", *, once: bool = False, bundle: bool = False) -> App:
     app = App("bench", records=records)
     queue = app.queue("orders", priorities=[Priority.NORMAL])
 
-    @queue.job("place", once=once)
+    @queue.job("place", once=once, bundle=bundle)
     async def place(_order: Order) -> None:
         return None
 
@@ -142,17 +146,25 @@ async def submits_from_a_loop(jobs: int) -> Cost:
     return meter.cost
 
 
-async def drains(jobs: int, records: RecordsLevel = "off", *, once: bool = False) -> Cost:
+async def drains(
+    jobs: int,
+    records: RecordsLevel = "off",
+    *,
+    once: bool = False,
+    bundle: bool = False,
+    note: str = _NOTE,
+) -> Cost:
     """A worker with a backlog of no-op jobs."""
-    app = _app(records, once=once)
+    app = _app(records, once=once, bundle=bundle)
     [job] = app.types.values()
     async with AsyncAwsBackend(app.topology) as backend:
         async with AsyncClient(app, backend=backend) as client:
-            await client.submit_many(job, [Order(number=number) for number in range(jobs)])
+            orders = [Order(number=number, note=note) for number in range(jobs)]
+            await client.submit_many(job, orders)
         await backend.async_ports.table.get("nothing", "nothing")  # opens it, which takes a while
         ended = _Ended(jobs)
         worker = Worker(app, backend, events=Events(ended))
-        with _Meter(jobs) as meter:
+        with collected_seldom(), _Meter(jobs) as meter:  # as in a worker's process
             running = asyncio.create_task(worker.run())
             await ended.all.wait()
         worker.hurry()
@@ -184,6 +196,8 @@ IN_LOOP: dict[str, Callable[[int], Awaitable[Cost]]] = {
     "a worker's drain": drains,
     "the same, once=True": partial(drains, once=True),
     "the same, full records": partial(drains, records="full"),
+    "a worker's drain, jobs of 1 KB": partial(drains, note=_LONG_NOTE),
+    "the same, in bundles": partial(drains, note=_LONG_NOTE, bundle=True),
 }
 
 

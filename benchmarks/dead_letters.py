@@ -13,6 +13,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,7 +22,8 @@ import boto3
 
 from benchmarks.stage import REGION, use_test_account
 from headgate import App, Client
-from headgate.jobs.client.dead_letters.looking import LetterCounts, LetterPage, LettersExported
+from headgate.jobs.client.dead_letters.answers import LetterCounts, LetterPage, LettersExported
+from headgate.jobs.core.topology import MAX_BATCH
 from tests.support.servers import running_server
 
 BODY = '{"v": 1, "payload": {"to": "ada@example.com", "subject": "Hello"}}'
@@ -37,7 +39,7 @@ def main() -> None:
         os.environ["AWS_ENDPOINT_URL"] = endpoint_url
         app = App(f"b{uuid4().hex[:8]}", records="off")
         app.define("send-email", dict[str, str])
-        _fill(app, count)
+        fill(app, count)
         with Client(app) as client, Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             letters = client.dead_letters
             _measure("first page of 50", lambda: letters.list(limit=50))
@@ -56,31 +58,34 @@ def _measure(what: str, step: Callable[[], LetterPage | LetterCounts | LettersEx
     )
 
 
-def _fill(app: App, count: int) -> None:
+def fill(app: App, count: int) -> None:
+    """Create an app's queues, and fill one of those of its dead letters."""
     sqs = boto3.session.Session(region_name=REGION).client("sqs")
-    for name in (*(spec.dlq_name for spec in app.topology.queues), app.topology.quarantine_name):
+    pairs = [(spec.name, spec.dlq_name) for spec in app.topology.queues]
+    for name in (*chain.from_iterable(pairs), app.topology.quarantine_name):
         sqs.create_queue(QueueName=name)
     full = app.topology.queue("jobs", "normal").dlq_name
     url = sqs.get_queue_url(QueueName=full)["QueueUrl"]
-    for start in range(0, count, 10):
-        entries: Any = [
-            {
-                "Id": str(number),
-                "MessageBody": BODY,
-                "MessageAttributes": {
-                    name: {"DataType": "String", "StringValue": value}
-                    for name, value in (
-                        ("JobId", str(number)),
-                        ("JobType", "send-email"),
-                        ("Reason", "attempts-exhausted"),
-                        ("ErrorType", f"Error{number % 5}"),
-                    )
-                },
-            }
-            for number in range(start, min(count, start + 10))
-        ]
+    for start in range(0, count, MAX_BATCH):
+        entries = [_letter(number) for number in range(start, min(count, start + MAX_BATCH))]
         sqs.send_message_batch(QueueUrl=url, Entries=entries)
     sqs.close()
+
+
+def _letter(number: int) -> Any:
+    told = {
+        "JobId": str(number),
+        "JobType": "send-email",
+        "Reason": "attempts-exhausted",
+        "ErrorType": f"Error{number % 5}",
+    }
+    return {
+        "Id": str(number),
+        "MessageBody": BODY,
+        "MessageAttributes": {
+            name: {"DataType": "String", "StringValue": value} for name, value in told.items()
+        },
+    }
 
 
 if __name__ == "__main__":

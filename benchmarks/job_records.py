@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -25,13 +26,14 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.ports.table import MAX_PUT, Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
+from headgate.jobs.errors import TransportError
 from headgate.jobs.records.items import Mark, Scribe
 from headgate.jobs.testing import MemorySqs
 from tests.support.backends import async_over
-from tests.support.servers import running_server
+from tests.support.java_servers import java_process
 
 FEW = 1_000
-_TYPES = ("send-email", "charge-card", "resize-image", "sync-stock")
+TYPES = ("send-email", "charge-card", "resize-image", "sync-stock")
 _AT_ONCE = 8
 _RETENTION = timedelta(days=4)
 
@@ -59,13 +61,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1_000_000)
     count = parser.parse_args().jobs
     use_test_account()
-    with running_server("dynamodb") as endpoint_url:
-        asyncio.run(_run(endpoint_url, count))
+    with java_process("dynamodb") as server:
+        asyncio.run(_run(server.endpoint_url, count))
 
 
 async def _run(endpoint_url: str, count: int) -> None:
     app = App(f"b{uuid4().hex[:8]}")
-    for name in _TYPES:
+    for name in TYPES:
         app.define(name, dict[str, str])
     name = app.topology.table_name
     await create_table(name, endpoint_url=endpoint_url)
@@ -74,9 +76,9 @@ async def _run(endpoint_url: str, count: int) -> None:
         backend = async_over(MemorySqs(SystemClock()), table=counted)
         async with AsyncClient(app, backend=backend) as client:
             few = min(FEW, count)
-            await _fill(table, range(few))
+            await fill(table, range(few))
             await _look(client, counted, few)
-            await _fill(table, range(few, count))
+            await fill(table, range(few, count))
             await _look(client, counted, count)
 
 
@@ -97,14 +99,15 @@ async def _measure(what: str, table: _Counted, step: Callable[[], Awaitable[Any]
     return found
 
 
-async def _fill(table: AsyncDynamoTable, numbers: Sequence[int]) -> None:
+async def fill(table: AsyncDynamoTable, numbers: Sequence[int]) -> None:
     """Write the failures and the ends of jobs that died, one after the other by their time."""
     now = datetime.now(UTC)
 
     async def put(batch: Sequence[int]) -> None:
         items: Sequence[Item] = [item for number in batch for item in _died(number, now)]
         while items:
-            items = await table.put(items)
+            with suppress(TransportError):  # a machine that is busy; the same items are put again
+                items = await table.put(items)
 
     jobs = MAX_PUT // 2
     batches = [numbers[first : first + jobs] for first in range(0, len(numbers), jobs)]
@@ -117,7 +120,7 @@ def _died(number: int, now: datetime) -> Iterator[Item]:
         job_id=str(uuid4()),
         message_id=str(uuid4()),
         receive=1,
-        job_type=_TYPES[number % len(_TYPES)],
+        job_type=TYPES[number % len(TYPES)],
         queue="jobs",
         worker="bench",
         level="outcomes",

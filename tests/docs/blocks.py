@@ -224,7 +224,7 @@ def _published() -> str:
         )
     )
     counts = ", ".join(f"`{name}`" for name in metric_names.COUNTED.values())
-    of_lanes = ", ".join(f"`{name}`" for name in sorted(metric_names.LANE_COUNTED))
+    of_lanes = ", ".join(f"`{name}`" for name in metric_names.LANE_COUNTED.values())
     rows = [
         ("a job type", of_type, counts, "count"),
         ("a job type", of_type, f"`{metric_names.DURATION}`: how long handlers ran", "seconds"),

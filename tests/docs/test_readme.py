@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.execution.outcome import Reason
 from tests.support.environment import REGION, with_test_credentials
+from tests.support.loggers import restored
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -36,10 +36,8 @@ def _run(code: str, module: ModuleType) -> None:
 @pytest.fixture(autouse=True)
 def headgates_logger() -> Iterator[None]:
     """Restore Headgate's logger, which a page's Lambda consumer sets up for the whole process."""
-    logger = logging.getLogger("headgate")
-    before = (logger.handlers[:], logger.level, logger.propagate)
-    yield
-    logger.handlers, logger.level, logger.propagate = before
+    with restored():
+        yield
 
 
 def test_every_python_block_of_the_readme_runs_in_order(
@@ -57,6 +55,12 @@ def test_every_python_block_of_the_readme_runs_in_order(
     readme.welcome("Ada")
     for block in others:
         _run(block, readme)
+
+
+def test_the_readme_lists_all_pages() -> None:
+    # But for the reference, whose pages only the site renders.
+    guides = [page.relative_to(ROOT) for page in PAGES if page.parent.name != "reference"]
+    assert [page for page in guides if f"({page.as_posix()}" not in README] == []
 
 
 def test_the_first_job_and_its_submission_take_twelve_lines() -> None:

@@ -15,7 +15,7 @@ import pytest
 TOLERANCE = 0.1
 
 BUDGETS = {
-    "from headgate import App": (63, 34),
+    "from headgate import App": (70, 38),
     "from headgate import App, Client": (127, 82),
     "import headgate.lambdas.bridge": (95, 69),
 }

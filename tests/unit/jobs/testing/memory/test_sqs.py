@@ -375,13 +375,13 @@ class _Stepped(VirtualClock):
 async def test_a_first_receive_has_the_time_of_day_that_the_clock_shows_then() -> None:
     clock = _Stepped()
     sqs = MemorySqs(clock)
-    sqs.create_queue("q", QueueSettings(visibility_s=1))
+    sqs.create_queue("q")
     await _send(sqs, "a")
     clock.advance(5)
     clock.ahead = timedelta(minutes=1)
 
     received_at = clock.now()
-    first = await _take_one(sqs)
+    first = await _take_one(sqs, visibility_s=1)
     clock.advance(1)
     second = await _take_one(sqs)
 
