@@ -18,8 +18,12 @@ from headgate.jobs.values.durations import Duration, duration
 WITHIN = timedelta(seconds=90)
 """Default of the longest time for which a search receives."""
 
-_MARGIN = timedelta(seconds=30)
-"""Time for giving back, in which messages are still hidden."""
+LOOKING = timedelta(seconds=5)
+"""Time for giving back what was only looked at, in which messages are still hidden. What has not
+been given back by then shows by itself."""
+
+ACTING = timedelta(seconds=30)
+"""Likewise of a search whose visitor deletes messages, which others must not get meanwhile."""
 
 _LONGEST = timedelta(hours=1)
 
@@ -66,6 +70,7 @@ class LetterSearch:
         on_found: OnFound,
         *,
         within: Duration = WITHIN,
+        margin: timedelta = LOOKING,
         into_bundles: bool = True,
     ) -> Look:
         """Call ``on_found`` with all letters that are selected.
@@ -73,8 +78,9 @@ class LetterSearch:
         Args:
             wanted: selects them.
             on_found: see `OnFound`; not called for rounds in which there are none.
-            within: the longest time to receive for; an hour at most. If the process is killed,
-                letters show again half a minute after it at the latest.
+            within: the longest time to receive for; an hour at most.
+            margin: the time after that for which letters may still be hidden: `ACTING` if
+                ``on_found`` deletes any.
             into_bundles: whether the id of a job in a bundle selects the bundle.
 
         Raises:
@@ -82,7 +88,7 @@ class LetterSearch:
             TransportError: a queue could not be asked, or does not exist.
         """
         bound = min(duration("within", within, positive=True), _LONGEST)
-        walk = self.services.walk(within=bound, hold=bound + _MARGIN)
+        walk = self.services.walk(within=bound, hold=bound + margin)
         now = self.services.clock.now()
 
         async def visit(fresh: Sequence[HeldLetter]) -> Collection[str]:

@@ -2,7 +2,8 @@
 
 Each message is hidden while the look lasts, so that none comes twice, and given back at its end,
 unless the visitor has acted upon it: purging and replaying delete what they were shown. If the
-process is killed, or SQS refuses, messages show again by themselves once their ``hold`` is over.
+process is killed, SQS refuses or giving back takes too long, messages show again by themselves once
+their ``hold`` is over.
 
 A look goes in rounds: up to `AT_ONCE` receives at once, more of them for longer queues, then one
 call of the visitor with all that is new, and so on until a queue has nothing new. So a visitor is
@@ -271,17 +272,21 @@ class Walk:
 
     async def _give_back(self) -> None:
         """Make everything that is held visible again."""
-        now_s = self._clock.monotonic()
-        # The others show by now, and may be somebody else's.
-        ours = [each for each in self._held if each.receipts and each.ends_s > now_s]
-        self._requests += len(ours)
-        if kept := sum(await self._concurrency.each(self._show, ours, at_once=self._at_once)):
+        held = [each for each in self._held if each.receipts]
+        shown = await self._concurrency.each(self._show, held, at_once=self._at_once)
+        self._requests += sum(each is not None for each in shown)
+        if kept := sum(each or 0 for each in shown):
             _log.warning(
                 "%d dead letters show again by themselves in at most %d s", kept, self._hold_s
             )
 
-    async def _show(self, batch: _Batch) -> int:
-        """Make a receive's messages visible; return how many stay hidden for now."""
+    async def _show(self, batch: _Batch) -> int | None:
+        """Make a receive's messages visible; return how many stay hidden for now.
+
+        None: they show by themselves by now, and may be somebody else's.
+        """
+        if self._clock.monotonic() >= batch.ends_s:
+            return None
         changes = [VisibilityChange(receipt=receipt, timeout_s=0) for receipt in batch.receipts]
         try:
             return len(await self._queues.change_visibility(batch.queue, changes))

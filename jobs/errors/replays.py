@@ -30,14 +30,18 @@ class RerunError(HeadgateError):
 
 
 class JobNotEnded(RerunError):
-    """The job is not known to have ended: its state is ``state``."""
+    """The job is not known to have ended: its state is ``state``.
 
-    def __init__(self, job_id: str, *, state: str) -> None:
+    One that waits may lie among dead letters that were not seen, moved there by SQS itself.
+    """
+
+    def __init__(self, job_id: str, *, state: str, unseen: int = 0) -> None:
         self.state = state
+        told = f". About {unseen:,} dead letters were not looked at for it" if unseen else ""
         super().__init__(
             job_id,
             f"the job {job_id} is {state}: only a job that has ended is run again. Cancel it "
-            "first, or wait for its end",
+            f"first, or wait for its end{told}",
         )
 
 

@@ -1,11 +1,13 @@
 """The one reader of AWS that all pages and all who look share.
 
 However many people look, each thing is asked for once in a while, by one of them; the others get
-what it found, with its age.
+what it found, with its age. What takes long is asked in the background, while everybody gets the
+answer before.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -23,6 +25,13 @@ _MOST_KEPT = 100
 _AT_ONCE = 8
 """Number of things that are asked for at a time."""
 
+_IN_USE_S = 60.0
+"""Seconds for which a question counts as looked at."""
+
+_FAULT = "The console has a fault; its log has the traceback."
+
+_log = logging.getLogger("headgate.console")
+
 T = TypeVar("T")
 
 
@@ -36,6 +45,8 @@ class Seen(Generic[T]):
     """The time of the answer; aware."""
     fault: str = ""
     """The reason for which the last attempt to ask failed; empty if it did not."""
+    renewing: bool = False
+    """True while a newer answer is on its way, for which nobody waits."""
 
     def age_s(self, now: datetime) -> float:
         """Return the seconds since the answer; 0 without one."""
@@ -51,6 +62,7 @@ class _Place:
 
     seen: Seen[Any] = _NOTHING
     asked_at: float | None = None
+    looked_at: float = 0.0
     asking: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -90,6 +102,41 @@ class SharedReader:
             place.asking.release()
         return place.seen
 
+    def read_behind(
+        self, key: Hashable, ask: Callable[[], T], *, fresh_s: float, wait_first: bool
+    ) -> Seen[T]:
+        """Return the last answer at once, however old, and ask anew in the background.
+
+        Args:
+            key: names the question.
+            ask: see `read`.
+            fresh_s: see `read`.
+            wait_first: wait where there is no answer yet, rather than return none.
+        """
+        place = self._place(key)
+        if self._is_fresh(place, fresh_s):
+            return place.seen
+        if wait_first and place.asked_at is None:
+            return self.read(key, ask, fresh_s=fresh_s)
+        if place.asking.acquire(blocking=False):
+            if self._is_fresh(place, fresh_s):
+                place.asking.release()
+            else:
+                in_thread(lambda: self._ask_behind(place, ask), "headgate-console-look")
+        return replace(place.seen, renewing=place.asking.locked())
+
+    def in_use(self, kind: str) -> int:
+        """Return the number of questions of a kind that somebody looked at within a minute.
+
+        Those are of a kind whose keys are tuples that begin with its name.
+        """
+        since = self._clock.monotonic() - _IN_USE_S
+        with self._lock:
+            return sum(
+                isinstance(key, tuple) and key[:1] == (kind,) and place.looked_at >= since
+                for key, place in self._places.items()
+            )
+
     def peek(self, key: Hashable) -> Seen[Any]:
         """Return the last answer to a question without asking."""
         with self._lock:
@@ -106,6 +153,7 @@ class SharedReader:
         with self._lock:
             place = self._places.setdefault(key, _Place())
             self._places.move_to_end(key)
+            place.looked_at = self._clock.monotonic()
             while len(self._places) > _MOST_KEPT:
                 self._places.popitem(last=False)
         return place
@@ -122,3 +170,18 @@ class SharedReader:
         else:
             place.seen = Seen(value=found, at=self._clock.now())
         place.asked_at = self._clock.monotonic()
+
+    def _ask_behind(self, place: _Place, ask: Callable[[], Any]) -> None:
+        try:
+            self._ask(place, ask)
+        except Exception:  # noqa: BLE001 - told on the page, as nobody waits for it
+            _log.exception("a look in the background failed")
+            place.seen = replace(place.seen, fault=_FAULT)
+            place.asked_at = self._clock.monotonic()
+        finally:
+            place.asking.release()
+
+
+def in_thread(run: Callable[[], None], name: str) -> None:
+    """Begin something that goes on in a thread of its own, until the process ends."""
+    threading.Thread(target=run, name=name, daemon=True).start()

@@ -29,7 +29,7 @@ from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.importing import ROUND, LetterSender, read_lines
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.dead_letters.purging import LetterPurge
-from headgate.jobs.dead_letters.search import WITHIN, LetterSearch, SearchRound
+from headgate.jobs.dead_letters.search import ACTING, WITHIN, LetterSearch, SearchRound
 from headgate.jobs.errors import ConfigurationError, RecordsOff, TransportError
 from headgate.jobs.handles.handle import check_id
 from headgate.jobs.messages.envelope import PayloadRef
@@ -195,7 +195,7 @@ class AsyncLetterDesk:
             try:
                 # The other jobs of a bundle were not asked for.
                 look = await self._search.run(
-                    wanted, purge.purge, within=within, into_bundles=False
+                    wanted, purge.purge, within=within, margin=ACTING, into_bundles=False
                 )
             finally:
                 purging.count = purge.purged
@@ -229,7 +229,8 @@ class LetterDesk:
     hidden from others meanwhile, and give them back; letters that others hold, as a sweep does for
     a moment, are not seen. ``look`` says what was looked at, and how many requests it took: a count
     and at least one receive for each queue, and one receive and one release for each ten messages.
-    ``within`` is the longest time to look, in seconds or as a timedelta; up to an hour.
+    ``within`` is the longest time to look, in seconds or as a timedelta; up to an hour. Letters are
+    hidden for at most five seconds longer than that, or thirty where they are purged.
 
     Every method may raise a `TransportError`.
     """

@@ -10,7 +10,7 @@ from headgate.jobs.client.erasing.rows import names_another
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.purging import LetterPurge
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
-from headgate.jobs.dead_letters.search import FoundLetter, LetterSearch, SearchRound
+from headgate.jobs.dead_letters.search import ACTING, FoundLetter, LetterSearch, SearchRound
 from headgate.jobs.messages.bundles import is_bundle
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.large_payloads import payload_key
@@ -45,7 +45,7 @@ class TenantLetters:
             return gone
 
         wanted = DeadLetterFilter(tenants=(erased.tenant,))
-        look = await LetterSearch(services=self.services).run(wanted, visit)
+        look = await LetterSearch(services=self.services).run(wanted, visit, margin=ACTING)
         erased.unseen = look.unseen
         erased.left += purge.failures
 

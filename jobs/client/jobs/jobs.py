@@ -186,7 +186,9 @@ class Jobs(JobDesk):
             overrides: see `SubmitOptions`.
 
         Raises:
-            JobNotEnded: the job waits or runs, or nothing is known of it.
+            JobNotEnded: the job waits or runs, or nothing is known of it. For one that waits or is
+                unknown, dead letters are looked through for ten seconds first: SQS itself may have
+                moved it, of which there is no record.
             UnknownJobType: the app has its type no more.
             PayloadUnknown: no payload is given, and no message of the job is left.
             PayloadLost: its message names an object in the bucket that is gone or damaged.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,8 @@ from headgate.jobs.core.topology import Priority
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.dead_letters.reading import REDRIVEN
-from headgate.jobs.dead_letters.search import FoundLetter, LetterSearch, SearchRound
+from headgate.jobs.dead_letters.search import WITHIN, FoundLetter, LetterSearch, SearchRound
+from headgate.jobs.dead_letters.walk import Look
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
@@ -30,8 +32,16 @@ from headgate.jobs.messages.sealing import opened_payload
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import JobState
 from headgate.jobs.submission.prepare import Origin, Submission, prepare
+from headgate.jobs.values.durations import Duration
 
 _DEAD = frozenset({JobState.DEAD, JobState.QUARANTINED})
+
+_UNDER_WAY = frozenset({JobState.RUNNING, JobState.RETRYING, JobState.DELAYED})
+"""States in which a job's records tell that it has not ended. One that waits may have been moved by
+SQS itself, without a record."""
+
+_SEARCHED = timedelta(seconds=10)
+"""The longest time for which a letter is looked for that there probably isn't."""
 
 
 class Reruns:
@@ -118,10 +128,11 @@ class Reruns:
         Raises:
             JobNotEnded: there is none.
         """
-        running = record.state is JobState.RUNNING
-        found = None if running else await self._letter(record.id, reasons=(REDRIVEN,))
-        if found is None or found.letter.job_id != record.id:
+        if record.state in _UNDER_WAY:
             raise JobNotEnded(record.id, state=record.state)
+        found, look = await self._searched(record.id, reasons=(REDRIVEN,), within=_SEARCHED)
+        if found is None or found.letter.job_id != record.id:
+            raise JobNotEnded(record.id, state=record.state, unseen=sum(look.unseen.values()))
         return found
 
     async def _dead(self, record: JobRecord) -> FoundLetter:
@@ -130,12 +141,14 @@ class Reruns:
         Raises:
             PayloadUnknown: there is none.
         """
-        found = await self._letter(record.id) if record.state in _DEAD else None
+        found = (await self._searched(record.id))[0] if record.state in _DEAD else None
         if found is None:
             raise PayloadUnknown(record.id, state=record.state)
         return found
 
-    async def _letter(self, job_id: str, *, reasons: tuple[str, ...] = ()) -> FoundLetter | None:
+    async def _searched(
+        self, job_id: str, *, reasons: tuple[str, ...] = (), within: Duration = WITHIN
+    ) -> tuple[FoundLetter | None, Look]:
         found: list[FoundLetter] = []
 
         async def first(seen: SearchRound) -> Collection[str]:
@@ -143,8 +156,9 @@ class Reruns:
             seen.stop()
             return ()
 
-        await self._search.run(DeadLetterFilter(ids=(job_id,), reasons=reasons), first)
-        return found[0] if found else None
+        wanted = DeadLetterFilter(ids=(job_id,), reasons=reasons)
+        look = await self._search.run(wanted, first, within=within)
+        return (found[0] if found else None), look
 
     async def _payload(self, declared: JobType[Any, Any], envelope: Envelope) -> Any:
         """Return the payload of a message, as its handler would get it."""

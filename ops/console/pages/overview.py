@@ -55,8 +55,12 @@ def overview(request: Request) -> Response:
     """Show the verdict, the lanes and the workers."""
     console = console_of(request)
     seen = console.queues()
-    counts = console.reader.read("counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S)
-    dead = console.reader.read("dead jobs", lambda: _dead(console), fresh_s=_COUNTS_FRESH_S)
+    counts = console.reader.read_behind(
+        "counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S, wait_first=True
+    )
+    dead = console.reader.read_behind(
+        "dead jobs", lambda: _dead(console), fresh_s=_COUNTS_FRESH_S, wait_first=True
+    )
     schedules = console.schedules()
     values: Mapping[str, Any] = {} if seen.value is None else _of(console, seen.value)
     return render(

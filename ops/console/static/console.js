@@ -10,7 +10,7 @@ let going = 0; // when "g" was pressed
 
 // --- looking again ---
 
-const every = Number(main.dataset.every) * 1000;
+let every = Number(main.dataset.every) * 1000; // 0 once nothing newer is to come
 
 async function lookAgain() {
   if (document.hidden || keys.open || String(getSelection())) return;
@@ -18,6 +18,7 @@ async function lookAgain() {
   if (answer.type === "opaqueredirect") return location.reload(); // signed out: to sign in may lead to another site
   if (!answer.ok && answer.status !== 502) throw new Error(answer.status);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (answer.ok) every = Number(page.getElementById("main").dataset.every) * 1000;
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(part.id);
     if (fresh && fresh.innerHTML !== part.innerHTML) swap(part, fresh);
@@ -45,7 +46,7 @@ async function keepLooking() {
   } catch {
     offline.hidden = false;
   }
-  setTimeout(keepLooking, every);
+  if (every) setTimeout(keepLooking, every);
 }
 
 if (every) setTimeout(keepLooking, every);
@@ -53,9 +54,14 @@ document.addEventListener("visibilitychange", () => every && !document.hidden &&
 setInterval(() => {
   for (const age of document.querySelectorAll("[data-age]")) {
     age.dataset.age = Number(age.dataset.age) + 1;
-    age.textContent = `${Math.round(age.dataset.age)}s`;
+    age.textContent = span(Math.round(age.dataset.age));
   }
 }, 1000);
+
+function span(seconds) {
+  const [minutes, hours] = [Math.floor(seconds / 60), Math.floor(seconds / 3600)];
+  return hours ? `${hours}h ${minutes % 60}m` : minutes ? `${minutes}m ${seconds % 60}s` : `${seconds}s`;
+}
 
 // What is wider than the screen is scrolled by keyboard too.
 function reach() {

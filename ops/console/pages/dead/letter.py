@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from headgate.jobs.client.dead_letters.answers import LetterDetails
 from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.search import LOOKING
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import query_of, refuse
 from headgate.ops.console.pages.revealed import LOOK, Revealed, revealed_payload
@@ -44,6 +45,7 @@ def letter(request: Request) -> Response:
         revealed=_payload(request, console, name) if has_asked else None,
         alike=Wanted() if details is None else _alike(details.letter),
         within=LOOK,
+        hidden=LOOK + LOOKING,
     )
 
 

@@ -14,6 +14,7 @@ from headgate.jobs.client.dead_letters.answers import LetterPage
 from headgate.jobs.dead_letters.counting import CountBy, LetterCount, LetterCounter, read_by
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import REASONS
+from headgate.jobs.dead_letters.search import LOOKING
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import Fields, query_of
 from headgate.ops.console.pages.dead.filters import letter_filter, narrowed, wanted_letters
@@ -36,7 +37,12 @@ _WITHIN = timedelta(seconds=5)
 _SHOWN = 100
 _FRESH_S = 15.0
 _REQUESTS_PER_MINUTE = 300
-"""Requests for the letters of one filter that the console sends at most."""
+"""Requests for the letters that people look at that the console sends at most."""
+
+_RENEWED_S = 2
+"""Seconds after which a page looks for the letters of a look that is under way."""
+
+_KIND = "dead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +66,7 @@ def dead(request: Request) -> Response:
         "dead.html",
         title="Dead letters",
         active="/dead",
+        every_s=_RENEWED_S if seen.renewing else 0,
         seen=seen,
         wanted=wanted,
         by=by,
@@ -68,6 +75,7 @@ def dead(request: Request) -> Response:
         is_cut=seen.value is not None and (len(letters) >= _MOST or not seen.value.look.complete),
         unseen=sum(seen.value.look.unseen.values()) if seen.value else 0,
         within=_WITHIN,
+        hidden=_WITHIN + LOOKING,
         groups=GROUPS,
         reasons=sorted(REASONS),
         ages=AGES,
@@ -76,18 +84,23 @@ def dead(request: Request) -> Response:
 
 def looks(*filters: Wanted) -> tuple[Hashable, ...]:
     """Return the questions that letters of these filters, and of none, are the answers to."""
-    return tuple(("dead", each) for each in (Wanted(), *filters))
+    return tuple((_KIND, each) for each in (Wanted(), *filters))
 
 
 def _look(console: Console, wanted: Wanted) -> Seen[LetterPage]:
-    """Look at a bounded number of letters, for a bounded time, the less often the more it costs."""
-    chosen, key = letter_filter(wanted), ("dead", wanted)
+    """Look at a bounded number of letters, for a bounded time, the less often the more it costs.
+
+    Whoever looks again gets the letters seen before at once, and the new ones once they are there.
+    """
+    chosen, key = letter_filter(wanted), (_KIND, wanted)
     before = console.reader.peek(key).value
     requests = before.look.requests if isinstance(before, LetterPage) else 0
-    return console.reader.read(
+    in_use = max(1, console.reader.in_use(_KIND))
+    return console.reader.read_behind(
         key,
         lambda: console.client.dead_letters.list(chosen, limit=_MOST, within=_WITHIN),
-        fresh_s=max(_FRESH_S, requests * 60 / _REQUESTS_PER_MINUTE),
+        fresh_s=max(_FRESH_S, requests * in_use * 60 / _REQUESTS_PER_MINUTE),
+        wait_first=True,
     )
 
 

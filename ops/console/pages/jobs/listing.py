@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -11,10 +11,12 @@ from starlette.routing import Route
 
 from headgate.jobs.client.jobs.desk import JobCounts, JobPage, ListedJob
 from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.records.lists.entries import lists_of
 from headgate.jobs.records.state import JobState
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import query_of
 from headgate.ops.console.pages.jobs.filters import job_filter, path_found, wanted_jobs
+from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import base_of, console_of, render
 
 STATES = (
@@ -32,6 +34,10 @@ _LIMIT = 50
 _MOST_PAGES = 10
 _MOST_COUNTED = 5_000
 _FRESH_S, _COUNTS_FRESH_S = 5.0, 30.0
+_REQUESTS_PER_MINUTE, _COUNTS_REQUESTS_PER_MINUTE = 3_000, 600
+"""Requests that the console sends at most for pages of jobs that are looked at, and for counts."""
+
+_JOBS, _COUNTS = "jobs", "job counts"
 
 
 def jobs(request: Request) -> Response:
@@ -42,14 +48,8 @@ def jobs(request: Request) -> Response:
         return RedirectResponse(f"{base_of(request)}{path}", status_code=303)
     wanted, after = wanted_jobs(query), query.text("after")
     chosen, of_any_state = job_filter(wanted), wanted.having("state")
-    seen = console.reader.read(
-        ("jobs", wanted, after), lambda: _page(console, chosen, after), fresh_s=_FRESH_S
-    )
-    counts = console.reader.read(
-        ("job counts", of_any_state),
-        lambda: console.client.jobs.count(job_filter(of_any_state), most=_MOST_COUNTED),
-        fresh_s=_COUNTS_FRESH_S,
-    )
+    seen = _listed(console, (_JOBS, wanted, after), chosen, after)
+    counts = _counted(console, (_COUNTS, of_any_state), job_filter(of_any_state))
     return render(
         request,
         "jobs.html",
@@ -58,6 +58,7 @@ def jobs(request: Request) -> Response:
         every_s=5,
         seen=seen,
         counts=counts,
+        most_counted=_MOST_COUNTED,
         by_state=_by_state(counts.value),
         wanted=wanted,
         after=after,
@@ -65,6 +66,41 @@ def jobs(request: Request) -> Response:
         uncounted=UNCOUNTED,
         ages=AGES,
     )
+
+
+def _listed(
+    console: Console, key: tuple[Hashable, ...], chosen: JobFilter, after: str
+) -> Seen[JobPage]:
+    """Read a page of jobs, the less often the more requests it takes and the more are in use."""
+    requests = _lists(console, chosen) + 2 * _LIMIT
+    return console.reader.read(
+        key,
+        lambda: _page(console, chosen, after),
+        fresh_s=_pace_s(console, _JOBS, requests, _FRESH_S, _REQUESTS_PER_MINUTE),
+    )
+
+
+def _counted(console: Console, key: tuple[Hashable, ...], chosen: JobFilter) -> Seen[JobCounts]:
+    """Return the counts, for which no page waits: they take longer than its jobs."""
+    requests = 2 * _lists(console, chosen)
+    return console.reader.read_behind(
+        key,
+        lambda: console.client.jobs.count(chosen, most=_MOST_COUNTED),
+        fresh_s=_pace_s(console, _COUNTS, requests, _COUNTS_FRESH_S, _COUNTS_REQUESTS_PER_MINUTE),
+        wait_first=False,
+    )
+
+
+def _lists(console: Console, chosen: JobFilter) -> int:
+    """Return the number of lists to read: a query for each, however long they are."""
+    states = [JobState(each) for each in chosen.states]
+    return len(lists_of(chosen.types or console.app.types, states))
+
+
+def _pace_s(console: Console, kind: str, requests: int, least_s: float, per_minute: int) -> float:
+    """Return the seconds for which an answer serves, so that all of its kind stay in a bound."""
+    in_use = max(1, console.reader.in_use(kind))
+    return max(least_s, requests * in_use * 60 / per_minute)
 
 
 def _page(console: Console, wanted: JobFilter, after: str) -> JobPage:

@@ -61,23 +61,30 @@ class Bench:
     ) -> Look:
         places = self.all if queues is None else queues
         within = how.pop("within", timedelta(seconds=90))
-        coroutine = self.walk(within, how.pop("hold", HOLD)).through(
-            places, visit or self.see, **how
+        walk = self.walk(
+            within,
+            how.pop("hold", HOLD),
+            at_once=how.pop("at_once", AT_ONCE),
+            clock=how.pop("clock", self.clock),
         )
+        coroutine = walk.through(places, visit or self.see, **how)
         return await coroutine if self.kind == "tasks" else drive(coroutine)
 
-    def walk(self, within: timedelta, hold: timedelta) -> Walk:
+    def walk(
+        self, within: timedelta, hold: timedelta, *, at_once: int, clock: VirtualClock
+    ) -> Walk:
         tasks = self.kind == "tasks"
         transport: AsyncReceiver = self.sqs if tasks else ImmediateTransport(self.sqs.sync)
         self.current = Walk(
             transport,
             concurrency=Tasks() if tasks else Threads(),
-            clock=self.clock,
+            clock=clock,
             sleep=immediate(self.slept.append),
             rng=random.Random(0),  # noqa: S311
             within=within,
             hold=hold,
             wait_s=0,
+            at_once=at_once,
         )
         return self.current
 
@@ -278,6 +285,26 @@ async def test_what_shows_again_by_now_is_not_taken_from_whoever_has_it(bench: B
 
     await bench.look(too_slowly)
     assert bench.visible() == 0
+
+
+async def test_giving_back_ends_once_the_rest_shows_by_itself(bench: Bench) -> None:
+    bench.fill(60)
+
+    class SlowSqs(VirtualClock):
+        """Ten seconds for each request that gives back."""
+
+        def monotonic(self) -> float:
+            return 10.0 * bench.made()["change_visibility"]
+
+    hold = timedelta(seconds=35)
+    look = await bench.look(
+        queues=[bench.queue(bench.dlq)], hold=hold, at_once=1, clock=SlowSqs(NOON)
+    )
+    assert bench.made()["change_visibility"] == 4
+    assert (look.seen, look.requests) == (60, bench.made().total())
+    assert bench.visible() == 40
+    bench.clock.advance(hold)
+    assert bench.visible() == 60
 
 
 async def test_a_queue_for_failed_firings_may_be_missing_and_no_other(bench: Bench) -> None:

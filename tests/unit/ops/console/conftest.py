@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
 
 from headgate import App, Breaker, Client, DoNotRetry, Priority, RateLimit, Retry
+from headgate.ops.console import reader
 from headgate.ops.console.access.rules import LOOPBACK_HOSTS, everybody
 from headgate.ops.console.app import console
 from headgate.testing import Harness, MemoryMetrics
@@ -17,6 +19,25 @@ from tests.support.console import MARKUP, Browser
 
 class Email(BaseModel):
     to: str
+
+
+class Looks:
+    """Looks in the background, made at once unless they are to wait."""
+
+    def __init__(self) -> None:
+        self.wait = False
+        self.waiting: list[Callable[[], None]] = []
+
+    def begin(self, look: Callable[[], None], _name: str) -> None:
+        """Stands for `headgate.ops.console.reader.in_thread`."""
+        self.waiting.append(look)
+        if not self.wait:
+            self.make()
+
+    def make(self) -> None:
+        """Make the looks that wait."""
+        while self.waiting:
+            self.waiting.pop(0)()
 
 
 class Shop:
@@ -72,6 +93,14 @@ def ended() -> None:
     for each in threading.enumerate():
         if each.name.startswith(("replay ", "resume ")):
             each.join(60)
+
+
+@pytest.fixture(autouse=True)
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    """The looks in the background."""
+    looks = Looks()
+    monkeypatch.setattr(reader, "in_thread", looks.begin)
+    return looks
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from headgate import JobState, Priority
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.ops.console.pages.dead import listing
 from tests.support.console import MARKUP, Browser
-from tests.unit.ops.console.conftest import Email, Shop, ended
+from tests.unit.ops.console.conftest import Email, Looks, Shop, ended
 
 
 @pytest.fixture
@@ -73,6 +73,41 @@ def test_ten_who_look_at_letters_cost_one_look(shop: Shop, browser: Browser) -> 
     asked = len(shop.harness.sqs.calls)
     for group in ("type", "queue", "hour", "none") * 3:
         assert browser.get(f"/dead?group={group}").status == 200
+    assert len(shop.harness.sqs.calls) == asked
+
+
+@pytest.mark.usefixtures("dead")
+def test_whoever_looks_again_gets_the_letters_of_before_at_once(
+    shop: Shop, browser: Browser, looks: Looks
+) -> None:
+    assert 'data-every="0"' in browser.get("/dead").text
+    shop.client.submit(shop.send_email, Email(to="bad too"))
+    shop.harness.drain()
+    shop.later(3_600)
+    looks.wait = True
+    asked = len(shop.harness.sqs.calls)
+    text = browser.get("/dead").text
+    assert len(shop.harness.sqs.calls) == asked
+    assert "<b>3 dead letters</b>" in text
+    assert "looking again" in text
+    assert re.search(r">1h[^<]*</span>\s+ago", text)
+    assert 'data-every="2"' in text
+    looks.make()
+    text = browser.get("/dead").text
+    assert "<b>4 dead letters</b>" in text
+    assert 'data-every="0"' in text
+    assert looks.waiting == []
+
+
+@pytest.mark.usefixtures("dead")
+def test_letters_of_many_filters_are_looked_at_the_less_often(shop: Shop, browser: Browser) -> None:
+    filters = [f"?type=t{number}" for number in range(20)]
+    for each in filters:
+        browser.get(f"/dead{each}")
+    asked = len(shop.harness.sqs.calls)
+    shop.later(20)  # alone, each would be looked at again by now
+    for each in filters:
+        browser.get(f"/dead{each}")
     assert len(shop.harness.sqs.calls) == asked
 
 

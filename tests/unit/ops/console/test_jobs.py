@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -12,7 +13,7 @@ from headgate.jobs.errors import ServiceUnavailable
 from headgate.testing import DrainUnfinished
 from tests.support.console import MARKUP, Browser
 from tests.support.story import Story
-from tests.unit.ops.console.conftest import Email, Shop
+from tests.unit.ops.console.conftest import Email, Looks, Shop
 
 
 @pytest.fixture
@@ -100,6 +101,44 @@ def test_the_page_says_that_the_table_can_not_be_read(shop: Shop, browser: Brows
     assert answer.status == 200
     assert "can't be read" in answer.text
     assert "<script>alert" not in answer.text
+
+
+@pytest.mark.usefixtures("dead")
+def test_the_list_does_not_wait_for_the_counts_whose_age_is_told(
+    shop: Shop, browser: Browser, looks: Looks
+) -> None:
+    looks.wait = True
+    text = browser.get("/jobs").text
+    assert "The jobs are being counted." in text
+    assert text.count("data-row") == 5
+    assert 'href="/jobs?state=dead">dead</a>' in text
+    looks.make()
+    assert 'dead <b title="3">3</b>' in browser.get("/jobs").text
+    shop.later(90)
+    text = browser.get("/jobs").text
+    assert 'dead <b title="3">3</b>' in text
+    assert re.search(r"Counted\s+<span[^>]*>1m 30s</span>\s+ago\.", text)
+    assert len(looks.waiting) == 1
+
+
+def test_counts_that_can_not_be_read_are_told(shop: Shop, browser: Browser, looks: Looks) -> None:
+    looks.wait = True
+    browser.get("/jobs")
+    shop.harness.table.faults.raise_on(None, ServiceUnavailable("it is down"), times=500)
+    looks.make()
+    assert "The counts can't be read: it is down" in browser.get("/jobs").text
+
+
+@pytest.mark.usefixtures("dead")
+def test_pages_of_many_filters_are_read_the_less_often(shop: Shop, browser: Browser) -> None:
+    filters = [f"?state=dead&tenant=org-{number}" for number in range(30)]
+    for each in filters:
+        browser.get(f"/jobs{each}")
+    asked = len(shop.harness.table.calls)
+    shop.later(20)  # alone, each would be read again by now
+    for each in filters:
+        browser.get(f"/jobs{each}")
+    assert len(shop.harness.table.calls) == asked
 
 
 # --- many at once --------------------------------------------------------------------------------

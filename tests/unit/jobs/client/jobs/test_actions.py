@@ -173,6 +173,28 @@ def test_only_a_job_that_has_ended_runs_again(office: Office) -> None:
         office.again("42")
 
 
+@pytest.mark.parametrize("last", ["started", "failed"])
+def test_dead_letters_are_not_searched_for_a_job_that_is_told_to_be_under_way(
+    office: Office, last: str
+) -> None:
+    story = Story(start=office.jobs.clock.now()).run(0, last, attempt=1)
+    office.jobs.table.sync.put(story.items)
+    with pytest.raises(JobNotEnded, match=r"Cancel it first, or wait for its end$"):
+        office.again(story.job_id)
+    assert office.jobs.sqs.calls == []
+
+
+def test_the_search_for_a_job_that_seems_to_wait_is_short_and_says_what_it_did_not_see(
+    office: Office,
+) -> None:
+    job = office.jobs.client.submit(office.send, Email(to="a"))
+    sqs = office.jobs.sqs.sync
+    assert sqs.send("shop-jobs-normal-dlq", [OutgoingMessage(body="{}")] * 3) == []
+    sqs.receive("shop-jobs-normal-dlq", limit=2, wait_s=0)  # somebody else holds them
+    with pytest.raises(JobNotEnded, match="About 2 dead letters were not looked at for it"):
+        office.again(job.id)
+
+
 def test_a_job_that_sqs_itself_has_moved_runs_again(office: Office) -> None:
     job = office.jobs.client.submit(office.send, Email(to="a"), tenant="org-1", priority="high")
     letter = office.message("shop-jobs-high")
