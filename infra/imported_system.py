@@ -77,6 +77,7 @@ class ImportedJobSystem(IJobSystem):
         stack = Stack.of(self)
         importer = _Importer(self, account or stack.account, region or stack.region)
         importer.check_key(encryption_key)
+        importer.check_existing(app)
         self._resources = importer.resources(app, encryption_key)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -105,6 +106,11 @@ class _Importer:
                 f"the encryption key is in {key.env.region}, and the system in {self._region}: "
                 "pass the key that its JobSystem was given"
             )
+
+    def check_existing(self, app: App) -> None:
+        """Refuse what exists in another region than the system, by its ARN."""
+        if not Token.is_unresolved(self._region):
+            app.existing.check_region(self._region)
 
     def resources(self, app: App, key: kms.IKey | None) -> SystemResources:
         """Return references to all that the app has there."""

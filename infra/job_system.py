@@ -187,7 +187,8 @@ class JobSystem(IJobSystem):
             encryption_key: the key that its `JobSystem` was given; all grants include its use.
 
         Raises:
-            ConfigurationError: the app has no job types, or the key is in another region.
+            ConfigurationError: the app has no job types, or the key or an existing resource of the
+                app is in another region: a standby's are named by its own `App(existing=...)`.
 
         Example:
             >>> jobs = JobSystem.from_app(self, "Jobs", app=app)  # doctest: +SKIP

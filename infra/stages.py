@@ -80,6 +80,8 @@ class Stage:
                     'region\'s, and it has a standby in another: name them as "existing" in '
                     "cdk.json, those of the stage there and those of its standby within standby_in"
                 )
+            if self.region is not None:
+                app.existing.check_region(self.region)
             return app
         here = copy(app)
         here.use_existing(self.existing)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from headgate.infra.stages import Stage, read_stage, read_standby_stage
 from headgate.jobs.deployment.cdk_context import STAGE
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.errors import ConfigurationError
-
-FILE = Path("cdk.json")
-"""CDK's file, relative to the working directory."""
+from headgate.ops.cdk_json import FILE, read_context
 
 
 def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment:
@@ -44,17 +38,6 @@ def stages_from_cdk_json(path: Path | None, stage: str | None) -> tuple[Stage, S
     """
     if path is None and not FILE.exists():
         return Stage(deployment=Deployment()), None
-    context = _context(path or FILE)
+    context = read_context(path or FILE)
     name = stage or context.get(STAGE)
     return read_stage(name, context), read_standby_stage(name, context)
-
-
-def _context(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path} could not be read: {error}") from error
-    context = found.get("context", {}) if isinstance(found, dict) else None
-    if not isinstance(context, dict):
-        raise ConfigurationError(f"{path} must hold a JSON object, with another as its context")
-    return context

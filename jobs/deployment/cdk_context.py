@@ -76,6 +76,15 @@ def is_ours(key: str) -> bool:
     return key.startswith(_PREFIX)
 
 
+def is_declared(context: Mapping[str, Any], stage: str | None) -> bool:
+    """Return True for a stage of CDK's context: one that it declares, or any if it declares none.
+
+    Raises:
+        ConfigurationError: its stages are no object.
+    """
+    return STAGES not in context or stage in _layer(STAGES, context[STAGES])
+
+
 def read_deployment(context: Mapping[str, Any], stage: str | None) -> Deployment:
     """Return a stage's deployment: what all stages share, and what this one adds or replaces.
 

@@ -16,7 +16,23 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 
 
 def app_of(context: typer.Context, named: str | None = None) -> App:
+    """Import a command's app, with what exists for its stage by the current folder's ``cdk.json``.
+
+    Raises:
+        click's UsageError, AppImportError: as `declared_app_of`.
+        ConfigurationError: likewise; or ``cdk.json`` can't be read or names what can't be used.
+    """
+    from headgate.ops.existing import use_existing
+
+    app = declared_app_of(context, named)
+    use_existing(app)
+    return app
+
+
+def declared_app_of(context: typer.Context, named: str | None = None) -> App:
     """Import the app of a command: the one named, or ``-A``'s, or ``HEADGATE_APP``'s.
+
+    For commands that read all of ``cdk.json`` themselves.
 
     Raises:
         click's UsageError: none is named, or two different ones are.
@@ -32,7 +48,7 @@ def app_of(context: typer.Context, named: str | None = None) -> App:
 
 
 def app_path_of(context: typer.Context, named: str | None = None) -> str:
-    """Return the path of a command's app, as `app_of` finds it.
+    """Return the path of a command's app, as `declared_app_of` finds it.
 
     Raises:
         click's UsageError: none is named, or two different ones are.

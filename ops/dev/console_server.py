@@ -100,7 +100,8 @@ class ConsoleServer:
 
 def _server(app: App) -> Server:
     from headgate.ops.actor import actor
-    from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
+    from headgate.ops.cdk_context import deployment_from_cdk_json
+    from headgate.ops.cdk_json import FILE
     from headgate.ops.console import console
     from headgate.ops.console.access.rules import LOOPBACK_HOSTS, everybody
     from headgate.ops.console.serving import server_of

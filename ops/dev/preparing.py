@@ -22,6 +22,7 @@ from headgate.jobs.definitions.sealing import key_names
 from headgate.jobs.schedules.declared_schedules import declared_schedules
 from headgate.jobs.schedules.registry import times_of
 from headgate.ops.dev.schedules import LocalSchedules
+from headgate.ops.existing import use_existing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,7 @@ def prepared(path: str, provisioned: str) -> Prepared:
     """
     look_here_first()
     app = load_app(path)
+    use_existing(app)
     load_handlers(app)
     resources = _digest(app.topology, signing_secret_of(app), key_names(app))
     wanted = [resources, _digest(*declared_schedules(app))]

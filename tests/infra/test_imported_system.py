@@ -211,7 +211,7 @@ def test_queues_are_cdk_s_own_and_can_be_used_as_such(system: IJobSystem) -> Non
 
 
 def test_what_exists_is_referred_to_by_its_own_name() -> None:
-    theirs = "arn:aws:sqs:eu-central-1:999999999999:letters"
+    theirs = f"arn:aws:sqs:{FAR['region']}:999999999999:letters"
     found = ExistingQueue(queue=theirs, dead_letters="letters-dead")
     app = App("shop", existing=Existing(queues={"mail": {"normal": found}}, table="jobs"))
     app.queue("mail", priorities=["normal"]).define("send-letter", Params)
@@ -219,3 +219,20 @@ def test_what_exists_is_referred_to_by_its_own_name() -> None:
     assert system.queue("mail").queue_arn == theirs
     assert system.dead_letter_queue("mail").queue_name == "letters-dead"
     assert system.table.table_name == "jobs"
+
+
+@pytest.mark.parametrize(
+    ("place", "options"),
+    [({"env": FAR}, {}), ({}, {"region": FAR["region"]})],
+    ids=["the stack's", "the system's"],
+)
+def test_what_exists_in_another_region_is_refused_by_its_name(
+    place: dict[str, Any], options: dict[str, Any]
+) -> None:
+    theirs = "arn:aws:dynamodb:eu-central-1:111122223333:table/jobs"
+    app = App("shop", existing=Existing(table=theirs))
+    app.define("send-letter", Params)
+    with pytest.raises(ConfigurationError, match=f"{theirs} is in another region than ap-south"):
+        imported(a_stack(**place), app, **options)
+    imported(a_stack(), app)  # the region of this stack is not known
+    imported(a_stack(**place), app, region="eu-central-1")

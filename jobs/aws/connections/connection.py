@@ -216,6 +216,23 @@ def async_session(given: Any = None) -> AioSession:
     return PatientSession() if given is None else given
 
 
+def region_of_settings() -> str | None:
+    """Return the region of AWS's settings, that of a connection without one; None: there is none.
+
+    Raises:
+        TransportError: the profile is missing.
+    """
+    import botocore.session
+
+    if (region := _region()) is not None:
+        return region
+    try:
+        found: str | None = botocore.session.get_session().get_config_variable("region")
+    except FOREIGN_AT_OPENING as error:
+        raise fault(error, action="sts:*", target="region", opening=True) from error
+    return found
+
+
 def _region() -> str | None:
     """Return ``AWS_REGION``, which Lambda, ECS and AWS's other SDKs use, but botocore doesn't read.
 

@@ -39,14 +39,15 @@ class DeployedStage:
         return found
 
     async def stop_task(self, cluster: str, ecs_service: str, reason: str) -> bool:
-        """Stop one running task of a service (StopTask); return False if none runs.
+        """Stop one running task of a service (ListTasks, StopTask); return False if none runs.
 
         Its containers are sent SIGTERM, and the service starts another.
         """
-        async with self._client("ecs", "ecs:StopTask") as client:
+        async with self._client("ecs", "ecs:ListTasks") as client:
             listed = await client.list_tasks(cluster=cluster, serviceName=ecs_service)
             for task in listed["taskArns"][:1]:
-                await client.stop_task(cluster=cluster, task=task, reason=reason)
+                with naming("ecs:StopTask", self._service):
+                    await client.stop_task(cluster=cluster, task=task, reason=reason)
         return bool(listed["taskArns"])
 
     async def allowed(
@@ -71,14 +72,15 @@ class DeployedStage:
         return found
 
     async def remove_logs(self) -> None:
-        """Delete the log groups that the stage's stack has left (DeleteLogGroup)."""
-        async with self._client("logs", "logs:DeleteLogGroup") as client:
+        """Delete the log groups that the stack has left (DescribeLogGroups, DeleteLogGroup)."""
+        async with self._client("logs", "logs:DescribeLogGroups") as client:
             pages = client.get_paginator("describe_log_groups").paginate(
                 logGroupNamePrefix=f"{self._service}-"
             )
             async for page in pages:
                 for each in page["logGroups"]:
-                    await client.delete_log_group(logGroupName=each["logGroupName"])
+                    with naming("logs:DeleteLogGroup", self._service):
+                        await client.delete_log_group(logGroupName=each["logGroupName"])
 
     async def account_and_region(self) -> tuple[str, str]:
         """Return the credentials' account, and the region."""
@@ -86,10 +88,11 @@ class DeployedStage:
             return (await client.get_caller_identity())["Account"], client.meta.region_name
 
     async def _task_role(self, cluster: str, ecs_service: str) -> str:
-        async with self._client("ecs", "ecs:DescribeTaskDefinition") as client:
+        async with self._client("ecs", "ecs:DescribeServices") as client:
             answer = await client.describe_services(cluster=cluster, services=[ecs_service])
             definition = answer["services"][0]["taskDefinition"]
-            told = await client.describe_task_definition(taskDefinition=definition)
+            with naming("ecs:DescribeTaskDefinition", self._service):
+                told = await client.describe_task_definition(taskDefinition=definition)
         role: str = told["taskDefinition"]["taskRoleArn"]
         return role
 

@@ -17,7 +17,7 @@ beside its ``region``. What belongs to one region has to be among these: a key, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from headgate.jobs.deployment.cdk_context import (
     STAGES,
     STANDBY,
     existing_of,
+    is_declared,
     parse_deployment,
     read_deployment,
 )
@@ -63,13 +64,7 @@ def read_standby(context: Mapping[str, Any], stage: str | None) -> StandbyRegion
     own = context.get(STAGES, {}).get(stage, {})
     if STANDBY not in own:
         return None
-    where = f"{STAGES}.{stage}.{STANDBY}"
-    said = own[STANDBY]
-    if not isinstance(said, Mapping) or not isinstance(said.get(_REGION), str):
-        raise ConfigurationError(
-            f'{where} must be an object that names a region, such as {{"region": "eu-west-1"}}, '
-            f"got {said!r}"
-        )
+    where, said = _path_of(stage), _standby_of(stage, own)
     _check_regions(where, own.get(_REGION), said[_REGION])
     fields = {name: said[name] for name in said if name not in (_REGION, EXISTING)}
     given = parse_deployment(fields)
@@ -83,6 +78,32 @@ def read_standby(context: Mapping[str, Any], stage: str | None) -> StandbyRegion
         )
     existing = _existing(where, said, existing_of(context, stage))
     return StandbyRegion(region=said[_REGION], deployment=deployment, existing=existing)
+
+
+def existing_in(
+    context: Mapping[str, Any], stage: str | None, region: Callable[[], str | None]
+) -> Existing | None:
+    """Return what exists for a stage in a region, its own or its standby's.
+
+    Args:
+        context: CDK's context, or Headgate's part of it.
+        stage: the stage's name; None: the app has no stages.
+        region: returns the region; called only if the stage has a standby.
+
+    Returns:
+        the resources, or None if the context says nothing of any there. It does so of no stage that
+        it doesn't declare, unless it declares none.
+
+    Raises:
+        ConfigurationError: as `existing_of` and `read_standby`.
+    """
+    if not is_declared(context, stage):
+        return None
+    existing = existing_of(context, stage)
+    own = context.get(STAGES, {}).get(stage, {})
+    if STANDBY not in own or (standby := _standby_of(stage, own))[_REGION] != region():
+        return existing
+    return _existing(_path_of(stage), standby, existing)
 
 
 def _existing(where: str, said: Mapping[str, Any], active: Existing | None) -> Existing | None:
@@ -103,6 +124,21 @@ def _existing(where: str, said: Mapping[str, Any], active: Existing | None) -> E
             f"name one in {region}"
         )
     return found
+
+
+def _path_of(stage: str | None) -> str:
+    """Return where a standby stands in the context."""
+    return f"{STAGES}.{stage}.{STANDBY}"
+
+
+def _standby_of(stage: str | None, own: Mapping[str, Any]) -> Mapping[str, Any]:
+    said = own[STANDBY]
+    if not isinstance(said, Mapping) or not isinstance(said.get(_REGION), str):
+        raise ConfigurationError(
+            f"{_path_of(stage)} must be an object that names a region, such as "
+            f'{{"region": "eu-west-1"}}, got {said!r}'
+        )
+    return said
 
 
 def _check_regions(where: str, active: Any, standby: str) -> None:

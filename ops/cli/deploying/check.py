@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.ops.cli.shared import AsJson, app_of, examples
+from headgate.ops.cli.shared import AsJson, app_of, declared_app_of, examples
 
 if TYPE_CHECKING:
     from headgate.infra.stages import Stage
@@ -40,7 +40,7 @@ def check(
     from headgate.ops.cdk_context import stages_from_cdk_json
     from headgate.ops.views.faults import show_faults
 
-    app, now = app_of(context), datetime.now(UTC)
+    app, now = declared_app_of(context), datetime.now(UTC)
     load_handlers(app)
     stage, standby = stages_from_cdk_json(None, app.stage)
     faults = _faults(app, stage, now, live=live)

@@ -65,7 +65,8 @@ def console(
     that is made and printed; put TLS in front of it. --auth alb lets in whoever the Application
     Load Balancer has signed in whose ARN is in HEADGATE_CONSOLE_LOAD_BALANCER.
     """
-    from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
+    from headgate.ops.cdk_context import deployment_from_cdk_json
+    from headgate.ops.cdk_json import FILE
     from headgate.ops.console import console as pages
     from headgate.ops.console.serving import serve
     from headgate.ops.views.output import show

@@ -18,7 +18,8 @@ def health(context: typer.Context, json: AsJson = False) -> None:
     is degraded, 2 if it is unhealthy. Thresholds, and the Lambda functions that run jobs, are those
     of cdk.json if the current directory has one.
     """
-    from headgate.ops.cdk_context import FILE, deployment_from_cdk_json
+    from headgate.ops.cdk_context import deployment_from_cdk_json
+    from headgate.ops.cdk_json import FILE
     from headgate.ops.views.overview.system_health import show_health
 
     stage = app_of(context).stage

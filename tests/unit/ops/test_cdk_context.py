@@ -137,6 +137,13 @@ def test_a_standby_of_an_app_whose_code_names_one_region_s_resources_is_refused(
     assert replace(standby, existing=Existing(table="jobs")).app_in(app).existing == app.existing
 
 
+def test_what_the_code_names_in_another_region_is_none_of_the_stage_s() -> None:
+    app = App("shop", existing=Existing(table=f"arn:aws:dynamodb:{PLACE}:table/jobs"))
+    assert Stage(deployment=Deployment(), region="eu-central-1").app_in(app) is app
+    with pytest.raises(ConfigurationError, match="table/jobs is in another region than eu-west-1"):
+        Stage(deployment=Deployment(), region="eu-west-1").app_in(app)
+
+
 PLACE = "eu-central-1:111122223333"
 
 

@@ -43,6 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.delenv(name)
     monkeypatch.delenv("COLUMNS", raising=False)  # which pytest-xdist sets
     yield tmp_path
+    os.environ.pop("HEADGATE_EXISTING", None)  # which a command leaves to its child processes
     sys.modules.pop("cli_shop", None)
 
 

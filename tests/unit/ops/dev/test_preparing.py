@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from headgate import App
 from headgate.ops.dev import preparing
 from headgate.ops.dev.preparing import prepared
 
@@ -72,3 +74,17 @@ def test_an_app_that_begins_to_sign_or_seal_gets_its_keys(
 ) -> None:
     start(start(""), options=options)
     assert done == ["everything", "everything"]
+
+
+def test_what_cdk_json_says_exists_is_made_by_its_own_name(
+    done: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[App] = []
+    monkeypatch.setattr(preparing, "provision_all", found.append)
+    monkeypatch.delenv("HEADGATE_STAGE", raising=False)
+    monkeypatch.setenv("HEADGATE_EXISTING", "")  # restored afterwards
+    common = {"existing": {"table": "their-jobs"}}
+    Path("cdk.json").write_text(json.dumps({"context": {"headgate:deployment": common}}))
+    start("")
+    assert [app.topology.table_name for app in found] == ["their-jobs"]
+    assert not done

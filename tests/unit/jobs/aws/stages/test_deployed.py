@@ -132,8 +132,39 @@ async def test_the_place_is_that_of_the_credentials(aws: dict[str, Client]) -> N
     assert await STAGE.account_and_region() == ("111122223333", "eu-central-1")
 
 
-async def test_a_refusal_names_the_permission_and_the_stage(aws: dict[str, Client]) -> None:
-    refused = ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListTasks")
-    aws["ecs"] = Client(list_tasks=refused)
-    with pytest.raises(AccessDenied, match="ecs:StopTask on 'shop-prod'"):
+def refusal(method: str) -> ClientError:
+    return ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, method)
+
+
+@pytest.mark.parametrize("method", ["ListTasks", "StopTask"])
+async def test_a_task_that_can_not_be_stopped_names_the_refused_permission(
+    aws: dict[str, Client], method: str
+) -> None:
+    answers = {"list_tasks": {"taskArns": ["task/1"]}, "stop_task": {}}
+    name = {"ListTasks": "list_tasks", "StopTask": "stop_task"}[method]
+    aws["ecs"] = Client(**{**answers, name: refusal(method)})
+    with pytest.raises(AccessDenied, match=f"ecs:{method} on 'shop-prod'"):
         await STAGE.stop_task("cluster", "shop-prod-workers", "a test")
+
+
+@pytest.mark.parametrize("method", ["DescribeServices", "DescribeTaskDefinition"])
+async def test_a_role_that_can_not_be_found_names_the_refused_permission(
+    aws: dict[str, Client], method: str
+) -> None:
+    services = {"services": [{"taskDefinition": "workers:7"}]}
+    refused = refusal(method)
+    aws["ecs"] = Client(
+        describe_services=refused if method == "DescribeServices" else services,
+        describe_task_definition=refused,
+    )
+    with pytest.raises(AccessDenied, match=f"ecs:{method} on 'shop-prod'"):
+        await STAGE.allowed("cluster", "shop-prod-workers", [])
+
+
+async def test_logs_that_can_not_be_removed_name_the_refused_permission(
+    aws: dict[str, Client],
+) -> None:
+    pages = [{"logGroups": [{"logGroupName": "shop-prod-a"}]}]
+    aws["logs"] = Client(pages=pages, delete_log_group=refusal("DeleteLogGroup"))
+    with pytest.raises(AccessDenied, match="logs:DeleteLogGroup on 'shop-prod'"):
+        await STAGE.remove_logs()

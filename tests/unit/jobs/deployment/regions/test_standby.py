@@ -10,7 +10,7 @@ from headgate import Existing
 from headgate.jobs.deployment.cdk_context import read_deployment
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups import WorkerGroup
-from headgate.jobs.deployment.regions.standby import read_standby
+from headgate.jobs.deployment.regions.standby import existing_in, read_standby
 from headgate.jobs.errors import ConfigurationError
 
 KEY = "arn:aws:kms:{}:111122223333:key/1"
@@ -166,3 +166,36 @@ def test_a_console_s_certificate_and_secret_are_those_of_its_region(
     )
     with pytest.raises(ConfigurationError, match=f"{what} is in another region than eu-west-1"):
         read_standby(declared, "prod")
+
+
+def nowhere() -> str:
+    raise AssertionError("the region is not asked for")
+
+
+def test_what_exists_without_a_standby_does_not_depend_on_the_region() -> None:
+    common = {"headgate:deployment": {"existing": {"bucket": "shared"}}}
+    assert existing_in(common, None, nowhere) == Existing(bucket="shared")
+    stages = {"headgate:stages": {"prod": {"existing": {"table": "jobs"}}, "dev": {}}}
+    assert existing_in({**common, **stages}, "prod", nowhere) == Existing(table="jobs")
+    assert existing_in(stages, "dev", nowhere) is None
+
+
+@pytest.mark.parametrize("stage", [None, "qa"])
+def test_nothing_exists_of_a_stage_that_is_not_declared(stage: str | None) -> None:
+    declared = context({"region": REGION, "existing": {}}, existing={"table": "jobs"})
+    assert existing_in(declared, stage, nowhere) is None
+
+
+@pytest.mark.parametrize(
+    ("region", "there"),
+    [(ACTIVE, "jobs"), ("us-east-1", "jobs"), (None, "jobs"), (REGION, "west")],
+)
+def test_what_exists_is_the_standby_s_in_its_region(region: str | None, there: str) -> None:
+    given = {"region": REGION, "existing": {"table": "west"}}
+    declared = context(given, existing={"table": "jobs"})
+    assert existing_in(declared, "prod", lambda: region) == Existing(table=there)
+
+
+def test_a_standby_that_says_it_has_nothing_has_nothing() -> None:
+    declared = context({"region": REGION, "existing": {}}, existing={"table": "jobs"})
+    assert existing_in(declared, "prod", lambda: REGION) == Existing()
