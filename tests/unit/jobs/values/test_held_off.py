@@ -15,13 +15,18 @@ from headgate.jobs.values.yielding import LARGE, Yielding, held_off, read
 
 @contextmanager
 def collections() -> Iterator[list[int]]:
-    """Collect the generation of each collection within the block."""
+    """Yield the generation of each collection within the block, which begins just after one.
+
+    Otherwise the few objects that are made before the collector is held off may be those at which
+    the next collection is due.
+    """
     generations: list[int] = []
 
     def note(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             generations.append(info["generation"])
 
+    gc.collect()
     gc.callbacks.append(note)
     try:
         yield generations
