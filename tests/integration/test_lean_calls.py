@@ -43,6 +43,7 @@ from tests.support.lean_calls import (
     StoppedClock,
     serving,
 )
+from tests.support.ports import NOWHERE
 
 
 @pytest.fixture(params=KINDS)
@@ -252,7 +253,7 @@ async def test_aiobotocore_gives_up_an_answer_that_drips_in_as_well(
     with_test_credentials(monkeypatch, tmp_path)
     async with dripping() as url:
         connection = Connection(
-            endpoint_url=url, attempts=1, connect_timeout_s=1, read_timeout_s=0.2
+            endpoint_url=url, attempts=1, connect_timeout_s=3, read_timeout_s=0.2
         )
         async with async_aws_client("dynamodb", connection) as client:
             with pytest.raises(ReadTimeoutError):
@@ -293,9 +294,7 @@ async def test_an_answer_that_is_larger_than_any_of_awss_is_cut_off(
 
 
 async def test_an_endpoint_that_is_down_is_named(calling: Opener) -> None:
-    async with serving() as server:
-        pass
-    async with calling(server, attempts=1) as (caller, _):
+    async with calling(ScriptedServer([], f"{NOWHERE}/"), attempts=1) as (caller, _):
         with pytest.raises(EndpointConnectionError, match=r"127\.0\.0\.1"):
             await caller.call("ReceiveMessage", {})
 

@@ -166,7 +166,7 @@ class Opener:
         pauses: list[float] = []
         route = route_to(server.url, credentials or Rotating(*(keys or ("AKID",))))
         connection = Connection(
-            attempts=attempts, read_timeout_s=read_timeout_s, connect_timeout_s=1
+            attempts=attempts, read_timeout_s=read_timeout_s, connect_timeout_s=3
         )
         options: dict[str, Any] = {
             "attempts": attempts,
