@@ -27,7 +27,7 @@ from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import QueueMissing, TransportError
 from tests.conformance.servers import Feature, Server, needs
 
-_PATIENCE_S = 15.0
+_PATIENCE_S = 120.0
 _ABOUT_A_SECOND = 0.9  # the server's clock and ours may differ by milliseconds
 _BOGUS = "not-a-receipt"
 
@@ -360,14 +360,18 @@ async def test_the_next_receive_starts_from_the_queues_own_timeout(sqs: Server) 
 
 
 async def test_a_visibility_can_be_extended(sqs: Server) -> None:
-    queue = await _queue(sqs, visibility_s=2)
-    await sqs.transport.send(queue, _texts("a"))
-    first = await _one(sqs, queue)
-
-    extension = VisibilityChange(receipt=first.receipt, timeout_s=30)
-    assert await sqs.transport.change_visibility(queue, [extension]) == []
-
-    assert await _nothing(sqs, queue, wait_s=3)
+    for visibility_s in (2, 4, 8, 16):  # a busy machine may not extend the shorter ones in time
+        queue = await _queue(sqs, visibility_s=visibility_s)
+        await sqs.transport.send(queue, _texts("a"))
+        began = time.monotonic()
+        first = await _one(sqs, queue)
+        extension = VisibilityChange(receipt=first.receipt, timeout_s=60)
+        failures = await sqs.transport.change_visibility(queue, [extension])
+        if time.monotonic() - began < visibility_s:
+            assert failures == []
+            assert await _nothing(sqs, queue, wait_s=visibility_s + 1)
+            return
+    pytest.fail("no extension came in time")
 
 
 @needs(Feature.VISIBILITY_LIMIT)
