@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 
 from tests.support.fixture_app import KILLED
+from tests.support.journal import GENEROUS_S
 from tests.support.stage import Stage
 from tests.support.workers import WorkerProcess
 
@@ -14,10 +16,13 @@ CONCURRENCY = 10
 async def test_kill_9_in_mid_drain_repeats_only_unsettled_jobs(
     stage: Stage,
 ) -> None:
-    ids = await stage.submit("short-slow", 200, seconds=0.05)
+    ids = await stage.submit("short-slow", 120, seconds=0.05)
+    ids += await stage.submit("short-gated", 80)  # however late the kill is, some are left
     first = await stage.worker("short", "--concurrency", str(CONCURRENCY))
     await stage.journal.until(lambda: stage.journal.count("done").total() >= 60)
+    await _first_is_deleted(stage, "short", len(ids))
     await first.kill()
+    stage.open_gate()
     started = stage.journal.count("start")
     left = await stage.depth("short")
     deleted = len(ids) - left.visible - left.in_flight
@@ -33,6 +38,12 @@ async def test_kill_9_in_mid_drain_repeats_only_unsettled_jobs(
     # A job that had ended, but whose message was not deleted yet, counts as running.
     assert len(repeated) <= len(started) - deleted
     assert await stage.dead("short") == 0
+
+
+async def _first_is_deleted(stage: Stage, group: str, submitted: int) -> None:
+    async with asyncio.timeout(GENEROUS_S):
+        while (depth := await stage.depth(group)).visible + depth.in_flight == submitted:  # noqa: ASYNC110 - SQS tells nobody
+            await asyncio.sleep(0.05)
 
 
 async def test_a_job_that_kills_its_worker_takes_no_other_job_with_it(stage: Stage) -> None:

@@ -17,7 +17,7 @@ SECRET = "what-only-the-user-may-see"  # noqa: S105 - stands for a payload
 
 
 def _is_in_mid_drain(stage: Stage) -> bool:
-    """Return True while some jobs are done and others run: a delete is imminent."""
+    """Return True while some jobs are done and others run."""
     done, started = (stage.journal.count(event).total() for event in ("done", "start"))
     return done >= 20 and started > done
 
@@ -30,11 +30,13 @@ def _is_in_mid_drain(stage: Stage) -> bool:
 async def test_an_outage_in_mid_drain_loses_nothing_and_ends_no_worker(
     stage: Stage, fault: Fault
 ) -> None:
-    ids = await stage.submit("brief-slow", 100, seconds=0.1, note=SECRET)
+    ids = await stage.submit("brief-slow", 60, seconds=0.1, note=SECRET)
+    ids += await stage.submit("brief-gated", 40, note=SECRET)  # which run until the outage began
     async with Proxy(stage.endpoint_url) as proxy:
         worker = await stage.worker("brief", "--concurrency", "10", endpoint_url=proxy.endpoint_url)
         await stage.journal.until(lambda: _is_in_mid_drain(stage))
         proxy.inject(fault)
+        stage.open_gate()
         await proxy.until(lambda: proxy.faults["DeleteMessageBatch"] >= 1)
         await worker.logged("poll.failed", times=2)
         proxy.heal()

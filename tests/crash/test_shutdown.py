@@ -17,10 +17,13 @@ from tests.support.workers import READY, STOPPING, Terminal
 async def test_sigterm_in_mid_drain_loses_nothing_repeats_nothing_and_hides_nothing(
     stage: Stage,
 ) -> None:
-    ids = await stage.submit("steady-slow", 200, seconds=0.1)
+    ids = await stage.submit("steady-slow", 100, seconds=0.1)
+    ids += await stage.submit("steady-gated", 100)  # however late the signal is, some are left
     first = await stage.worker("steady", "--concurrency", "10")
     await stage.journal.until(lambda: stage.journal.count("done").total() >= 30)
     first.send(signal.SIGTERM)
+    await first.logged(STOPPING)
+    stage.open_gate()
     assert await first.ended() == EXIT_CLEAN
     finished = stage.journal.count("done")
     assert stage.journal.count("start") == finished

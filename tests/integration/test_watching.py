@@ -97,13 +97,15 @@ async def test_several_processes_serve_their_health_on_ports_that_follow_each_ot
     stage: Stage, two_ports: int
 ) -> None:
     first = two_ports
-    worker = await stage.worker("steady", "--processes", "2", "--health-port", str(first))
+    options = ("--processes", "2", "--concurrency", "2", "--health-port", str(first))
+    worker = await stage.worker("steady", *options)
     await worker.logged("health and metrics on", times=2)
     for port in (first, first + 1):
         await _Watcher(port).until("/readyz", 200)
-    ids = await stage.submit("steady-slow", 60, seconds=0.1)
+    ids = await stage.submit("steady-gated", 60)  # more than one process would hold
+    await stage.journal.until(lambda: len({entry.pid for entry in stage.journal.entries()}) == 2)
+    stage.open_gate()
     await stage.journal.until(lambda: stage.journal.count("done").keys() == set(ids))
-    assert len({entry.pid for entry in stage.journal.entries()}) == 2, "both have worked"
     worker.send(signal.SIGTERM)
     assert await worker.ended() == 0
     assert stage.journal.count("start") == dict.fromkeys(ids, 1)
