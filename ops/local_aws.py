@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -33,6 +34,10 @@ _SAVE_BOUND_S = 1.5
 _POLL_S = 0.05
 _TAIL = 4_000  # characters of the server's output that an error quotes
 _PORTS_TRIED = 20
+
+_PORTS = range(30_000, 32_768)
+"""Ports that no system hands out by itself to whoever asks for any (RFC 6056): Linux begins at
+32,768, others at 49,152."""
 
 SCHEDULES = "HEADGATE_FIRES_SCHEDULES"
 """Variable by which MiniStack's process knows whether to fire schedules; see
@@ -308,9 +313,10 @@ def _kept_in(state: Path) -> dict[str, str]:
 def _reserve_port(wanted: int | None) -> tuple[int, socket.socket]:
     """Return a free port, and a socket to keep for as long as the port is to be used.
 
-    The server binds the port a second later. Until then another process would find it free, and
-    then take the first server that answers there for its own. So the same number is bound for UDP
-    too, which the server doesn't use, and which ends with this process.
+    The server binds the port a second later. Until then another server of ours would find it free,
+    and then take the first one that answers there for its own. So the same number is bound for UDP
+    too, which the server doesn't use, and which ends with this process. Nor is it a number that
+    the system gives to another process meanwhile, for a connection or to listen.
 
     Args:
         wanted: the port to take if it is free; None takes any.
@@ -318,12 +324,13 @@ def _reserve_port(wanted: int | None) -> tuple[int, socket.socket]:
     Raises:
         HeadgateError: no port is free.
     """
-    for port in (wanted, *[0] * _PORTS_TRIED):
+    ours = random.Random().sample(_PORTS, _PORTS_TRIED)  # noqa: S311 - any will do
+    for port in (wanted, *ours, *[0] * _PORTS_TRIED):
         if port is None:
             continue
         reserved = socket.socket(type=socket.SOCK_DGRAM)
         try:
-            found = _free_port(port)
+            found = _free_port(port, reuse=port == wanted)
             reserved.bind((_LOOPBACK, found))
         except OSError:
             reserved.close()
@@ -332,10 +339,15 @@ def _reserve_port(wanted: int | None) -> tuple[int, socket.socket]:
     raise HeadgateError("no port of this machine is free")
 
 
-def _free_port(port: int) -> int:
-    """Return the port, or any free one in place of 0; raises OSError if it is taken."""
+def _free_port(port: int, *, reuse: bool) -> int:
+    """Return the port, or any free one in place of 0; raises OSError if it is taken.
+
+    Args:
+        port: the port.
+        reuse: True to take one on which connections have just ended, too, as the server does.
+    """
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
         probe.bind((_LOOPBACK, port))
         found: int = probe.getsockname()[1]
         return found

@@ -126,6 +126,18 @@ def test_two_that_start_at_once_never_share_a_port(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+def test_its_port_is_none_that_the_system_gives_to_others(temporary: Path) -> None:
+    servers = [
+        ServerProcess("http.server", ready_path="/", arguments=["{port}", "--bind", "127.0.0.1"])
+        for _ in range(2)
+    ]
+    with ExitStack() as running:
+        ports = [urlparse(running.enter_context(each).endpoint_url).port or 0 for each in servers]
+        assert len({*ports}) == 2
+        assert all(30_000 <= port < 32_768 for port in ports)
+    assert list(temporary.iterdir()) == []
+
+
 def test_an_address_is_known_only_while_it_runs() -> None:
     with pytest.raises(ConfigurationError, match="not running"):
         _ = LocalAws().endpoint_url
