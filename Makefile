@@ -8,7 +8,7 @@ AXE := tests/browser/driver/node_modules/axe-core
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-shop demo-assistant demo-travel test collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload quickstart django6 simulate simulate-faults trials browser pictures verify-local clean
+.PHONY: help install demo demo-shop demo-assistant demo-travel test properties collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload quickstart django6 simulate simulate-faults trials browser pictures verify-local clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ verify-local: $(INSTALLED) ## All of headgate verify that a local AWS can show (
 
 test: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+properties: $(INSTALLED) ## The property tests with random examples: make properties EXAMPLES=1000
+	EXAMPLES=$(or $(EXAMPLES),1000) HOSTILE_EXAMPLES=$(or $(EXAMPLES),1000) \
+		$(BIN)/python -m pytest -n auto --dist loadfile -m hypothesis --hypothesis-profile=random
 
 collect: $(INSTALLED) ## Import all tests and run none; `make test` then compiles nothing in each process
 	@found=$$($(BIN)/python -m pytest --collect-only --quiet) || { echo "$$found"; exit 1; }

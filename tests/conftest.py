@@ -16,12 +16,28 @@ from hypothesis import HealthCheck, Phase, settings
 from tests.support.servers import running_server
 
 # No test has a wall-clock limit, but Hypothesis brings two: on running an example, and on
-# generating one. Both fail on a busy machine and say nothing about a guarantee.
-settings.register_profile("headgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# generating one. Both fail on a busy machine and say nothing about a guarantee. The examples are
+# the same each time, so that a run says something about the code and nothing about its luck.
+settings.register_profile(
+    "headgate",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+)
 settings.load_profile("headgate")
+# Examples never tried before, and many of them: `make properties`.
+settings.register_profile(
+    "random",
+    settings.get_profile("headgate"),
+    derandomize=False,
+    max_examples=int(os.environ.get("EXAMPLES", "1000")),
+)
 # It is enough that a mutant is noticed: the smallest example is of no interest.
 settings.register_profile(
-    "mutants", settings.get_profile("headgate"), phases=[Phase.explicit, Phase.generate]
+    "mutants",
+    settings.get_profile("headgate"),
+    derandomize=False,  # it has a seed of its own
+    phases=[Phase.explicit, Phase.generate],
 )
 
 
