@@ -113,7 +113,7 @@ def test_a_lost_job_fails_the_demo_which_says_what_is_missing(
         return await send(self, queue, messages) if messages else []
 
     monkeypatch.setattr(AsyncSqsTransport, "send", lose_one)
-    code, output = _demo(timeout=timedelta(seconds=30))
+    code, output = _demo(timeout=timedelta(seconds=60))
     assert code == 1
     assert re.search("FAILED  every job ended exactly once: not ended: .*1 capture-payment", output)
 
