@@ -130,7 +130,7 @@ def says(*pieces: bytes, hangs_up: bool = False) -> Script:
 
 
 async def _no_credentials() -> Credentials:
-    raise NotImplementedError
+    raise NotImplementedError("the server is called directly, and nothing is signed")
 
 
 def route_and_connection(
