@@ -1,4 +1,5 @@
-"""Concurrency: threads or tasks inside one call of a client, and tasks beside the jobs."""
+"""Concurrency: threads or tasks inside one call of a client, tasks beside the jobs, and the event
+loop of a thread."""
 
 from __future__ import annotations
 
@@ -13,6 +14,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 A = TypeVar("A")
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, and that a blocking call would stop; None
+    without one."""
+    import asyncio  # slow to import
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class Parallelism(Protocol):

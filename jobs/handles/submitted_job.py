@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Protocol, TypeVar
 
+from headgate.jobs.core.concurrency import running_loop
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.handles.handle import AsyncJobHandle, JobHandle, JobLookup, TypeOfJob
 from headgate.jobs.messages.job_options import JobKeep
@@ -71,7 +71,7 @@ class SubmittedJob(JobHandle[R]):
         )
 
     def _run(self, looking: Coroutine[Any, Any, T]) -> T:
-        if _in_event_loop():
+        if running_loop() is not None:
             looking.close()
             raise ConfigurationError(
                 f"{self!r} would block the event loop: write job = await ctx.submit(...), and then "
@@ -79,11 +79,3 @@ class SubmittedJob(JobHandle[R]):
             )
         found: T = self._block(looking)
         return found
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -13,7 +13,7 @@ from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.child_handles import async_child_handles
 from headgate.jobs.client.client import Client
 from headgate.jobs.client.submitting.submission_records import recorded
-from headgate.jobs.core.concurrency import Tasks, Threads
+from headgate.jobs.core.concurrency import Tasks, Threads, running_loop
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.injection import NOTHING, Shared
@@ -350,11 +350,8 @@ class Harness:
 
 
 def _check_no_loop(*, instead: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise HeadgateError(f"an event loop runs here: write `await jobs.{instead}`")
+    if running_loop() is not None:
+        raise HeadgateError(f"an event loop runs here: write `await jobs.{instead}`")
 
 
 async def _backlog(sqs: MemorySqs, queue: str) -> int:

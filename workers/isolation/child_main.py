@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.concurrency import running_loop
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.current_folder import check_folder
@@ -144,7 +145,7 @@ class _Host:
         asked = self._channel.request("submit", protocol.message_fields(submission.message))
         taken = _then(asked, lambda kept: replace(submission, duplicate_of=kept))
         self._pending.append(taken)
-        became = submission if _is_in_loop() else taken.result()
+        became = taken.result() if running_loop() is None else submission
         declared = job.type if isinstance(job, NewJob) else job
         return _handles(self._app)(became, declared, self._awaitable(taken))
 
@@ -158,7 +159,7 @@ class _Host:
             taken.result()
 
     def _awaitable(self, taken: Future[Submission]) -> asyncio.Future[Submission]:
-        if _is_in_loop():
+        if running_loop() is not None:
             waiting = asyncio.wrap_future(taken)
             waiting.add_done_callback(_look_at)
             return waiting
@@ -188,14 +189,6 @@ def _then(first: Future[T], make: Callable[[T], U]) -> Future[U]:
 
     first.add_done_callback(hand_on)
     return second
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _look_at(taken: asyncio.Future[Any]) -> None:

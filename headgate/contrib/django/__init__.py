@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import threading
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from typing import Any
 from headgate import App, Client, NewJob, load_app
 from headgate.contrib._needed import needed
 from headgate.errors import ConfigurationError
+from headgate.jobs.core.concurrency import running_loop
 
 try:
     from django.conf import settings
@@ -113,7 +113,7 @@ def manage_connections(app: App) -> None:
 
     @app.around
     def connections() -> Iterator[None]:
-        in_thread = not _in_event_loop()
+        in_thread = running_loop() is None
         if in_thread:
             close_old_connections()
         try:
@@ -121,11 +121,3 @@ def manage_connections(app: App) -> None:
         finally:
             if in_thread:
                 close_old_connections()
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from headgate.jobs.client.fallback import Result
 from headgate.jobs.client.inline.async_inline import AsyncInline
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.concurrency import running_loop
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.calling.handler_host import Handles, Send
@@ -88,9 +89,7 @@ class Inline:
 
 def _run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end, even if this thread has an event loop, which is then blocked."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if running_loop() is None:
         return asyncio.run(make())
     with ThreadPoolExecutor(1, thread_name_prefix="headgate-inline") as thread:
         return thread.submit(copy_context().run, lambda: asyncio.run(make())).result()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.concurrency import running_loop
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType, NewJob
@@ -112,10 +113,7 @@ class Desk:
         return self._handles(submission, job, taken)
 
     def _is_here(self) -> bool:
-        try:
-            return asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
+        return running_loop() is self._loop
 
 
 def _look_at(taken: asyncio.Future[Any]) -> None:

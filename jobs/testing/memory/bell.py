@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from headgate.jobs.core.concurrency import running_loop
+
 
 class Bell:
     """Wakes all listeners, in any event loop, when it is rung from any thread."""
@@ -25,16 +27,9 @@ class Bell:
 
     def ring(self) -> None:
         """Wake all, since only a look at the queue shows which of them its change concerns."""
-        here = _running_loop()
+        here = running_loop()
         for rung, loop in list(self._listeners.items()):
             if loop is here:
                 rung.set()
             else:
                 loop.call_soon_threadsafe(rung.set)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

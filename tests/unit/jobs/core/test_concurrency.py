@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs.core.concurrency import Parallelism, Tasks, Threads, UnderWay
+from headgate.jobs.core.concurrency import Parallelism, Tasks, Threads, UnderWay, running_loop
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.errors import Throttled
 
@@ -127,3 +127,12 @@ async def test_what_is_cancelled_at_the_end_has_ended_when_the_end_is_over() -> 
     await under_way.close()
     assert ended == ["in time", "cancelled"]
     assert not under_way
+
+
+async def test_the_running_loop_is_that_of_the_calling_thread_alone() -> None:
+    assert running_loop() is asyncio.get_running_loop()
+    assert await asyncio.to_thread(running_loop) is None
+
+
+def test_without_an_event_loop_none_runs() -> None:
+    assert running_loop() is None
