@@ -29,7 +29,7 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.pausing import pause_of, without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor, Run
-from headgate.jobs.execution.settling.settlement import Ack
+from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused

@@ -41,7 +41,7 @@ from headgate.jobs.execution.outcome import (
     Unrunnable,
     Unstarted,
 )
-from headgate.jobs.execution.settling.settlement import (
+from headgate.jobs.execution.settling.actions import (
     Ack,
     Action,
     DeadLetter,

@@ -9,8 +9,7 @@ from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.ports.transport import EntryFailure, VisibilityChange
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.settling.delayed_retry import HandOver
-from headgate.jobs.execution.settling.settlement import (
+from headgate.jobs.execution.settling.actions import (
     Ack,
     DeadLetter,
     Quarantine,
@@ -18,6 +17,7 @@ from headgate.jobs.execution.settling.settlement import (
     RetryAfter,
     Way,
 )
+from headgate.jobs.execution.settling.delayed_retry import HandOver
 from headgate.jobs.execution.settling.verdict import Verdict, parked
 from headgate.jobs.testing.memory.sqs import MemorySqs
 

@@ -32,8 +32,8 @@ from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.sweep_plan import SweepPlan, plan_input, sweep_plan
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.settling.actions import DeadLetter
 from headgate.jobs.execution.settling.dead_letter import dead_letter
-from headgate.jobs.execution.settling.settlement import DeadLetter
 from headgate.lambdas.sweep.handler import write_counts
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper

@@ -24,7 +24,8 @@ from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling import verdict as verdicts
-from headgate.jobs.execution.settling.settlement import Ack, settle
+from headgate.jobs.execution.settling.actions import Ack
+from headgate.jobs.execution.settling.settlement import settle
 from headgate.jobs.execution.settling.settler import End, Settler
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.job_options import StepsBackoff

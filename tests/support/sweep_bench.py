@@ -25,8 +25,8 @@ from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.deployment.replay_plan import outline_of
 from headgate.jobs.deployment.sweep_plan import HOLD, ParkingQueue, SweepPlan, sweep_plan
 from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.settling.actions import DeadLetter, Quarantine
 from headgate.jobs.execution.settling.dead_letter import dead_letter
-from headgate.jobs.execution.settling.settlement import DeadLetter, Quarantine
 from headgate.jobs.messages.envelope import VERSION, Envelope, new_job_id, parse
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.outgoing import message_of

@@ -14,7 +14,7 @@ from headgate.jobs.definitions.policies import types_from
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Failed, Outcome
 from headgate.jobs.execution.pausing import pause_of
-from headgate.jobs.execution.settling.settlement import RetryAfter
+from headgate.jobs.execution.settling.actions import RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.pausing.pause import Pause
 from headgate.jobs.records.pausing.paused import Paused

@@ -15,7 +15,7 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted, Outcome
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settling.settlement import Release, RetryAfter
+from headgate.jobs.execution.settling.actions import Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.workers.dispatch.admission import Admission
 from headgate.workers.dispatch.forming import FormingBatches

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from headgate.jobs.core.batcher import Pacing
-from headgate.jobs.execution.settling.settlement import Ack
+from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.execution.settling.settler import End, Keeper, Settler
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.retry.backoff import Backoff

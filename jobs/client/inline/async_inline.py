@@ -20,7 +20,7 @@ from headgate.jobs.execution.calling.handler_host import Handles, Send
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Deferred, Failed
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settling.settlement import Ack, Release, RetryAfter
+from headgate.jobs.execution.settling.actions import Ack, Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.values.texts import text_of, type_of

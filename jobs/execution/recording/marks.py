@@ -15,7 +15,7 @@ from headgate.jobs.execution.outcome import (
     Unstarted,
 )
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.settling.settlement import (
+from headgate.jobs.execution.settling.actions import (
     Action,
     DeadLetter,
     Quarantine,

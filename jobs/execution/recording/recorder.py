@@ -35,7 +35,7 @@ from headgate.jobs.execution.recording.progress import Progress
 from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.writer import RecordWriter
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.settling.settlement import Ack, DeadLetter, Quarantine
+from headgate.jobs.execution.settling.actions import Ack, DeadLetter, Quarantine
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.items import Mark, Scribe, keeps, submission_of

@@ -10,7 +10,7 @@ from uuid import uuid4
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.execution.outcome import Attempt
-from headgate.jobs.execution.settling.settlement import DeadLetter, Quarantine
+from headgate.jobs.execution.settling.actions import DeadLetter, Quarantine
 from headgate.jobs.values.json_values import is_utf8
 from headgate.jobs.values.texts import encodable, legible
 

@@ -28,7 +28,8 @@ from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
-from headgate.jobs.execution.settling.settlement import Release, RetryAfter, Room, Way
+from headgate.jobs.execution.settling.actions import Release, RetryAfter, Way
+from headgate.jobs.execution.settling.settlement import Room
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import MOST_ATTEMPTS_USED, parse
 from headgate.jobs.messages.keyring import Keyring

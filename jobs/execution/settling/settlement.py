@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import assert_never
 
 from headgate.jobs.core.topology import MAX_DELAY, MAX_VISIBILITY
@@ -58,6 +57,15 @@ from headgate.jobs.execution.outcome import (
     Unrunnable,
     Unstarted,
 )
+from headgate.jobs.execution.settling.actions import (
+    Ack,
+    Action,
+    DeadLetter,
+    Quarantine,
+    Release,
+    RetryAfter,
+    Way,
+)
 from headgate.jobs.retry.backoff import Backoff, job_rng
 from headgate.jobs.retry.classification import LONGEST_WAIT_S, retry_after_s
 from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry, retry_delay_s
@@ -72,63 +80,6 @@ _SQS_LIMIT = "SQS hides a message for 12 hours since its receipt at most"
 _NOT_OURS = "only a message of Headgate's own can be sent anew"
 
 _BUDGET_SPENT = "the retry budget is spent"
-
-
-class Way(Enum):
-    """The place in which a job waits until it may run again."""
-
-    HIDDEN = auto()
-    """In its message, which is hidden for that long."""
-    SCHEDULED = auto()
-    """In a one-time schedule."""
-    ANEW = auto()
-    """In a new message, sent now."""
-    LEFT = auto()
-    """In its message, which shows when its visibility timeout ends."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ack:
-    """Delete the message: the outcome is final."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryAfter:
-    """Hide the message for a while, then deliver it again; the attempt counts."""
-
-    delay_s: int
-    note: str = ""
-    """The reason why a policy could not be followed exactly; empty if it was."""
-    backoff_fault: str = ""
-    """The fault of a custom backoff, in whose place the default one counts; empty without one."""
-    way: Way = Way.HIDDEN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """Release the message: it has not failed."""
-
-    delay_s: int = 0
-    way: Way = Way.HIDDEN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """Send the message to its queue's dead-letter queue with the reason, then delete it."""
-
-    reason: Reason
-    error_type: str
-    error_message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantine:
-    """Send the message to a queue that no worker reads: it kills the process that runs it."""
-
-    detail: str
-
-
-Action = Ack | RetryAfter | Release | DeadLetter | Quarantine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

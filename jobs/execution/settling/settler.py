@@ -32,10 +32,7 @@ from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.settling.dead_letter import bare
-from headgate.jobs.execution.settling.delayed_retry import HandOver
-from headgate.jobs.execution.settling.open_bundle import BundlePart
-from headgate.jobs.execution.settling.settlement import (
+from headgate.jobs.execution.settling.actions import (
     Ack,
     DeadLetter,
     Quarantine,
@@ -43,6 +40,9 @@ from headgate.jobs.execution.settling.settlement import (
     RetryAfter,
     Way,
 )
+from headgate.jobs.execution.settling.dead_letter import bare
+from headgate.jobs.execution.settling.delayed_retry import HandOver
+from headgate.jobs.execution.settling.open_bundle import BundlePart
 from headgate.jobs.execution.settling.verdict import Verdict, parked
 from headgate.jobs.messages.keyring import Keyring
 

@@ -13,16 +13,9 @@ from headgate.jobs.core.events import Event
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Attempt, Outcome
+from headgate.jobs.execution.settling.actions import Action, DeadLetter, Quarantine
 from headgate.jobs.execution.settling.dead_letter import dead_letter
-from headgate.jobs.execution.settling.settlement import (
-    WHOLE_ROOM,
-    Action,
-    BudgetAnswer,
-    DeadLetter,
-    Quarantine,
-    Room,
-    settle,
-)
+from headgate.jobs.execution.settling.settlement import WHOLE_ROOM, BudgetAnswer, Room, settle
 from headgate.jobs.retry.policy import Retry
 from headgate.jobs.values.light_dataclass import light_dataclass
 

@@ -27,7 +27,7 @@ from headgate.jobs.errors import (
 from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settling.settlement import Ack
+from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import Firing, schedule_input, schedule_name

@@ -16,9 +16,9 @@ from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import NOT_SUBMITTED, REDRIVEN, read_letter
 from headgate.jobs.deployment.sweep_plan import parking_queues
 from headgate.jobs.execution.outcome import Attempt, Reason
-from headgate.jobs.execution.settling import settlement
+from headgate.jobs.execution.settling import actions
+from headgate.jobs.execution.settling.actions import Quarantine
 from headgate.jobs.execution.settling.dead_letter import dead_letter
-from headgate.jobs.execution.settling.settlement import Quarantine
 from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, new_job_id
 from headgate.jobs.messages.outgoing import message_of
 
@@ -87,7 +87,7 @@ def read_unsubmitted(message: ReceivedMessage) -> DeadLetter:
     return read_letter(message, FIRINGS, TOPOLOGY)
 
 
-def given_up(action: settlement.DeadLetter | Quarantine) -> ReceivedMessage:
+def given_up(action: actions.DeadLetter | Quarantine) -> ReceivedMessage:
     attempt = Attempt(job_id=str(ENVELOPE.id), number=3, max_attempts=3, receives=3)
     original = received(SUBMITTED.body, **SUBMITTED.attributes)
     letter = dead_letter(original, action, attempt, ENVELOPE.type, NOW)
@@ -95,7 +95,7 @@ def given_up(action: settlement.DeadLetter | Quarantine) -> ReceivedMessage:
 
 
 def test_what_the_worker_gave_up_says_all_that_the_worker_said() -> None:
-    action = settlement.DeadLetter(
+    action = actions.DeadLetter(
         reason=Reason.PERMANENT_ERROR, error_type="CardError", error_message="refused"
     )
     assert read_parked(given_up(action)) == DeadLetter(

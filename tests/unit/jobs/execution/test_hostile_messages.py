@@ -20,8 +20,7 @@ from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Unrunnable
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settling.delayed_retry import HandOver
-from headgate.jobs.execution.settling.settlement import (
+from headgate.jobs.execution.settling.actions import (
     Ack,
     DeadLetter,
     Quarantine,
@@ -29,6 +28,7 @@ from headgate.jobs.execution.settling.settlement import (
     RetryAfter,
     Way,
 )
+from headgate.jobs.execution.settling.delayed_retry import HandOver
 from headgate.jobs.execution.settling.verdict import Verdict, parked
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, VirtualClock
 from headgate.jobs.testing.memory.sqs_limits import check_message

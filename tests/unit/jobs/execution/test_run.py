@@ -38,7 +38,7 @@ from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Cancelled, Done
 from headgate.jobs.execution.run import Executor, Run
-from headgate.jobs.execution.settling.settlement import Ack, DeadLetter, Release, RetryAfter
+from headgate.jobs.execution.settling.actions import Ack, DeadLetter, Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
 from headgate.jobs.testing import LoopClock

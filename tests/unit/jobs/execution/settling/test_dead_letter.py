@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.settling.actions import DeadLetter, Quarantine
 from headgate.jobs.execution.settling.dead_letter import bare, dead_letter
-from headgate.jobs.execution.settling.settlement import DeadLetter, Quarantine
 from headgate.jobs.testing.memory import sqs_limits
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

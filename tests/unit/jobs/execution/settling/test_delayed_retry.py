@@ -18,7 +18,7 @@ from headgate.jobs.execution.calling.call import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.execution.run import Executor
-from headgate.jobs.execution.settling.settlement import Release, Way
+from headgate.jobs.execution.settling.actions import Release, Way
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.delayed_job import DelayedJob, delayed, retry_name, schedule_of
 from headgate.jobs.testing import Harness

@@ -32,18 +32,20 @@ from headgate.jobs.execution.outcome import (
     Unrunnable,
     Unstarted,
 )
-from headgate.jobs.execution.settling.settlement import (
+from headgate.jobs.execution.settling.actions import (
     Ack,
     Action,
-    BudgetAnswer,
     DeadLetter,
-    Exhausted,
-    Granted,
     Quarantine,
     Release,
     RetryAfter,
-    Room,
     Way,
+)
+from headgate.jobs.execution.settling.settlement import (
+    BudgetAnswer,
+    Exhausted,
+    Granted,
+    Room,
     settle,
 )
 from headgate.jobs.execution.settling.verdict import Verdict
