@@ -12,7 +12,8 @@ from contextlib import suppress
 
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.execution.settling.actions import Ack
-from headgate.jobs.execution.settling.settler import End, Keeper, Settler
+from headgate.jobs.execution.settling.keeper import Keeper
+from headgate.jobs.execution.settling.settler import End, Settler
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.retry.backoff import Backoff
 from headgate.workers.held import Hold, Holdings

@@ -14,7 +14,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from functools import partial
 from operator import attrgetter
-from typing import Generic, Protocol, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 from headgate.jobs.core.batcher import Batcher, Pacing
 from headgate.jobs.core.batching import EntryRejected
@@ -31,7 +31,6 @@ from headgate.jobs.core.ports.transport import (
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.settling.actions import (
     Ack,
     DeadLetter,
@@ -42,68 +41,17 @@ from headgate.jobs.execution.settling.actions import (
 )
 from headgate.jobs.execution.settling.dead_letter import bare
 from headgate.jobs.execution.settling.delayed_retry import HandOver
+from headgate.jobs.execution.settling.keeper import Keeper, Kept
 from headgate.jobs.execution.settling.open_bundle import BundlePart
 from headgate.jobs.execution.settling.verdict import Verdict, parked
 from headgate.jobs.messages.keyring import Keyring
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Kept)
 
 _TOGETHER_S = 30.0
 """Seconds that a job of a bundle waits for the end of the others before it goes on in a message of
 its own; after that it must not wait any longer for one that runs long."""
-
-
-class Kept(Protocol):
-    """A message that a worker or a function keeps until it is settled."""
-
-    @property
-    def delivery(self) -> Delivery:
-        """The message, as received."""
-        ...
-
-
-K = TypeVar("K", bound=Kept)
-_K_contra = TypeVar("_K_contra", bound=Kept, contravariant=True)
-
-
-class Keeper(Protocol[_K_contra]):
-    """The keeper of the messages that are settled."""
-
-    @property
-    def deletes(self) -> bool:
-        """False if what is settled is deleted elsewhere, as by Lambda."""
-        ...
-
-    @property
-    def ends_at(self) -> float | None:
-        """Deadline on the event loop's time; a request not answered by then has failed."""
-        ...
-
-    def lost(self, kept: _K_contra) -> bool:
-        """Return True if a message's receipt is lost, so that another worker may have it."""
-        ...
-
-    async def insists(self, kept: _K_contra, refusals: int) -> bool:
-        """Return True, possibly after a pause, if a request should be tried again.
-
-        Args:
-            kept: the message.
-            refusals: the number of times that this request has failed.
-        """
-        ...
-
-    def waiting(self, kept: _K_contra) -> None:
-        """Note that a job of a bundle waits until the others have ended, too."""
-        ...
-
-    def deleting(self, kept: _K_contra) -> None:
-        """Note that a message is about to be deleted."""
-        ...
-
-    async def showing(self, kept: _K_contra) -> None:
-        """Note that a message's visibility is about to be set for the last time; wait for
-        requests that would undo that."""
-        ...
 
 
 class End(Enum):
