@@ -16,12 +16,10 @@ https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import os
 import random
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -50,6 +48,7 @@ from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.calling.call import Means, span_opener
 from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
+from headgate.jobs.execution.calling.handler_threads import HandlerThreads
 from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Executor
@@ -166,7 +165,7 @@ class Consumer:
         self._events = events
         self._concurrency = concurrency
         self._lines = lines
-        self._threads = _Threads(concurrency)
+        self._threads = HandlerThreads(concurrency)
         self._runner = asyncio.Runner()  # its loop is created on first use
         self._kept = AsyncExitStack()
         self._opened: _Open | None = None
@@ -346,30 +345,6 @@ def _metrics(app: App) -> MetricLines:
 def _owner() -> str:
     """Return the name of this execution environment, as shown in claims and records."""
     return os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "lambda")
-
-
-class _Threads:
-    """Threads for synchronous handlers, which run with the caller's context variables."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._pool = self._made()
-
-    async def __call__(self, function: Callable[[], Any]) -> Any:
-        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-        return await loop.run_in_executor(self._pool, context.run, function)
-
-    def renew(self) -> None:
-        """Abandon the threads that can't be stopped, since later jobs need their places."""
-        self.close()
-        self._pool = self._made()
-
-    def close(self) -> None:
-        """Accept no more work, without waiting for threads. Idempotent."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _made(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._most, thread_name_prefix="headgate-job")
 
 
 async def _depth(transport: AsyncTransport, queue: str) -> int:

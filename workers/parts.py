@@ -26,6 +26,7 @@ from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.execution.calling.call import Means, OpenSpan
 from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
+from headgate.jobs.execution.calling.handler_threads import HandlerThreads
 from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.settler import Settler
@@ -55,7 +56,7 @@ from headgate.workers.receiving.poller import Poller
 from headgate.workers.receiving.queue_watch import QueueWatch
 from headgate.workers.running.backlog import Backlog
 from headgate.workers.running.lingering import Lingering
-from headgate.workers.running.runner import Running, ThreadPool
+from headgate.workers.running.runner import Running
 from headgate.workers.running.settler import SETTLEMENT_PACING, HoldSettler
 from headgate.workers.services import Services
 from headgate.workers.shutdown import FLUSH_S
@@ -99,7 +100,7 @@ class Parts:
         self.queues = QueueWatch([queue.name for queue in queues], clock=clock)
         events.subscribe(self.queues, wants=self.queues.wants)
         self.holdings = Holdings()
-        self.threads = ThreadPool(settings.concurrency)
+        self.threads = HandlerThreads(settings.concurrency)
         self.paused = Paused(clock=clock, events=events)
         self._admit(services, table, queues)
         seals = seals_of(app, ports.keys, Tasks())

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.execution.calling.batch_call import BatchCall
@@ -29,37 +26,6 @@ from headgate.workers.running.settler import HoldSettler
 
 _STAYING = (RetryAfter, Release)
 """The actions after which a message is delivered again."""
-
-
-class ThreadPool:
-    """A bounded pool of threads for synchronous handlers."""
-
-    def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="headgate-job")
-        self._running: set[object] = set()
-
-    async def __call__(self, function: Callable[[], Any]) -> Any:
-        """Run a function in a thread, with a copy of the current context variables."""
-        context, token = contextvars.copy_context(), object()
-        self._running.add(token)
-
-        def run() -> Any:
-            try:
-                return context.run(function)
-            finally:
-                # Not when the future is done: a cancelled one leaves its thread running.
-                self._running.discard(token)
-
-        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
-
-    @property
-    def busy(self) -> bool:
-        """True while a thread runs, which would keep the interpreter from ending."""
-        return bool(self._running)
-
-    def close(self) -> None:
-        """Take no more work; a thread that still runs is left alone, since it can't be stopped."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Running:
