@@ -22,7 +22,7 @@ from benchmarks.environments import ROOT
 from examples.shop import contracts
 from headgate.infra.functions.bundling import Bundle, consumer_bundle, functions_bundle
 from headgate.infra.functions.pip_install import Platform, for_lambda, for_this_machine
-from headgate.jobs.deployment.groups import ConsumerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.schedules.routes import Routes
 
 ROUNDS = 15

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from headgate.jobs.deployment.console.sign_in import SignIn as SignIn
     from headgate.jobs.deployment.console.web_console import WebConsole as WebConsole
     from headgate.jobs.deployment.deployment import Deployment as Deployment
-    from headgate.jobs.deployment.groups import ConsumerGroup as ConsumerGroup
-    from headgate.jobs.deployment.groups import QueueSelection as QueueSelection
-    from headgate.jobs.deployment.groups import WorkerGroup as WorkerGroup
-    from headgate.jobs.deployment.pollers import ProvisionedPollers as ProvisionedPollers
+    from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup as ConsumerGroup
+    from headgate.jobs.deployment.groups.pollers import ProvisionedPollers as ProvisionedPollers
+    from headgate.jobs.deployment.groups.queue_selection import QueueSelection as QueueSelection
+    from headgate.jobs.deployment.groups.worker_group import WorkerGroup as WorkerGroup
     from headgate.jobs.deployment.surroundings import ExistingVpc as ExistingVpc
     from headgate.jobs.deployment.surroundings import Hardening as Hardening
     from headgate.jobs.deployment.surroundings import Sidecar as Sidecar
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ConsumerGroup": "jobs.deployment.groups",
+    "ConsumerGroup": "jobs.deployment.groups.consumer_group",
     "Deployment": "jobs.deployment.deployment",
     "ExistingResources": "infra.data.existing_resources",
     "ExistingVpc": "jobs.deployment.surroundings",
@@ -60,14 +60,14 @@ _HOMES = {
     "IJobSystem": "infra.ijob_system",
     "JobSystem": "infra.job_system",
     "MuteWindow": "jobs.deployment.alarms.mutes",
-    "ProvisionedPollers": "jobs.deployment.pollers",
-    "QueueSelection": "jobs.deployment.groups",
+    "ProvisionedPollers": "jobs.deployment.groups.pollers",
+    "QueueSelection": "jobs.deployment.groups.queue_selection",
     "QueueThresholds": "jobs.deployment.alarms.thresholds",
     "Sidecar": "jobs.deployment.surroundings",
     "SignIn": "jobs.deployment.console.sign_in",
     "Thresholds": "jobs.deployment.alarms.thresholds",
     "WebConsole": "jobs.deployment.console.web_console",
-    "WorkerGroup": "jobs.deployment.groups",
+    "WorkerGroup": "jobs.deployment.groups.worker_group",
 }
 
 

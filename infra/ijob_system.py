@@ -23,7 +23,7 @@ from headgate.jobs.core.topology import Priority, PriorityName, QueueSpec, Topol
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import records_submissions
-from headgate.jobs.deployment.groups import QueueSelection
+from headgate.jobs.deployment.groups.queue_selection import QueueSelection
 from headgate.jobs.deployment.metric_names import NAMES, QUEUE, TYPE
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 

@@ -57,11 +57,8 @@ from headgate.jobs.definitions.app_path import app_path as find_app
 from headgate.jobs.definitions.sealing import has_own_key
 from headgate.jobs.deployment.checks.check import require_fit
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import (
-    ConsumerGroup,
-    function_name,
-    worker_service_name,
-)
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.resource_names import function_name, worker_service_name
 from headgate.jobs.deployment.sweep_plan import sweep_plan
 from headgate.jobs.deployment.triggers import has_bridge, has_schedules
 from headgate.jobs.schedules.routes import Routes
@@ -267,7 +264,7 @@ class JobSystem(IJobSystem):
         for group in deployment.workers:
             service = workers.add(
                 group,
-                service_name=worker_service_name(topology, group),
+                service_name=worker_service_name(topology, group.name),
                 topology=topology,
                 roll_back_on=roll_back_on(self.app, deployment, group.selection),
                 environment=environment | worker_variables(group, app_path),

@@ -11,7 +11,8 @@ from headgate.infra.monitoring.budget import SYSTEM_TAG
 from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError
 

@@ -41,7 +41,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records, load_handlers
 from headgate.jobs.definitions.sealing import seals_of
-from headgate.jobs.deployment.groups import FUNCTION_CONCURRENCY
+from headgate.jobs.deployment.groups.consumer_group import FUNCTION_CONCURRENCY
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError, TransportError

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-from headgate.jobs.deployment.groups import GIVE_BACK
+from headgate.jobs.deployment.groups.consumer_group import GIVE_BACK
 from headgate.jobs.errors import ConfigurationError
 
 MARGIN_S = GIVE_BACK.total_seconds()

@@ -8,7 +8,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.deployment.groups import QueueSelection
+from headgate.jobs.deployment.groups.queue_selection import QueueSelection
 from headgate.jobs.errors import SettingsInvalid, did_you_mean
 from headgate.jobs.values.kinds import check_kinds
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from headgate import App, Priority
 from headgate.infra.fargate.scaling_formulas import LOAD, watched_load
 from headgate.jobs.core.topology import QueueSpec
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from tests.support.autoscaling import (
     COUNTS,
     Arrivals,

@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from headgate.infra.ijob_system import IJobSystem
 from headgate.infra.system_settings import grant_group
 from headgate.jobs.core.naming import role_in
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 
 _FOR_PEOPLE_AND_SERVICES: Mapping[str, Callable[[IJobSystem, iam.IGrantable], object]] = {
     "submit": lambda system, grantee: system.grant_submit(grantee, unique=True),

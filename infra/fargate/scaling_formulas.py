@@ -37,7 +37,7 @@ from headgate.infra.monitoring.maths import added, filled, numbered
 from headgate.infra.monitoring.metrics import Series
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.alarms.thresholds import MOST_METRICS
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.scaling.backlog import acceptable_backlog, is_counted, promise_s
 
 LOAD = 1.0

@@ -24,7 +24,7 @@ from headgate.infra.fargate.scaling_formulas import (
 )
 from headgate.infra.monitoring.metrics import running_tasks, tasks_busy, tasks_wanted
 from headgate.jobs.core.topology import Topology
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.scaling.backlog import PERIOD_S
 
 _MEND = "rate(10 minutes)"

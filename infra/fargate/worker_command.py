@@ -6,7 +6,7 @@ It is the same on ECS, Kubernetes and Compose, and needs no CDK.
 from __future__ import annotations
 
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import HEALTH_HOSTS, WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import HEALTH_HOSTS, WorkerGroup
 
 HEALTH_PORT = 8080
 """The first process's port; by default only the task's own containers can reach it."""

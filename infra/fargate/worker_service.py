@@ -34,7 +34,7 @@ from headgate.infra.fargate.worker_command import (
 )
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import HEALTH_HOSTS, WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import HEALTH_HOSTS, WorkerGroup
 from headgate.jobs.deployment.surroundings import WORKER, Architecture
 
 _PROVIDERS = ("FARGATE", "FARGATE_SPOT")

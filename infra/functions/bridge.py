@@ -22,7 +22,7 @@ from headgate.infra.data.signing_key import read_statements, secret_variable
 from headgate.infra.data.table_rows import BRIDGED
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
+from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
 from headgate.jobs.deployment.triggers import scheduled_types
 
 _HANDLER = "headgate.lambdas.bridge.handler"

@@ -34,7 +34,7 @@ from headgate.infra.functions.pip_install import (
 )
 from headgate.infra.functions.requirements import MACHINES, Requirements
 from headgate.infra.functions.user_code import UserCode
-from headgate.jobs.deployment.groups import ConsumerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.schedules.routes import FILE, Routes
 

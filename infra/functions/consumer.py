@@ -26,8 +26,9 @@ from headgate.infra.data.queues import Queues
 from headgate.infra.functions.bundling import consumer_bundle
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.core.topology import QueueSpec, Topology
-from headgate.jobs.deployment.groups import ConsumerGroup, function_name
-from headgate.jobs.deployment.pollers import ProvisionedPollers
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.pollers import ProvisionedPollers
+from headgate.jobs.deployment.resource_names import function_name
 from headgate.jobs.deployment.serving import consumed
 from headgate.jobs.deployment.surroundings import Architecture
 

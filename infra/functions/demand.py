@@ -16,7 +16,8 @@ from headgate.infra.functions.periodic import invoke_every, own_role
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, WorkerGroup, function_name
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
+from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB, function_name
 from headgate.jobs.deployment.scaling.backlog import counted_groups
 from headgate.jobs.deployment.scaling.demand_plan import EVERY, TIMEOUT, demand_plan
 

@@ -28,7 +28,7 @@ from headgate.infra.functions.periodic import invoke_every, own_role
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.core.naming import DEAD_LETTERS, PAYLOADS
 from headgate.jobs.core.topology import Topology
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
+from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
 from headgate.jobs.deployment.sweep_plan import EVERY, TIMEOUT, SweepPlan, plan_input
 from headgate.jobs.records.cancellation import CANCELLATIONS
 

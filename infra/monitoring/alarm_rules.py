@@ -14,8 +14,9 @@ from headgate.infra.monitoring.system_rules import WORKERS
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import QueueSelection, function_name
+from headgate.jobs.deployment.groups.queue_selection import QueueSelection
 from headgate.jobs.deployment.metric_names import service_name
+from headgate.jobs.deployment.resource_names import function_name
 from headgate.jobs.deployment.scaling.backlog import counted_groups
 from headgate.jobs.deployment.serving import first_server
 

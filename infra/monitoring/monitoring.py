@@ -19,8 +19,8 @@ from headgate.infra.monitoring.queries import Queries
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import function_name
 from headgate.jobs.deployment.metric_names import service_name
+from headgate.jobs.deployment.resource_names import function_name
 from headgate.jobs.deployment.scaling.backlog import counted_groups
 
 

@@ -12,7 +12,7 @@ from headgate.infra.monitoring.rule import APP, Rule
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.alarms.thresholds import MOST_METRICS, AlarmKind
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 
 FAILURES = 3
 """Minimum of failures in 15 minutes for an alarm; fewer, of one function or of schedules, are left

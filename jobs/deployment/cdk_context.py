@@ -24,7 +24,8 @@ from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.console.sign_in import SignIn
 from headgate.jobs.deployment.console.web_console import WebConsole
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import ExistingVpc, Hardening
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 

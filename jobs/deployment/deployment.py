@@ -17,7 +17,8 @@ from pydantic import ConfigDict
 from headgate.jobs.deployment.alarms.mutes import MuteWindow
 from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.console.web_console import WebConsole, check_console_network
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import (
     LOG_RETENTION_DAYS,
     Architecture,

@@ -12,7 +12,8 @@ from datetime import timedelta
 
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 
 MOST_FIFO_BATCH = 10

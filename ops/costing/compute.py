@@ -10,7 +10,8 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.sealing import has_own_key
 from headgate.jobs.deployment.console.web_console import CONSOLE_CPU, CONSOLE_MEMORY_MIB
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, ConsumerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Crew, Fleet
 from headgate.ops.costing.load import Load, Stream

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
+from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
 from headgate.jobs.deployment.scaling.backlog import counted_groups
 from headgate.jobs.deployment.scaling.demand_plan import EVERY, demand_plan
 from headgate.ops.costing.bill import Charge

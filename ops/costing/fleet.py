@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.ops.costing.load import Load, Stream, typical_s
 from headgate.ops.prices import MONTH_S
 

@@ -13,7 +13,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences, period_of
 from headgate.jobs.definitions.schedules.schedule import Schedule
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.messages.bundles import MOST_JOBS
 from headgate.ops.prices import MONTH_S

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB
+from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
 from headgate.jobs.deployment.sweep_plan import EVERY, sweep_plan
 from headgate.jobs.deployment.triggers import has_bridge
 from headgate.lambdas.sweep.sweeper import LIMIT

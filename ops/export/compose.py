@@ -15,7 +15,7 @@ from headgate.infra.fargate.worker_command import (
     command,
     health_check,
 )
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.ops.export.target import Target, reachable
 
 _CPU_UNITS = 1024  # of a vCPU

@@ -17,7 +17,7 @@ from headgate.infra.fargate.worker_command import (
     health_check,
 )
 from headgate.jobs.core.naming import role_in
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import WORKER, Sidecar
 from headgate.ops.export.policies import partition_of
 from headgate.ops.export.scaled_object import Manifest, scaled_object

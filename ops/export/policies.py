@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.jobs.core.existing.arns import is_arn
 from headgate.jobs.core.naming import role_in
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.export.artifacts import Artifact
 from headgate.ops.export.cdk import synthesized_policies

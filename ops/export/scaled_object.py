@@ -17,7 +17,7 @@ from typing import Any
 
 from headgate.jobs.core.existing.arns import bare_name, owner_of
 from headgate.jobs.core.topology import QueueSpec
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.scaling.backlog import acceptable_backlog
 
 _POLLING_S = 15

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from headgate.infra.fargate.worker_command import HEALTH_PORT, command
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.ops.export.artifacts import Artifact, ExportOrigin
 from headgate.ops.export.target import Target
 

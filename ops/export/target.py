@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from headgate.infra.fargate.worker_command import app_variables, worker_variables
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import HEALTH_HOSTS, WorkerGroup, worker_service_name
+from headgate.jobs.deployment.groups.worker_group import HEALTH_HOSTS, WorkerGroup
+from headgate.jobs.deployment.resource_names import worker_service_name
 from headgate.jobs.deployment.serving import groups_elsewhere
 from headgate.jobs.errors import ConfigurationError
 
@@ -54,7 +55,7 @@ class Target:
         Raises:
             ConfigurationError: it is longer than Kubernetes and DNS allow.
         """
-        found = worker_service_name(self.app.topology, group)
+        found = worker_service_name(self.app.topology, group.name)
         if len(found) > _LONGEST_NAME:
             raise ConfigurationError(
                 f"the name {found!r} has {len(found)} characters; labels and services may have "

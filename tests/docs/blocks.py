@@ -20,7 +20,8 @@ from headgate.infra.monitoring.queue_rules import label
 from headgate.infra.monitoring.rule import Rule
 from headgate.jobs.deployment import metric_names
 from headgate.jobs.deployment.deployment import INTERFACE_ENDPOINTS, Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.ops import prices
 from headgate.ops.cdk_context import deployment_from_cdk_json
 from headgate.ops.costing.alarms import watched_metrics

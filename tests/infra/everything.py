@@ -12,8 +12,9 @@ from headgate import App, Priority, cron
 from headgate.jobs.deployment.alarms.mutes import MuteWindow
 from headgate.jobs.deployment.alarms.thresholds import QueueThresholds, Thresholds
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
-from headgate.jobs.deployment.pollers import ProvisionedPollers
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.pollers import ProvisionedPollers
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import Hardening, Sidecar
 from tests.infra.conftest import Params
 

@@ -29,7 +29,7 @@ from headgate.infra.stack import HeadgateStack
 from headgate.infra.stages import Stage, asked_for, read_stage
 from headgate.jobs.deployment import deployment
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.complete import Complete
 from tests.infra.conftest import ELSEWHERE, NO_BUNDLING, Params

@@ -14,7 +14,8 @@ from headgate import App, Priority
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.deployment.checks.size_rules import resource_count
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import FUNCTION_MEMORY_MB, WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
+from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
 from headgate.ops.costing import demand
 from headgate.ops.costing.alarms import composite_alarms, watched_metrics
 from headgate.ops.prices import INVOCATIONS, MONTH_S

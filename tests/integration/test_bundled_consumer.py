@@ -27,7 +27,7 @@ from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports.transport import QueueDepth, ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from tests.infra.conftest import NO_BUNDLING
 from tests.infra.templates import Properties, resources, template_of
 from tests.support.backends import async_over

@@ -21,7 +21,7 @@ from examples.shop import contracts as shop
 from headgate import Client
 from headgate.infra.fargate import worker_command
 from headgate.jobs.aws.provision import provision
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from tests.support.dockerfile import Replay, Step, read_dockerfile
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until

@@ -30,7 +30,7 @@ from headgate.jobs.core.naming import (
     role_in,
 )
 from headgate.jobs.dead_letters.replaying.report import REPLAYS
-from headgate.jobs.deployment.groups import QueueSelection
+from headgate.jobs.deployment.groups.queue_selection import QueueSelection
 from headgate.jobs.records.audit.entry import AUDIT
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES

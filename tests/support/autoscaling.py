@@ -37,7 +37,7 @@ from headgate.infra.fargate.scaling_formulas import (
 )
 from headgate.infra.monitoring.metrics import Series
 from headgate.jobs.core.topology import QueueSpec
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import NAMESPACE, TASKS_BUSY, TASKS_WANTED
 from headgate.jobs.deployment.scaling.backlog import (
     PERIOD_S,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headgate.infra.functions.bundling import consumer_bundle
 from headgate.infra.functions.pip_install import for_this_machine
-from headgate.jobs.deployment.groups import ConsumerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 
 OWN_PIN = "3.10"
 """The version of ``idna`` that the project asks for; Headgate's own dependencies bring another."""

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from examples.shop import contracts as shop
-from headgate.jobs.deployment.groups import function_name
+from headgate.jobs.deployment.resource_names import function_name
 from headgate.jobs.schedules.firing import schedule_name
 from tests.infra.templates import resources
 from tests.support.deployable import Template, deployable

@@ -12,12 +12,8 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.deployment.checks.places import is_endless, place_of, queues_of
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import (
-    GIVE_BACK,
-    ConsumerGroup,
-    function_name,
-    worker_service_name,
-)
+from headgate.jobs.deployment.groups.consumer_group import GIVE_BACK, ConsumerGroup
+from headgate.jobs.deployment.resource_names import function_name, worker_service_name
 from headgate.jobs.deployment.scaling.backlog import is_counted
 from headgate.jobs.deployment.serving import consumed, serving
 from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
@@ -70,7 +66,7 @@ def _names(app: App, deployment: Deployment) -> Iterator[Callable[[], str]]:
     for consumer in deployment.consumers:
         yield partial(function_name, topology, consumer.name)
     for group in deployment.workers:
-        yield partial(worker_service_name, topology, group)
+        yield partial(worker_service_name, topology, group.name)
     if has_bridge(app):
         yield lambda: topology.bridge_name
     if has_schedules(app):

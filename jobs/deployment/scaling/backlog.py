@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headgate.jobs.core.existing.arns import is_arn
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.alarms.thresholds import MOST_METRICS
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 
 PERIOD_S = 60
 """Interval at which queues, services and the function publish their metrics."""

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from headgate.jobs.core.topology import QueueSpec, Topology
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.deployment.scaling.backlog import acceptable_backlog
 from headgate.jobs.schedules.function_input import read_scheduled_input

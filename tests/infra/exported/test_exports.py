@@ -28,7 +28,7 @@ from headgate.jobs.aws.queue_descriptions import (
     redrive_allow_policy,
 )
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.ops.export.artifacts import ExportOrigin
 from headgate.ops.export.cloudformation import FUNCTION, cloudformation_template
 from headgate.ops.export.policies import resolved

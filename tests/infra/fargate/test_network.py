@@ -14,7 +14,7 @@ from headgate import App, Encryption, Existing, ExistingQueue, Signing
 from headgate.infra.fargate.endpoint_policies import owners_of
 from headgate.infra.fargate.network import Network
 from headgate.jobs.deployment.deployment import DELAY_ENDPOINT, GATEWAY_ENDPOINTS, ZONES, Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import Hardening
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.templates import Properties, resources, template_of

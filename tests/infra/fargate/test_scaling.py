@@ -26,7 +26,7 @@ from headgate.infra.fargate.scaling_formulas import (
 from headgate.infra.monitoring.metrics import running_tasks, tasks_busy, tasks_wanted
 from headgate.jobs.core.topology import DEFAULT_LANES, Priority, QueueSpec
 from headgate.jobs.deployment.alarms.thresholds import MOST_METRICS
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import TASKS_BUSY, TASKS_WANTED
 from headgate.jobs.deployment.scaling import backlog
 from headgate.jobs.deployment.scaling.backlog import (

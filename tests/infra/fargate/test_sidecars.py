@@ -11,7 +11,7 @@ from aws_cdk import aws_logs as logs
 
 from headgate.infra.fargate.sidecars import add_sidecars
 from headgate.jobs.deployment.cdk_context import parse_deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import Sidecar
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.templates import resources, template_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.jobs.deployment.cdk_context import parse_deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from tests.infra.fargate.workers import Deployed, deployed, shop
 from tests.infra.templates import listed, resources
 

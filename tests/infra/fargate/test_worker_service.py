@@ -23,7 +23,8 @@ from headgate.infra.fargate.worker_command import HEALTH_PORT, USER, command, he
 from headgate.infra.job_system import JobSystem
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup, worker_service_name
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
+from headgate.jobs.deployment.resource_names import worker_service_name
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cli.main import cli
 from headgate.workers.configuration import ObservabilitySettings, WorkerSettings
@@ -65,7 +66,7 @@ def test_every_group_has_its_service_by_the_name_that_others_look_up(system: Dep
     names = {
         each["ServiceName"] for each in resources(system.template, "AWS::ECS::Service").values()
     }
-    assert names == {worker_service_name(system.app.topology, g) for g in DEPLOYMENT.workers}
+    assert names == {worker_service_name(system.app.topology, g.name) for g in DEPLOYMENT.workers}
     assert set(system.stack.jobs.services) == {group.name for group in DEPLOYMENT.workers}
 
 

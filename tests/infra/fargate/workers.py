@@ -13,7 +13,7 @@ from aws_cdk import aws_ecs as ecs
 from headgate import App, Priority
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import Properties, resources, template_of
 

@@ -17,8 +17,9 @@ from headgate.infra.job_system import JobSystem
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.descriptions import LINES
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, function_name
-from headgate.jobs.deployment.pollers import ProvisionedPollers
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.pollers import ProvisionedPollers
+from headgate.jobs.deployment.resource_names import function_name
 from headgate.jobs.deployment.serving import consumed
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import NO_BUNDLING, Params

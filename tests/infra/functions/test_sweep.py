@@ -13,7 +13,7 @@ from headgate.infra.data.table_rows import RESENDING, SWEEPING
 from headgate.infra.functions.sweep import PEEK, REMEMBER
 from headgate.jobs.core.naming import DEAD_LETTERS, PAYLOADS
 from headgate.jobs.core.topology import QUARANTINE_RETENTION
-from headgate.jobs.deployment.groups import function_name
+from headgate.jobs.deployment.resource_names import function_name
 from headgate.jobs.deployment.sweep_plan import EVERY, TIMEOUT, read_plan, sweep_plan
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.lambdas.sweep import handler as function_module

@@ -12,7 +12,7 @@ import pytest
 from headgate.infra.functions import bundling, pip_install
 from headgate.infra.functions.pip_install import Platform
 from headgate.infra.functions.user_code import UserCode
-from headgate.jobs.deployment.groups import ConsumerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.errors import ConfigurationError
 
 HANDLER = "shop.function.handler"

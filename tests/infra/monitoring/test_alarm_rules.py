@@ -28,7 +28,8 @@ from headgate.jobs.deployment.alarms.thresholds import (
     Thresholds,
 )
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import COUNTED, LETTERS_KEPT, NAMESPACE, OF_LANE, WAIT
 from headgate.jobs.errors import ConfigurationError
 from tests.infra.conftest import ELSEWHERE, Params

@@ -17,7 +17,8 @@ from headgate.infra.job_system import JobSystem
 from headgate.infra.monitoring.dashboard import WIDTH
 from headgate.jobs.deployment.cdk_context import parse_deployment
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import (
     COUNTED,
     DURATION,

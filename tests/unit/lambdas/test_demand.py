@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from headgate import App, Priority
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import NAMESPACE, OF_WORKERS, TASKS_BUSY, TASKS_WANTED
 from headgate.jobs.deployment.scaling.demand_plan import demand_plan, read_demand_plan
 from headgate.jobs.errors import MessageUnreadable, TransportError

@@ -12,7 +12,7 @@ import pytest
 from headgate import App, Encryption, Existing, Signing
 from headgate.infra.stages import Stage
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cdk_context import deployment_from_cdk_json, stage_from_cdk_json
 

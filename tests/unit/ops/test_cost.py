@@ -17,8 +17,9 @@ from examples.shop.app import app as shop
 from headgate import App, Encryption, Priority, Schedule, Signing, cron
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
-from headgate.jobs.deployment.pollers import ProvisionedPollers
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.pollers import ProvisionedPollers
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import ExistingVpc, Hardening
 from headgate.jobs.errors import SettingsInvalid, UnknownJobType
 from headgate.ops import prices

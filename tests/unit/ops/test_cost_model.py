@@ -19,7 +19,7 @@ from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records.cancellations import POLL_S
 from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES

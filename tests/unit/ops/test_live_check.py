@@ -13,7 +13,8 @@ from headgate.jobs.aws.descriptions import EXPIRY, lifecycle_rules, table_proper
 from headgate.jobs.aws.queue_descriptions import create_attributes, pairs, quarantine
 from headgate.jobs.aws.stages.lookup import BucketFound, ClusterFound, TableFound
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import BucketMissing, Fault, QueueMissing, TableMissing
 from headgate.ops.live_check import live_faults
 

@@ -9,7 +9,7 @@ import pytest
 from headgate import App, Priority
 from headgate.jobs.core.events import JobCompleted
 from headgate.jobs.core.topology import MAX_BATCH
-from headgate.jobs.deployment.groups import QueueSelection
+from headgate.jobs.deployment.groups.queue_selection import QueueSelection
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid, UnknownQueue
 from headgate.workers.configuration import WorkerSettings, read_priorities
 from tests.unit.workers.rig import Gate, Note, Rig

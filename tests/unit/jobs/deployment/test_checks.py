@@ -30,7 +30,8 @@ from headgate.jobs.deployment.alarms.thresholds import QueueThresholds, Threshol
 from headgate.jobs.deployment.checks import size_rules
 from headgate.jobs.deployment.checks.check import DEPLOYMENT_RULES, RULES, check
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 

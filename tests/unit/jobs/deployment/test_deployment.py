@@ -11,12 +11,9 @@ import pytest
 from headgate import App, Priority
 from headgate.jobs.deployment.cdk_context import parse_deployment
 from headgate.jobs.deployment.deployment import INTERFACE_ENDPOINTS, Deployment
-from headgate.jobs.deployment.groups import (
-    FARGATE_MEMORY_MB,
-    ConsumerGroup,
-    QueueSelection,
-    WorkerGroup,
-)
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.queue_selection import QueueSelection
+from headgate.jobs.deployment.groups.worker_group import FARGATE_MEMORY_MB, WorkerGroup
 from headgate.jobs.deployment.surroundings import ExistingVpc
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
 from headgate.workers.configuration import WorkerSettings

@@ -10,7 +10,8 @@ import pytest
 from headgate import App, Priority
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.serving import consumed, serving
 from headgate.jobs.errors import ConfigurationError
 

@@ -16,7 +16,8 @@ from headgate import App, CrashLimit, Keep, Priority, Queue, Retry
 from headgate.jobs.core.topology import Lane
 from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import duration
 from headgate.workers.configuration import ObservabilitySettings, WorkerSettings

@@ -11,7 +11,7 @@ from headgate import Client, Schedule
 from headgate.jobs.client.overview.queue_metrics import QueueMetrics
 from headgate.jobs.client.overview.queues import QueueList
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.ops.console.context import Console
 from headgate.ops.console.pages.month import month, month_so_far

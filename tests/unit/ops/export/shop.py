@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from headgate import App, Existing, ExistingQueue, Priority
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import Sidecar
 from headgate.ops.export.artifacts import ExportOrigin
 from headgate.ops.export.target import Target

@@ -9,7 +9,8 @@ import yaml
 
 from headgate.infra.fargate.worker_command import command, health_check
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import ConsumerGroup, WorkerGroup
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.export.files import kubernetes_files
 from headgate.ops.export.kubernetes import manifests

@@ -9,7 +9,7 @@ import pytest
 from headgate import Existing
 from headgate.jobs.deployment.cdk_context import read_deployment
 from headgate.jobs.deployment.deployment import Deployment
-from headgate.jobs.deployment.groups import WorkerGroup
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.regions.standby import existing_in, read_standby
 from headgate.jobs.errors import ConfigurationError
 
