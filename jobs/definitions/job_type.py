@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cached_property
-from types import NoneType
 from typing import (
     Any,
     Concatenate,
     Generic,
     Never,
-    NoReturn,
     ParamSpec,
     TypeAlias,
     TypeVar,
     Unpack,
     overload,
 )
-
-from pydantic import (
-    PydanticUndefinedAnnotation,
-    PydanticUserError,
-    TypeAdapter,
-    ValidationError,
-)
-from pydantic_core import to_json
 
 from headgate.jobs.core.limits import Limits
 from headgate.jobs.core.retention import check_keep, check_level
@@ -49,6 +38,7 @@ from headgate.jobs.definitions.options.place import Place
 from headgate.jobs.definitions.options.replay import check_replay
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.payload_format import PayloadFormat
+from headgate.jobs.definitions.result_format import ResultFormat
 from headgate.jobs.definitions.schedules.declared import (
     DeclaredSchedule,
     further_name,
@@ -58,8 +48,6 @@ from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
-from headgate.jobs.values.faults import told
-from headgate.jobs.values.yielding import LARGE, Yielding
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -70,9 +58,6 @@ Given: TypeAlias = P | Callable[[P], Never]
 """A payload of the type that the `JobType` argument takes. No payload is a function that never
 returns, but this alternative makes mypy infer ``P`` from the job alone before it checks the
 payload. A TypedDict may thus be given as a dict display, and errors are about the payload."""
-
-_WRITABLE = (Any, None, NoneType, NoReturn, Never)
-"""Types of results that need no look: of the first, each result is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +127,7 @@ class JobType(Hooks, Generic[P, R]):
         """The bundles in which its jobs travel; None sends each in a message of its own."""
         self.limits = Limits.of(options)
         self._returns = returns
+        self._results: ResultFormat[R] = ResultFormat(name, Any if returns is None else returns)
         self._handler: Handler | None = None
 
     def __repr__(self) -> str:
@@ -210,6 +196,8 @@ class JobType(Hooks, Generic[P, R]):
             )
         takes_payload = self.payload is not None
         self._handler = Handler(self.name, function, takes_payload=takes_payload, batch=self.batch)
+        if self._returns is None:
+            self._results = ResultFormat(self.name, self._handler.returns)
         return function
 
     @overload
@@ -302,16 +290,7 @@ class JobType(Hooks, Generic[P, R]):
         Raises:
             ConfigurationError: pydantic doesn't know the type that the handler returns.
         """
-        if self.returns in _WRITABLE:
-            return
-        try:
-            _ = self._result_adapter
-        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-            raise ConfigurationError(
-                f"the type {self.name!r}: its handler returns {self.returns!r}, which pydantic "
-                f"can't write as JSON, and its results are kept: return a model or JSON values, "
-                f'or declare the type with records="failures": {error}'
-            ) from error
+        self._results.require_writable()
 
     def dump(self, payload: P) -> Any:
         """Check the payload and return it as JSON values.
@@ -356,9 +335,7 @@ class JobType(Hooks, Generic[P, R]):
     @property
     def returns(self) -> Any:
         """The type that its handler returns, as declared or annotated; ``Any`` without either."""
-        if self._returns is not None:
-            return self._returns
-        return Any if self._handler is None else self._handler.returns
+        return self._results.type
 
     def load_result(self, value: Any) -> R:
         """Read the handler's result from the JSON values in its record.
@@ -366,19 +343,4 @@ class JobType(Hooks, Generic[P, R]):
         Raises:
             ValueError: they don't fit the handler's return type; names each field at fault.
         """
-        try:
-            text, adapter = to_json(value), self._result_adapter
-            result: R = (Yielding(adapter) if len(text) >= LARGE else adapter).validate_json(text)
-        except PydanticUserError as error:
-            raise ValueError(f"pydantic can't read results of {self.returns!r}: {error}") from None
-        except ValidationError as error:
-            faults = "; ".join(
-                f"{'.'.join(map(str, fault['loc'])) or 'result'}: {told(fault, discreet=True)}"
-                for fault in error.errors(include_input=False, include_url=False)
-            )
-            raise ValueError(f"its result is not a {self.returns!r}: {faults}") from None
-        return result
-
-    @cached_property
-    def _result_adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.returns)
+        return self._results.load(value)
