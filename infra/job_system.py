@@ -176,7 +176,8 @@ class JobSystem(IJobSystem):
         services and the topic of alerts are only in the stack that creates them.
 
         Args:
-            scope, construct_id: as those of any construct.
+            scope: the construct that it belongs to, such as a stack.
+            construct_id: its name there.
             app: the app, of the same stage, with everything declared by now.
             account: the system's account; None: the stack's. Only metrics reach into another
                 account than the stack's: a role is granted access by its own account.

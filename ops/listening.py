@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from contextlib import suppress
 
@@ -25,9 +27,16 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=128)
     except OSError as error:
         raise ConfigurationError(
-            f"the console can't listen on {host}:{port}: {error.strerror}. Another --port may be "
+            f"the console can't listen on {host}:{port}: {_reason(error)}. Another --port may be "
             "free; --port 0 finds one"
         ) from error
+
+
+def _reason(error: OSError) -> str:
+    # In Python's own text the address stands a second time. A name's errors are not the system's.
+    if error.errno is not None and error.errno in errno.errorcode:
+        return os.strerror(error.errno)
+    return str(error.strerror)
 
 
 def listen_nearby(host: str, port: int) -> socket.socket:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -272,6 +273,7 @@ class LocalAws(ServerProcess):
             end_within_s=0 if state is None else _SAVE_BOUND_S,
         )
         self._is_ours = python is None
+        self._state = state
 
     def start(self) -> None:
         if self._is_ours and importlib.util.find_spec("ministack") is None:
@@ -280,6 +282,29 @@ class LocalAws(ServerProcess):
                 "AWS_ENDPOINT_URL at a stack that already runs)"
             )
         super().start()
+
+    def _spawn(self, home: Path) -> subprocess.Popen[bytes]:
+        if self._state is not None:
+            _move_queues(self._state / _KEPT / "sqs.json", self._port)
+        return super()._spawn(home)
+
+
+_KEPT = "state"
+"""The folder of what MiniStack keeps in a folder of state, but for S3's objects."""
+
+
+def _move_queues(kept: Path, port: int) -> None:
+    """Have queues that were kept at another port be found at this one.
+
+    MiniStack keeps each under its URL, and takes the same name at another port for another queue.
+    """
+    if not kept.exists():
+        return
+    text = kept.read_text(encoding="utf-8")
+    moved = re.sub(r"(http://localhost:)\d+(/\d{12}/)", rf"\g<1>{port}\g<2>", text)
+    if moved != text:
+        (draft := kept.with_suffix(".moved")).write_text(moved, encoding="utf-8")
+        draft.replace(kept)
 
 
 _MINISTACK = {
@@ -305,7 +330,7 @@ def _kept_in(state: Path) -> dict[str, str]:
     return {
         "PERSIST_STATE": "1",
         "S3_PERSIST": "1",
-        "STATE_DIR": f"{folder}/state",
+        "STATE_DIR": f"{folder}/{_KEPT}",
         "S3_DATA_DIR": f"{folder}/s3",
     }
 

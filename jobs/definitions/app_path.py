@@ -27,13 +27,23 @@ def load_app(path: str) -> App:
     module = imported(module_name, f"the app path {path!r}")
     if not hasattr(module, attribute):
         raise AppImportError(
-            f"the module {module_name!r} was imported, but has no {attribute!r}: "
-            f"{did_you_mean(attribute, _apps_of(module))}"
+            f"the module {module_name!r} was imported, but has no {attribute!r}"
+            f"{_instead(module, attribute)}"
         )
     found = getattr(module, attribute)
     if not isinstance(found, App):
-        raise AppImportError(f"{path!r} is a {type(found).__name__}, not a headgate App")
+        raise AppImportError(
+            f"{path!r} is a {type(found).__name__}, not a headgate App{_instead(module, attribute)}"
+        )
     return found
+
+
+def _instead(module: ModuleType, attribute: str) -> str:
+    """Return the end of an error about an attribute: the module's apps."""
+    apps = [name for name, value in vars(module).items() if isinstance(value, App)]
+    if not apps:
+        return ", and no App by another name: write app = App(...) at its top level"
+    return f": {did_you_mean(attribute, apps)}"
 
 
 def read_app_path(path: str) -> tuple[str, str]:
@@ -43,16 +53,23 @@ def read_app_path(path: str) -> tuple[str, str]:
         AppImportError: the path is malformed.
     """
     module, _, attribute = path.partition(":")
-    if not module or not attribute:
-        named = module if all(part.isidentifier() for part in module.split(".")) else "shop.app"
+    if not _is_dotted(module) or not attribute.isidentifier():
+        named = _module_at(module)
+        name = attribute if attribute.isidentifier() else "app"
         raise AppImportError(
-            f"{path!r} is not an app path: write module:attribute, as in {named}:app"
+            f"{path!r} is not an app path: write module:attribute, as in "
+            f"{named if _is_dotted(named) else 'shop.app'}:{name}"
         )
     return module, attribute
 
 
-def _apps_of(module: ModuleType) -> list[str]:
-    return [name for name, value in vars(module).items() if isinstance(value, App)]
+def _module_at(file: str) -> str:
+    """Return a module's name, if that was given as the path of its file."""
+    return file.removeprefix("./").removesuffix(".py").strip("/").replace("/", ".")
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
 
 
 def app_path(app: App) -> str:

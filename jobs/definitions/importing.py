@@ -37,7 +37,7 @@ def imported(module: str, wanted_by: str) -> ModuleType:
         if place := _place(error):
             error.add_note(place)
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a program's own main(), called as it is imported
         raise AppImportError(
             f"{wanted_by}: importing the module {module!r} raised {type(error).__name__}: "
             f"{error}{_place(error)}"

@@ -13,6 +13,7 @@ from rich.console import Console
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.dev import ministack
 from headgate.ops.dev.options import DevOptions
+from headgate.ops.state_folder import state_held
 
 __all__ = ["DevOptions", "run_dev"]
 
@@ -24,7 +25,8 @@ def run_dev(options: DevOptions) -> None:
     """Run an app locally until Ctrl-C or SIGTERM; nothing is left but a cached MiniStack.
 
     Raises:
-        ConfigurationError: a library of the extra ``local`` is not installed.
+        ConfigurationError: a library of the extra ``local`` is not installed, the state can't be
+            kept where it is wanted, or nothing answers at the endpoint.
         HeadgateError: the local AWS could not be installed or started.
         KeyboardInterrupt: it was interrupted while that was installed.
     """
@@ -37,8 +39,9 @@ def run_dev(options: DevOptions) -> None:
     if options.console:
         _check_console()
     signal.signal(signal.SIGTERM, _interrupt)  # until the session handles both
-    python = None if options.endpoint_url is not None else ministack.interpreter(print)
-    asyncio.run(run(options, Console(), python))
+    with state_held(options.state):
+        python = None if options.endpoint_url is not None else ministack.interpreter(print)
+        asyncio.run(run(options, Console(), python))
 
 
 def _check_console() -> None:

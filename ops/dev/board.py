@@ -6,7 +6,7 @@ Pure: lines in, counts and texts out; `ops.dev.screen` draws them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -129,8 +129,8 @@ class Board:
                 tally.dead += 1
                 text = f"{name} is a dead letter: quarantined, since {record['detail']}"
                 return Said(text=printable(text), style="bad")
-            case "loop.blocked":
-                return Said(text=_blocked(record), style="warning")
+        if (told := _WARNINGS.get(event)) is not None:
+            return Said(text=printable(told(record)), style="warning")
         return _logged(record) if record["level"] in _LOUD else None
 
 
@@ -164,6 +164,38 @@ def _blocked(record: Mapping[str, Any]) -> str:
     """Return the text for an event loop that was kept from running other jobs."""
     by = " and ".join(record["job_types"]) or "other programs on this machine, it seems"
     return f"the event loop was blocked for {_s(record['blocked_s'])}, by {by}"
+
+
+def _unrunnable(record: Mapping[str, Any]) -> str:
+    """Return the text for a message that no handler of this app takes."""
+    name = f"{record['job_type'] or 'a message'} {record['job_id'] or record['message_id']}"
+    wait = record["retry_in_s"]
+    next_ = "it is a dead letter" if wait is None else f"looked at again in {_s(wait)}"
+    return f"{name} can't run: {record['detail']}; {next_}"
+
+
+def _paused(record: Mapping[str, Any]) -> str:
+    """Return the text for a queue, a type or a tenant that is paused."""
+    by = f" by {record['actor']}" if record["actor"] else ""
+    why = f": {record['reason']}" if record["reason"] else ""
+    return f"paused: {_subject(record)}{by}{why}"
+
+
+def _resumed(record: Mapping[str, Any]) -> str:
+    return f"resumed: {_subject(record)}"
+
+
+def _subject(record: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, (record["kind"], record["target"], record["priority"])))
+
+
+_WARNINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "loop.blocked": _blocked,
+    "message.unrunnable": _unrunnable,
+    "queue.paused": _paused,
+    "queue.resumed": _resumed,
+}
+"""The texts of events that are in no job's life."""
 
 
 def _s(seconds: float) -> str:

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: the app's path, and the descriptor of the console's socket, or an empty text.
     """
-    end_on_signals()  # first, since the imports take most of a second
+    end_on_signals(tell=False)  # first, since the imports take most of a second
     import_all()
     if not (order := sys.stdin.readline()):
         return EXIT_CLEAN  # there was no edit any more

@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from headgate.jobs.errors import HeadgateError
@@ -20,7 +21,8 @@ from headgate.jobs.errors import HeadgateError
 VERSION = "1.5.33"
 """The version that `ops.local_schedules` is made for."""
 
-_TAIL = 2_000  # characters of pip's output that an error quotes
+_REQUIREMENT = f"ministack=={VERSION}"
+_TAIL = 2_000  # characters of a step's output that an error quotes
 
 
 def interpreter(say: Callable[[str], None]) -> Path | None:
@@ -30,7 +32,7 @@ def interpreter(say: Callable[[str], None]) -> Path | None:
         say: is told before something is installed.
 
     Raises:
-        HeadgateError: MiniStack could not be installed; quotes pip.
+        HeadgateError: MiniStack could not be installed; quotes what failed.
     """
     if importlib.util.find_spec("ministack") is not None:
         return None
@@ -38,7 +40,10 @@ def interpreter(say: Callable[[str], None]) -> Path | None:
     python = folder / "bin" / "python"
     if not python.exists():
         say(f"installing MiniStack {VERSION}, a local AWS, into {folder} (once)")
-        _install(folder)
+        try:
+            _install(folder)
+        except OSError as error:
+            raise _not_installed(f"{error.filename}: {error.strerror}") from error
     return python
 
 
@@ -58,25 +63,39 @@ def _install(folder: Path) -> None:
     with tempfile.TemporaryDirectory(
         prefix=f"{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
     ) as parent:
-        made = Path(parent) / "environment"
-        venv.create(made, with_pip=True, symlinks=True)
-        _pip_install(made / "bin" / "python", f"ministack=={VERSION}")
+        made, temporary = Path(parent) / "environment", Path(parent) / "temporary"
+        temporary.mkdir()
+        # -I: a venv.py in the user's folder is not what is meant
+        _run(sys.executable, "-I", "-m", "venv", str(made), temporary=temporary)
+        pip = (str(made / "bin" / "python"), "-I", "-m", "pip", "--disable-pip-version-check")
+        _run(*pip, "install", "--quiet", _REQUIREMENT, temporary=temporary)
         if not folder.exists():  # another one may have been faster
             shutil.move(made, folder)
 
 
-def _pip_install(python: Path, requirement: str) -> None:
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    ended = subprocess.run(  # noqa: S603 - the interpreter made just now, and a version named here
-        [*command, requirement],
+def _run(*command: str, temporary: Path) -> None:
+    """Run one step of the installation; cut short, it leaves no process, and no file elsewhere."""
+    with subprocess.Popen(  # noqa: S603 - this interpreter or the one made just now
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate()
+        except BaseException:  # Ctrl-C; its own children, as venv's and pip's, end with it
+            with suppress(ProcessLookupError, PermissionError):  # it has just ended by itself
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        raise _not_installed(said[-_TAIL:].strip())
+
+
+def _not_installed(reason: str) -> HeadgateError:
+    return HeadgateError(
+        f"the local AWS could not be installed: {reason}. Install it beside Headgate (pip install "
+        f"{_REQUIREMENT}), or name one that runs already with --endpoint"
     )
-    if ended.returncode:
-        raise HeadgateError(
-            f"{requirement} could not be installed: {ended.stdout[-_TAIL:].strip()}. Install it "
-            "beside Headgate, or name another local AWS with --endpoint"
-        )

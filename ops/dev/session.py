@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from watchfiles import PythonFilter, awatch
 
+from headgate.jobs.aws.connections.plain_http import is_loopback
+from headgate.jobs.errors import ConfigurationError
 from headgate.ops.dev import notes
 from headgate.ops.dev.app_process import AppProcess
 from headgate.ops.dev.board import Board, Said
@@ -41,6 +44,7 @@ async def run(options: DevOptions, console: Console, python: Path | None) -> Non
         python: an interpreter that has MiniStack; None is this process's own.
 
     Raises:
+        ConfigurationError: the endpoint is on this machine, and nothing listens there.
         HeadgateError: the local AWS did not start.
     """
     board = Board()
@@ -51,6 +55,8 @@ async def run(options: DevOptions, console: Console, python: Path | None) -> Non
             surroundings = Surroundings(
                 app=options.app, endpoint_url=endpoint_url, environ=os.environ
             )
+            if options.endpoint_url is not None:
+                await _require_answer(options.endpoint_url)
             _introduce(screen, surroundings, options, listener)
             await _Session(options, surroundings, board, screen, listener).run(stop)
 
@@ -184,6 +190,23 @@ def _introduce(
             ("watching", watched),
         )
     )
+
+
+async def _require_answer(endpoint_url: str) -> None:
+    """Refuse an endpoint of this machine's at which nothing listens; no edit could mend it."""
+    parts = urlsplit(endpoint_url)
+    host = parts.hostname or ""
+    if not is_loopback(host):
+        return  # it may be behind a proxy
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError as error:
+        raise ConfigurationError(
+            f"nothing answers at {endpoint_url}: start that local AWS first, or leave --endpoint "
+            "out to have one started"
+        ) from error
+    writer.close()
 
 
 @contextmanager

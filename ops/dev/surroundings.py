@@ -39,9 +39,8 @@ class Surroundings:
     environ: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.endpoint_url)
-        host = parts.hostname or ""
-        if parts.scheme not in ("http", "https") or not host:
+        host = _host(self.endpoint_url)
+        if not host:
             raise ConfigurationError(
                 f"{self.endpoint_url!r} is no URL: write --endpoint http://localhost:4566"
             )
@@ -102,6 +101,16 @@ class Surroundings:
             yield
         finally:
             _replace(before)
+
+
+def _host(url: str) -> str:
+    """Return the host of a URL; an empty text if it is none that AWS could be at."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return ""
+    return (parts.hostname or "") if parts.scheme in ("http", "https") else ""
 
 
 def _replace(variables: Mapping[str, str]) -> None:

@@ -10,12 +10,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
+import boto3
 import pytest
 
 from headgate.jobs.errors import ConfigurationError, HeadgateError
+from headgate.ops import local_aws
 from headgate.ops.local_aws import LocalAws, ServerProcess
+from tests.support.environment import REGION, with_test_credentials
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 # A process that runs a local AWS until it is ended, and prints its address.
 PARENT = """
@@ -147,3 +154,25 @@ def test_without_ministack_the_error_names_the_package(monkeypatch: pytest.Monke
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match="pip install ministack"):
         LocalAws().start()
+
+
+def test_queues_that_were_kept_are_found_at_another_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_test_credentials(monkeypatch, tmp_path)
+    # A save that is cut short, as on a busy machine, leaves the state of the start.
+    monkeypatch.setattr(local_aws, "_SAVE_BOUND_S", 60.0)
+    with LocalAws(state=tmp_path / "kept") as aws:
+        first = aws.endpoint_url
+        queue = _sqs(first).create_queue(QueueName="orders")["QueueUrl"]
+        _sqs(first).send_message(QueueUrl=queue, MessageBody="hello")
+    with LocalAws(state=tmp_path / "kept") as aws:  # any port, which is hardly the one before
+        again = _sqs(aws.endpoint_url)
+        found = again.get_queue_url(QueueName="orders")["QueueUrl"]
+        assert urlparse(found).port == urlparse(aws.endpoint_url).port
+        [message] = again.receive_message(QueueUrl=found, WaitTimeSeconds=20)["Messages"]
+        assert message["Body"] == "hello"
+
+
+def _sqs(endpoint_url: str) -> SQSClient:
+    return boto3.client("sqs", endpoint_url=endpoint_url, region_name=REGION)

@@ -30,14 +30,22 @@ def is_worker(arguments: Sequence[str]) -> bool:
     return False
 
 
-def end_on_signals() -> None:
-    """Make SIGTERM and SIGINT end this process at once, until `workers.shutdown.on_signals`."""
+def end_on_signals(*, tell: bool = True) -> None:
+    """Make SIGTERM and SIGINT end this process at once, until `workers.shutdown.on_signals`.
+
+    Args:
+        tell: say on standard error that nothing was left undone.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+        signal.signal(number, _told if tell else _end)
 
 
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
     """End without clean-up: nothing was received, and imports can't be interrupted safely."""
+    os._exit(EXIT_CLEAN)
+
+
+def _told(number: int, frame: FrameType | None) -> NoReturn:
     name = signal.Signals(number).name
     os.write(_STDERR, f"headgate: {name} before the worker began: nothing to finish\n".encode())
-    os._exit(EXIT_CLEAN)
+    _end(number, frame)

@@ -35,6 +35,8 @@ def new(
         show(f"wrote {made.folder / each}")
     for each in made.kept:
         show(f"kept {made.folder / each}, which was there")
+    for place, addition in made.additions.items():
+        show(f"{made.folder / place}: {addition}")
     show()
     if made.folder.resolve() != Path.cwd():
         show(f"cd {made.folder}")

@@ -317,6 +317,23 @@ def test_an_app_path_leads_to_its_app(modules: Path) -> None:
     assert load_app("shop_ok.app:app").name == "shop"
 
 
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("web_shop/app.py", "web_shop.app:app"),
+        ("./web_shop/app.py:jobs", "web_shop.app:jobs"),
+        ("web_shop/", "web_shop:app"),
+        ("web-shop/app.py", "shop.app:app"),
+        (".app:app", "shop.app:app"),
+        ("shop.app:app.jobs", "shop.app:app"),
+    ],
+)
+def test_a_file_in_place_of_a_module_is_answered_with_the_module(path: str, written: str) -> None:
+    with pytest.raises(AppImportError) as raised:
+        load_app(path)
+    assert str(raised.value).endswith(f"write module:attribute, as in {written}")
+
+
 @pytest.mark.parametrize("path", ["shop.app", "shop.app:", ":app", "", ":"])
 def test_a_malformed_app_path_is_answered_with_its_form(path: str) -> None:
     with pytest.raises(
@@ -354,6 +371,7 @@ def test_a_missing_import_within_the_module_is_told_from_a_missing_module(module
         ("1 / 0", "raised ZeroDivisionError: division by zero"),
         ("def", "raised SyntaxError: invalid syntax"),
         ("from headgate import Nope", "raised ImportError: cannot import name 'Nope'"),
+        ("import sys\nsys.exit(3)", "raised SystemExit: 3"),
     ],
 )
 def test_a_module_that_raises_is_quoted(modules: Path, source: str, said: str) -> None:
@@ -406,6 +424,18 @@ def test_an_attribute_that_is_no_app_is_named_by_its_type(modules: Path) -> None
     write(modules / "shop_factory.py", "def app(): ...\n")
     with pytest.raises(AppImportError, match="'shop_factory:app' is a function, not a headgate"):
         load_app("shop_factory:app")
+
+
+def test_an_attribute_that_is_no_app_is_answered_with_the_one_that_is(modules: Path) -> None:
+    write(modules / "shop_web.py", "from headgate import App\napp = 1\njobs = App('shop')\n")
+    with pytest.raises(AppImportError, match="is a int, not a headgate App: known are: jobs"):
+        load_app("shop_web:app")
+
+
+def test_a_module_without_an_app_is_told_how_to_have_one(modules: Path) -> None:
+    write(modules / "shop_empty.py", "")
+    with pytest.raises(AppImportError, match=r"no App by another name: write app = App\(\.\.\.\)"):
+        load_app("shop_empty:app")
 
 
 def test_a_queue_option_on_a_type_is_answered_with_the_right_spelling() -> None:

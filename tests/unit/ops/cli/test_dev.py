@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,24 @@ def test_state_belongs_to_a_local_aws_of_its_own(headgate: CommandLine) -> None:
     ended = headgate("dev", "cli_shop:app", "--endpoint", "http://localhost:1", "--state", "x")
     assert ended.code == 2
     assert "--state is the folder of the local AWS that headgate dev starts" in ended.err
+
+
+def test_an_endpoint_where_nothing_listens_is_refused_at_the_start(headgate: CommandLine) -> None:
+    with socket.socket() as bound:  # so that nothing else takes the port
+        bound.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        ended = headgate("dev", "cli_shop:app", "--endpoint", endpoint, "--no-console")
+    assert ended.code == 2
+    assert f"nothing answers at {endpoint}: start that local AWS first" in ended.err
+
+
+def test_state_that_can_not_be_kept_is_refused_at_the_start(
+    here: Path, headgate: CommandLine
+) -> None:
+    (here / "notes").touch()
+    ended = headgate("dev", "cli_shop:app", "--state", "notes/state", "--no-console")
+    assert ended.code == 2
+    assert "no state can be kept in notes/state: Not a directory" in ended.err
 
 
 @pytest.mark.parametrize("command", [("dev",), ("provision",)])

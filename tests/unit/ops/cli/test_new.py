@@ -40,6 +40,61 @@ def test_what_exists_is_kept_and_said(here: Path, headgate: CommandLine) -> None
     assert (here / "mail" / "app.py").exists()
 
 
+def test_what_the_files_that_were_kept_lack_is_said(here: Path, headgate: CommandLine) -> None:
+    (here / "pyproject.toml").write_text("[project]\n")
+    (here / "cdk.json").write_text('{"context": {"headgate:app": "mail.app:app"}}')
+    said = headgate("new", "mail", "--into", ".").out
+    assert "\npyproject.toml: add headgate[emf,ops] to the dependencies\n" in said
+    assert "\ncdk.json: " not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("class", "is a word of Python's own"),
+        ("queue", "would hide Python's own module"),
+        ("headgate", "would hide an installed package"),
+        ("pytest", "would hide an installed package"),
+        ("tests", "is the folder of the tests"),
+    ],
+)
+def test_a_name_whose_package_could_not_be_imported_writes_nothing(
+    name: str, why: str, here: Path, headgate: CommandLine
+) -> None:
+    before = sorted(here.iterdir())
+    ended = headgate("new", name)
+    assert ended.code == 2
+    assert f"the package {name!r} {why}: take another name, such as {name}-jobs" in ended.err
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_module_of_the_package_s_name_is_not_hidden(here: Path, headgate: CommandLine) -> None:
+    (here / "mail.py").touch()
+    ended = headgate("new", "mail", "--into", ".")
+    assert ended.code == 2
+    assert "mail.py exists, and nothing is overwritten" in ended.err
+    assert not (here / "cdk.json").exists()
+
+
+def test_a_file_in_the_way_of_the_project_is_named(here: Path, headgate: CommandLine) -> None:
+    (here / "web-shop").write_text("notes")
+    ended = headgate("new", "web-shop")
+    assert ended.code == 2
+    assert "the project can't be written: web-shop" in ended.err
+    assert "--into" in ended.err
+    assert (here / "web-shop").read_text() == "notes"
+
+
+def test_a_file_in_the_way_of_a_folder_leaves_no_half_of_a_project(
+    here: Path, headgate: CommandLine
+) -> None:
+    (here / "tests").touch()
+    before = sorted(here.iterdir())
+    ended = headgate("new", "mail", "--into", ".")
+    assert (ended.code, sorted(here.iterdir())) == (2, before)
+    assert "the project can't be written: tests: Not a directory" in ended.err
+
+
 @pytest.mark.parametrize("name", ["Web-Shop", "web_shop", "", "1shop", "../shop", "s" * 31])
 def test_a_name_that_aws_would_refuse_writes_nothing(
     name: str, here: Path, headgate: CommandLine

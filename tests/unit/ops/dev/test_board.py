@@ -18,6 +18,9 @@ from headgate.events import (
     JobRetryScheduled,
     JobStarted,
     LoopBlocked,
+    MessageUnrunnable,
+    QueuePaused,
+    QueueResumed,
 )
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Event
@@ -173,6 +176,46 @@ def test_a_job_whose_process_died_is_told_in_words_and_counted_as_dead() -> None
     assert quarantined is not None
     assert quarantined.text == f"greet 7 is a dead letter: quarantined, since {detail}"
     assert board.tallies["greet"].dead == 1
+
+
+@pytest.mark.parametrize(
+    ("again_s", "then"), [(10, "looked at again in 10 s"), (None, "it is a dead letter")]
+)
+def test_a_job_of_a_type_that_an_edit_has_removed_is_told_in_words(
+    again_s: int | None, then: str
+) -> None:
+    event = MessageUnrunnable(
+        at=NOW,
+        queue="shop-jobs-normal",
+        message_id="m",
+        job_id="7",
+        job_type="greet",
+        reason="unknown-type",
+        detail="no handler for the job type 'greet' in this worker",
+        receives=1,
+        retry_in_s=again_s,
+    )
+    [said] = happened(ready(), event)
+    detail = "greet 7 can't run: no handler for the job type 'greet' in this worker"
+    assert said == Said(text=f"{detail}; {then}", style="warning")
+
+
+def test_a_pause_and_its_end_are_told_in_words() -> None:
+    paused = QueuePaused(
+        at=NOW,
+        kind="queue",
+        target="jobs",
+        priority=Priority.LOW,
+        since=NOW,
+        until=NOW,
+        reason="the bank is down",
+        actor="ada",
+    )
+    resumed = QueueResumed(at=NOW, kind="tenant", target="org-1")
+    assert happened(ready(), paused, resumed) == [
+        Said(text="paused: queue jobs low by ada: the bank is down", style="warning"),
+        Said(text="resumed: tenant org-1", style="warning"),
+    ]
 
 
 @pytest.mark.parametrize(

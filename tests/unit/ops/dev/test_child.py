@@ -39,7 +39,7 @@ def test_the_environment_no_longer_changes_once_threads_run_beside_the_worker(
         return 0
 
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    monkeypatch.setattr(child, "end_on_signals", lambda: None)
+    monkeypatch.setattr(child, "end_on_signals", lambda **_options: None)
     monkeypatch.setattr("headgate.workers.logs.configure", lambda **_options: None)
     monkeypatch.setattr(
         "headgate.ops.dev.preparing.prepared",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
-import venv
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import pytest
 
@@ -21,58 +24,116 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder, on a machine where MiniStack is not installed beside Headgate."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    monkeypatch.setattr(venv, "create", _make)
     return tmp_path / "headgate"
 
 
-def _make(folder: Path, **_options: Any) -> None:
+def _make(folder: Path) -> None:
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").touch()
 
 
-class Pip:
-    """Notes what is installed; ends with an exit code."""
+class Steps:
+    """Makes environments, and notes what is installed; a step by its module may fail."""
 
-    def __init__(self, code: int = 0) -> None:
+    def __init__(self, failing: str = "") -> None:
         self.installed: list[str] = []
-        self._code = code
+        self.temporary: list[Path] = []
+        self.returncode = 0
+        self._failing = failing
 
-    def __call__(self, command: list[str], **_options: Any) -> subprocess.CompletedProcess[str]:
-        self.installed.append(command[-1])
-        return subprocess.CompletedProcess(command, self._code, "no network\n", "")
+    def __call__(self, command: Sequence[str], **options: Any) -> Self:
+        module = command[3]
+        self.returncode = int(module == self._failing)
+        self.temporary.append(Path(options["env"]["TMPDIR"]))
+        assert self.temporary[-1].is_dir()
+        if module == "venv":
+            _make(Path(command[-1]))
+        else:
+            self.installed.append(command[-1])
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None: ...
+
+    def communicate(self) -> tuple[str, None]:
+        return "no network\n", None
 
 
 def test_the_environment_is_made_once_and_announced(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(subprocess, "run", pip := Pip())
+    monkeypatch.setattr(subprocess, "Popen", steps := Steps())
     python = ministack.interpreter(said.append)
     assert ministack.interpreter(said.append) == python
     assert python is not None
     assert python.is_relative_to(cache)
-    assert pip.installed == [f"ministack=={ministack.VERSION}"]
+    assert steps.installed == [f"ministack=={ministack.VERSION}"]
     assert len(said) == 1
     assert len([*cache.iterdir()]) == 1
 
 
-def test_a_failed_installation_leaves_nothing_and_quotes_pip(
+@pytest.mark.parametrize("step", ["venv", "pip"])
+def test_a_failed_installation_leaves_nothing_and_quotes_what_failed(
+    step: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Steps(failing=step))
+    with pytest.raises(HeadgateError, match="could not be installed: no network") as raised:
+        ministack.interpreter(lambda _text: None)
+    assert f"pip install ministack=={ministack.VERSION}" in str(raised.value)
+    assert [*cache.iterdir()] == []
+
+
+def test_a_cache_that_can_not_be_written_is_named(cache: Path) -> None:
+    cache.write_text("a file in the way")
+    with pytest.raises(HeadgateError, match=f"{cache}: File exists") as raised:
+        ministack.interpreter(lambda _text: None)
+    assert "--endpoint" in str(raised.value)
+
+
+def test_what_the_steps_put_aside_is_gone_even_if_they_are_cut_short(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subprocess, "run", Pip(code=1))
-    with pytest.raises(HeadgateError, match="could not be installed: no network"):
-        ministack.interpreter(lambda _text: None)
-    assert [*cache.iterdir()] == []
+    monkeypatch.setattr(subprocess, "Popen", steps := Steps())
+    ministack.interpreter(lambda _text: None)
+    assert all(each.is_relative_to(cache) for each in steps.temporary)
+    assert not any(each.exists() for each in steps.temporary)
+
+
+def test_ctrl_c_during_a_step_ends_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[tuple[int, int]] = []
+
+    def interrupted(process: subprocess.Popen[str]) -> NoReturn:
+        assert os.getpgid(process.pid) == process.pid  # a group of its own, with its children
+        raise KeyboardInterrupt
+
+    def kill(group: int, number: int) -> None:
+        killed.append((group, number))
+        os.kill(group, number)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    monkeypatch.setattr(os, "killpg", kill)
+    with pytest.raises(KeyboardInterrupt):
+        ministack._run(sys.executable, "-c", "import time; time.sleep(600)", temporary=tmp_path)
+    [(group, number)] = killed
+    assert number == signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        os.kill(group, 0)
 
 
 def test_one_that_another_command_has_made_meanwhile_is_used(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def install(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        _make(next(iter(cache.iterdir())).with_name(ministack._name()))
-        return Pip()(command, **options)
+    def install(command: Sequence[str], **options: Any) -> Steps:
+        if command[3] == "pip":
+            _make(cache / ministack._name())
+        return Steps()(command, **options)
 
-    monkeypatch.setattr(subprocess, "run", install)
+    monkeypatch.setattr(subprocess, "Popen", install)
     python = ministack.interpreter(lambda _text: None)
     assert python is not None
     assert python.exists()

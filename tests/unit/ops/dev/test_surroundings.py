@@ -65,7 +65,9 @@ def test_an_endpoint_without_tls_in_a_network_of_containers_is_allowed(
     assert made(url).variables.get("HEADGATE_ALLOW_HTTP") == allowed
 
 
-@pytest.mark.parametrize("url", ["https://sqs.eu-central-1.amazonaws.com", "localhost:4566", ""])
+@pytest.mark.parametrize(
+    "url", ["https://sqs.eu-central-1.amazonaws.com", "localhost:4566", "http://localhost:x", ""]
+)
 def test_aws_itself_and_what_is_no_url_are_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is AWS itself|is no URL"):
         made(url)
