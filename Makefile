@@ -8,7 +8,7 @@ AXE := tests/browser/driver/node_modules/axe-core
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-shop demo-assistant demo-travel test properties collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload quickstart django6 simulate simulate-faults trials browser pictures verify-local clean
+.PHONY: help install demo demo-shop demo-assistant demo-travel test properties java-servers collect mutants lint measure-code sbom audit pin-images format lock docs schema site synth cdk-app bench bench-quick measure-reload quickstart django6 simulate simulate-faults trials browser pictures verify-local clean
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test: $(INSTALLED) ## All tests
 properties: $(INSTALLED) ## The property tests with random examples: make properties EXAMPLES=1000
 	EXAMPLES=$(or $(EXAMPLES),1000) HOSTILE_EXAMPLES=$(or $(EXAMPLES),1000) \
 		$(BIN)/python -m pytest -n auto --dist loadfile -m hypothesis --hypothesis-profile=random
+
+java-servers: $(INSTALLED) ## ElasticMQ and DynamoDB Local, fetched by Maven, for tests and benchmarks
+	$(BIN)/python -m tests.support.java_servers
 
 collect: $(INSTALLED) ## Import all tests and run none; `make test` then compiles nothing in each process
 	@found=$$($(BIN)/python -m pytest --collect-only --quiet) || { echo "$$found"; exit 1; }

@@ -1,17 +1,19 @@
 """Third-party servers written in Java: ElasticMQ, and AWS's own DynamoDB Local.
 
-Maven fetches each once, with its jars, into `.cache/java`. Run as a module, this becomes the
-server in the foreground: ``python -m tests.support.java_servers elasticmq 9324``, with options of
-``java`` after the port.
+Maven fetches each once, with its jars, into `.cache/java`. Run as a module, this fetches all of
+them, or becomes one in the foreground: ``python -m tests.support.java_servers elasticmq 9324``,
+with options of ``java`` after the port.
 """
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -23,6 +25,7 @@ _CACHE = _ROOT / ".cache" / "java"
 _JAVA = Path(__file__).parent / "java"
 _FETCH_BOUND_S = 600.0
 _START_BOUND_S = 120.0  # a JVM on a busy machine
+_TRIES = 2
 _TAIL = 2_000  # characters of Maven's output that an error quotes
 
 
@@ -91,7 +94,8 @@ JAVA_SERVERS = {"elasticmq": ELASTICMQ, "dynamodb": DYNAMODB}
 def fetch(server: JavaServer) -> Path:
     """Return the folder of a server's jars, filled by Maven on first use.
 
-    Safe to call in several processes at once: the folder appears complete.
+    Safe to call in several processes at once: one of them has it fetched, and the others wait for
+    that. The folder appears complete.
 
     Raises:
         JavaServerUnavailable: Java or Maven is missing, or Maven could not get it.
@@ -104,11 +108,32 @@ def fetch(server: JavaServer) -> Path:
     if shutil.which("mvn") is None:
         raise JavaServerUnavailable(f"Maven (mvn) fetches {server.artifact}, and is not installed")
     _CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_CACHE, prefix=".fetching-") as fetching:
-        jars = Path(fetching) / "jars"
-        _copy_jars(server, jars)
-        _move_unless_there(jars, folder)
+    with _one_at_a_time():
+        if not folder.exists():
+            _fetch_into(folder, server)
     return folder
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Wait for other processes: Maven writes to a repository that all its runs share."""
+    with (_CACHE / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+        yield
+
+
+def _fetch_into(folder: Path, server: JavaServer) -> None:
+    for tried in range(1, _TRIES + 1):
+        with tempfile.TemporaryDirectory(dir=_CACHE, prefix=".fetching-") as fetching:
+            jars = Path(fetching) / "jars"
+            try:
+                _copy_jars(server, jars)
+            except JavaServerUnavailable:
+                if tried == _TRIES:
+                    raise
+            else:
+                jars.rename(folder)
+                return
 
 
 def java_process(name: str, *options: str) -> ServerProcess:
@@ -152,21 +177,21 @@ def _copy_jars(server: JavaServer, jars: Path) -> None:
         raise JavaServerUnavailable(f"Maven could not fetch {server.artifact}: {output}")
 
 
-def _move_unless_there(jars: Path, folder: Path) -> None:
-    try:
-        jars.rename(folder)
-    except OSError:
-        if not folder.exists():  # else another process was first
-            raise
-
-
 def _command(server: JavaServer, port: str, *options: str) -> Sequence[str]:
     jars = server.folder()
     own = (argument.format(port=port, jars=jars) for argument in server.arguments)
     return ["java", *options, *own]
 
 
-if __name__ == "__main__":
+def _main(arguments: Sequence[str]) -> int:
+    if not arguments:
+        for server in JAVA_SERVERS.values():
+            fetch(server)
+        return 0
     # `ServerProcess` kills the process group when its parent is gone, and so Java.
-    _name, *_rest = sys.argv[1:]
-    sys.exit(subprocess.run(_command(JAVA_SERVERS[_name], *_rest)).returncode)
+    name, *rest = arguments
+    return subprocess.run(_command(JAVA_SERVERS[name], *rest)).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
