@@ -90,14 +90,12 @@ class LeanCaller:
         self._clock = clock
         self._pause = pause
         self._rng = rng or random.Random()  # noqa: S311  spreads load, guards no secret
-        self._signer = Signer(region=route.region, service=service.name)
+        self._service = service
+        self._region = route.region
+        self._authority = route.endpoint.authority
+        self._signers: dict[str, Signer] = {}
+        """By action."""
         self._skew = timedelta()
-        self._target = service.target
-        self._headers = {
-            "content-type": "application/x-amz-json-1.0",
-            "host": route.endpoint.authority,
-            **service.headers,
-        }
         self._unsigned = {"user-agent": route.user_agent, "accept-encoding": "identity"}
 
     async def call(self, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,13 +122,19 @@ class LeanCaller:
         return answer.read()
 
     async def _post(self, action: str, body: bytes) -> HttpAnswer:
-        signed = self._signer.signed(
-            {**self._headers, "x-amz-target": f"{self._target}.{action}"},
-            body,
-            credentials=await self._credentials(),
-            at=self._clock.now() + self._skew,
-        )
+        signer = self._signers.get(action) or self._signers.setdefault(action, self._signer(action))
+        credentials = await self._credentials()
+        signed = signer.signed(body, credentials=credentials, at=self._clock.now() + self._skew)
         return await self._http.post({**signed, **self._unsigned}, body)
+
+    def _signer(self, action: str) -> Signer:
+        headers = {
+            "content-type": "application/x-amz-json-1.0",
+            "host": self._authority,
+            "x-amz-target": f"{self._service.target}.{action}",
+            **self._service.headers,
+        }
+        return Signer(headers, region=self._region, service=self._service.name)
 
     async def _credentials(self) -> Credentials:
         """Return botocore's, refreshed; a ``credential_process`` may make that raise anything."""

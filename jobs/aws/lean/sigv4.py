@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Protocol
+from typing import Any, Protocol
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
@@ -39,44 +39,85 @@ class _SigningKey:
     key: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Stamp:
+    """What the signatures of one second share; it has no ``repr``, since it holds a secret."""
+
+    at: datetime
+    by: tuple[str, str, str | None]
+    """The credentials."""
+    headers: Mapping[str, str]
+    """All headers but the signature."""
+    canonical: Any
+    """A SHA-256 of the request up to the hash of its body."""
+    mac: hmac.HMAC
+    """Of the text to sign up to the hash of the request."""
+    authorization: str
+    """The header up to the signature."""
+
+
 class Signer:
-    """Signs for one region and service; keeps the last signing key, which is good for a day."""
+    """Signs requests with the same headers. What differs from second to second, or from day to day,
+    is kept so long.
 
-    __slots__ = ("_last", "_region", "_service")
+    Safe to share between threads.
 
-    def __init__(self, *, region: str, service: str) -> None:
+    Args:
+        headers: All headers to sign, ``host`` among them, by their lower-case names.
+        region: The region of the service.
+        service: Its name in signatures.
+    """
+
+    __slots__ = ("_headers", "_last", "_region", "_service", "_stamp")
+
+    def __init__(self, headers: Mapping[str, str], *, region: str, service: str) -> None:
+        self._headers = headers
         self._region = region
         self._service = service
         self._last: _SigningKey | None = None
+        self._stamp: _Stamp | None = None
 
-    def signed(
-        self, headers: Mapping[str, str], body: bytes, *, credentials: Credentials, at: datetime
-    ) -> dict[str, str]:
-        """Return ``headers`` together with the date, the session's token and the signature.
+    def signed(self, body: bytes, *, credentials: Credentials, at: datetime) -> dict[str, str]:
+        """Return the headers together with the date, the session's token and the signature.
 
         Args:
-            headers: All headers to sign, ``host`` among them, by their lower-case names.
             body: The request's body.
             credentials: The credentials to sign with.
             at: The time at which the request is sent, in UTC. AWS takes it for some minutes.
         """
+        by = (credentials.access_key, credentials.secret_key, credentials.token)
+        second = at.replace(microsecond=0)
+        stamp = self._stamp
+        if stamp is None or stamp.at != second or stamp.by != by:
+            stamp = self._stamp = self._stamped(by, second)
+        canonical, mac = stamp.canonical.copy(), stamp.mac.copy()
+        canonical.update(sha256(body).hexdigest().encode())
+        mac.update(canonical.hexdigest().encode())
+        return {**stamp.headers, "authorization": stamp.authorization + mac.hexdigest()}
+
+    def _stamped(self, by: tuple[str, str, str | None], at: datetime) -> _Stamp:
+        access_key, secret_key, token = by
         timestamp = at.strftime("%Y%m%dT%H%M%SZ")
-        sent = {**headers, "x-amz-date": timestamp}
-        if credentials.token:
-            sent["x-amz-security-token"] = credentials.token
+        sent = {**self._headers, "x-amz-date": timestamp}
+        if token:
+            sent["x-amz-security-token"] = token
         names = sorted(sent)
         signed_names = ";".join(names)
         lines = [f"{name}:{' '.join(sent[name].split())}" for name in names]
-        canonical = "\n".join(("POST", "/", "", *lines, "", signed_names, sha256(body).hexdigest()))
-        key = self._key(credentials.secret_key, timestamp[:8])
-        digest = sha256(canonical.encode()).hexdigest()
-        to_sign = f"{_ALGORITHM}\n{timestamp}\n{key.scope}\n{digest}"
-        signature = hmac.digest(key.key, to_sign.encode(), "sha256").hex()
-        sent["authorization"] = (
-            f"{_ALGORITHM} Credential={credentials.access_key}/{key.scope}, "
-            f"SignedHeaders={signed_names}, Signature={signature}"
+        canonical = "\n".join(("POST", "/", "", *lines, "", signed_names, ""))
+        key = self._key(secret_key, timestamp[:8])
+        to_sign = f"{_ALGORITHM}\n{timestamp}\n{key.scope}\n"
+        return _Stamp(
+            at=at,
+            by=by,
+            headers=sent,
+            canonical=sha256(canonical.encode()),
+            mac=hmac.new(key.key, to_sign.encode(), "sha256"),
+            authorization=(
+                f"{_ALGORITHM} Credential={access_key}/{key.scope}, "
+                f"SignedHeaders={signed_names}, Signature="
+            ),
         )
-        return sent
 
     def _key(self, secret_key: str, date: str) -> _SigningKey:
         scope = f"{date}/{self._region}/{self._service}/aws4_request"

@@ -61,30 +61,52 @@ def test_any_request_is_signed_as_botocore_signs_it(
     by: Keys, body: bytes, at: datetime, region: str, value: str
 ) -> None:
     headers = HEADERS | {"x-amz-value": value}
-    signed = Signer(region=region, service="sqs").signed(headers, body, credentials=by, at=at)
-    assert signed == botocores(headers, body, by, at, region)
+    signer = Signer(headers, region=region, service="sqs")
+    for each in (body, b"{}", body):  # the same second
+        signed = signer.signed(each, credentials=by, at=at)
+        assert signed == botocores(headers, each, by, at, region)
 
 
 @given(st.lists(st.tuples(credentials, times), min_size=2, max_size=5))
 def test_a_reused_signer_signs_by_each_requests_day_and_keys(
     requests: list[tuple[Keys, datetime]],
 ) -> None:
-    signer = Signer(region="us-east-1", service="sqs")
+    signer = Signer(HEADERS, region="us-east-1", service="sqs")
     for by, at in requests:
-        signed = signer.signed(HEADERS, b"{}", credentials=by, at=at)
+        signed = signer.signed(b"{}", credentials=by, at=at)
+        assert signed == botocores(HEADERS, b"{}", by, at, "us-east-1")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([CREDENTIALS, CREDENTIALS._replace(token=None)]),
+            st.integers(0, 2_000_000),
+        ),
+        min_size=2,
+        max_size=6,
+    )
+)
+def test_requests_within_a_second_are_signed_by_their_own_keys_and_second(
+    requests: list[tuple[Keys, int]],
+) -> None:
+    signer = Signer(HEADERS, region="us-east-1", service="sqs")
+    for by, microseconds in requests:
+        at = NOON + timedelta(microseconds=microseconds)
+        signed = signer.signed(b"{}", credentials=by, at=at)
         assert signed == botocores(HEADERS, b"{}", by, at, "us-east-1")
 
 
 def test_the_key_of_a_day_is_derived_once() -> None:
-    signer = Signer(region="us-east-1", service="sqs")
+    signer = Signer(HEADERS, region="us-east-1", service="sqs")
     with patch("headgate.jobs.aws.lean.sigv4._derived", return_value=b"key") as derived:
         for hours in (0, 1, 11, 12):
             at = NOON + timedelta(hours=hours)
-            signer.signed(HEADERS, b"{}", credentials=CREDENTIALS, at=at)
+            signer.signed(b"{}", credentials=CREDENTIALS, at=at)
     assert derived.call_count == 2  # the last one is for the next day
 
 
 def test_a_signer_shows_no_secret() -> None:
-    signer = Signer(region="us-east-1", service="sqs")
-    signer.signed(HEADERS, b"{}", credentials=CREDENTIALS, at=NOON)
-    assert CREDENTIALS.secret_key not in repr(signer) + repr(signer._last)
+    signer = Signer(HEADERS, region="us-east-1", service="sqs")
+    signer.signed(b"{}", credentials=CREDENTIALS, at=NOON)
+    assert CREDENTIALS.secret_key not in repr(signer) + repr(signer._last) + repr(signer._stamp)
