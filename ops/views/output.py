@@ -64,16 +64,27 @@ class TextTable:
     Args:
         columns: the headings.
         right: those whose cells are numbers, aligned to the right.
+        whole: those whose cells are ids and names, which one types again: others are broken first.
         title: a line above.
     """
 
-    def __init__(self, *columns: str, right: Collection[str] = (), title: str = "") -> None:
+    def __init__(
+        self,
+        *columns: str,
+        right: Collection[str] = (),
+        whole: Collection[str] = (),
+        title: str = "",
+    ) -> None:
         from rich.table import Table  # slow to import, and few commands draw one
 
         self._frame = Table(title=_text(title) if title else None)
         self._headings = columns
         for each in columns:
-            self._frame.add_column(_text(each), justify="right" if each in right else "left")
+            self._frame.add_column(
+                _text(each),
+                justify="right" if each in right else "left",
+                no_wrap=each in whole,
+            )
 
     def row(self, *cells: str) -> None:
         """Add a row."""

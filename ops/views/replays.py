@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from datetime import UTC
 from types import FrameType
 from typing import Any
 
@@ -50,31 +52,34 @@ def show_end(report: ReplayReport, *, as_json: bool) -> int:
     _show_left(report)
     if report.state is ReplayState.STOPPED:
         show(in_line(f"To go on: headgate dead-letters resume {report.id}"))
+    if report.sent:
+        show(in_line(f"To see what becomes of them: headgate jobs count {_followed(report)}"))
     return exit_code(report)
 
 
 def show_replays(found: Sequence[ReplayReport], *, as_json: bool) -> None:
-    """Print replays, a line for each."""
+    """Print replays, a line for each, and below them why some have stopped."""
     if as_json:
         show_json([values_of(each) for each in found])
         return
+    numbers = ("sent", "of", "refused", "died again")
     table = TextTable(
-        *("replay", "state", "started (UTC)", "by", "sent", "of", "refused", "died again", "why"),
-        right=("sent", "of", "refused", "died again"),
+        "replay (UTC)", "state", "by", *numbers, right=numbers, whole=("replay (UTC)",)
     )
     for each in found:
         table.row(
             each.id,
             each.state,
-            f"{each.started_at:%Y-%m-%d %H:%M}",
             each.actor or "-",
             f"{each.sent:,}",
             "-" if each.total is None else f"{each.total:,}",
             f"{each.refused:,}",
             f"{each.died_again:,}",
-            each.reason or "-",
         )
     table.show()
+    for each in found:
+        if each.reason:
+            show(in_line(f"{each.id}: {each.reason}"))
 
 
 def values_of(report: ReplayReport) -> dict[str, Any]:
@@ -141,6 +146,14 @@ def _show_left(report: ReplayReport) -> None:
         show(f"{report.refused:,} left where they are:")
     for each in report.left[:_SHOWN]:
         show(in_line(f"  {each.job_id or each.message_id}  {each.job_type or '-'}: {each.why}"))
+
+
+def _followed(report: ReplayReport) -> str:
+    """Return the options that select what has happened since to jobs such as it has sent."""
+    as_type = report.options.as_type
+    types = report.filter.types if as_type is None else (as_type,)
+    since = f"{report.started_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return shlex.join([*(word for each in types for word in ("--type", each)), "--since", since])
 
 
 def _jobs(count: int) -> str:

@@ -20,7 +20,16 @@ def show_schedules(
     if as_json:
         show_json([_values(each, now) for each in found])
         return
-    table = TextTable("schedule", "job type", "when", "time zone", "state", "made by", "next (UTC)")
+    table = TextTable(
+        "schedule",
+        "job type",
+        "when",
+        "time zone",
+        "state",
+        "made by",
+        "next (UTC)",
+        whole=("schedule",),
+    )
     for each in found:
         table.row(*_row(each, now))
     table.show()
@@ -42,7 +51,7 @@ def show_runs(found: Sequence[tuple[ScheduledRun, JobRecord]], *, as_json: bool)
     if as_json:
         show_json([_run_values(*each) for each in found])
         return
-    table = TextTable("due (UTC)", "job", "state", "ended (UTC)")
+    table = TextTable("due (UTC)", "job", "state", "ended (UTC)", whole=("job",))
     for run, record in found:
         ended = "-" if record.finished_at is None else f"{record.finished_at:%Y-%m-%d %H:%M:%S}"
         state = record.state if record.is_recorded else "?"

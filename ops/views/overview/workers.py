@@ -68,7 +68,9 @@ def _longest(worker: WorkerStatus, now: datetime) -> str:
 
 
 def _jobs(workers: Sequence[WorkerStatus], now: datetime) -> TextTable:
-    table = TextTable("job", "type", "attempt", "for", "worker", right=("attempt", "for"))
+    table = TextTable(
+        "job", "type", "attempt", "for", "worker", right=("attempt", "for"), whole=("job",)
+    )
     for worker in workers:
         for job in worker.running:
             ran = in_short(now - job.started_at)

@@ -17,13 +17,15 @@ import pytest
 from headgate import App, Client, load_app
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
-from headgate.testing import MemoryBackend
+from headgate.testing import Harness, MemoryBackend
 from tests.support.command_line import CommandLine, Ended
 
 APP = "cli_shop:app"
 ROOT = Path(__file__).parents[4]
-STEP = re.compile(r"^\$ headgate -A \S+ dead-letters (.*)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
+STEP = re.compile(r"^\$ headgate -A \S+ (.*)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
 """A command of the page, and what the page shows of its output."""
+
+ANY_JOB = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Shop:
@@ -209,16 +211,64 @@ def _report(sent: int) -> Any:
     )
 
 
-def test_the_way_from_an_alert_to_replayed_jobs_is_as_the_page_shows_it(shop: Shop) -> None:
+MAIL = """
+from pydantic import BaseModel
+from headgate import App, DoNotRetry
+
+class Email(BaseModel):
+    to: str
+
+app = App("shop", stage="test")
+app_works = False
+
+@app.job("send-email")
+def send_email(email: Email) -> None:
+    if not app_works:
+        raise DoNotRetry("no such address")
+"""
+
+
+def test_the_way_from_an_alert_to_jobs_that_are_done_is_as_the_page_shows_it(
+    monkeypatch: pytest.MonkeyPatch, headgate: CommandLine, here: Path
+) -> None:
     page = (ROOT / "docs" / "operating.md").read_text()
     section = page.partition("## From an alert to jobs that run again")[2].partition("\n## ")[0]
+    (here / "on_call.py").write_text(MAIL)
+    monkeypatch.syspath_prepend(".")
+    app = load_app("on_call:app")
+    module: Any = sys.modules["on_call"]
+    jobs = Harness(app)
+    monkeypatch.setattr("headgate.jobs.client.client.Client", lambda _app: jobs.client)
+    sent = jobs.client.submit_many(module.send_email, [module.Email(to="ada")] * 25)
+    job = sent[0].id
+    jobs.drain()
+    jobs.clock.advance(60)
+    module.app_works = True
+
     steps = STEP.findall(section)
-    assert len(steps) == 4
-    shop.dead(25)
+    assert len(steps) == 6
     for words, shown in steps:
-        ended = shop.run(*shlex.split(words))
+        ended = headgate(*shlex.split(ANY_JOB.sub(job, words)), app="on_call:app")
         assert ended.code == 0, ended.err
-        said = {re.sub(r"\d{8}-\d{6}-\w{4}", "ID", line.strip()) for line in ended.out.splitlines()}
-        told = {re.sub(r"\d{8}-\d{6}-\w{4}", "ID", line.strip()) for line in shown.splitlines()}
-        assert told <= said
-    assert shop.sent == 20
+        assert _lines(shown) <= _lines(ended.out), ended.out
+        jobs.drain()
+    assert len(jobs.completed(module.send_email)) == 20
+    sys.modules.pop("on_call")
+
+
+def _lines(text: str) -> set[str]:
+    """Return the lines of an output, without ids, ages and the width of a table's cells."""
+    text = re.sub(r"\d{8}-\d{6}-\w{4}", "REPLAY", ANY_JOB.sub("JOB", text))
+    text = re.sub(r"\b\d+[smhd]\b", "AGE", text)
+    return {" ".join(line.split()) for line in text.splitlines()}
+
+
+@pytest.mark.parametrize("columns", ["80", "110"])
+def test_an_id_is_never_cut_since_one_types_it_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    shop.dead(1)
+    shop.run("replay", "--limit", "1", "--yes")
+    [replay] = json.loads(shop.run("replays", "--json").out)
+    assert replay["id"] in shop.run("replays").out
