@@ -53,13 +53,13 @@ ON_AWS: dict[str, Any] = {"deployment": DEPLOYMENT, "image": _IMAGE, "app_path":
 """The arguments of its `JobSystem`. Nothing is run, so no image is built."""
 
 
-def everything(stage: str | None = "prod") -> App:
-    """Return an app with everything that can be declared.
+def everything(stage: str | None = "prod", **options: Any) -> App:
+    """Return an app with everything that can be declared; ``options`` are those of `App`.
 
     It has standard and FIFO queues, one of them a function's, a schedule, an event rule and long
     delays.
     """
-    app = App("shop", stage=stage)
+    app = App("shop", stage=stage, **options)
     app.define("send-email", Params, priority=Priority.HIGH, timeout=timedelta(seconds=30))
     report = app.define("report", Params, schedule=cron("0 8 * * ? *"), priority=Priority.LOW)
     ledger = app.queue("ledger", fifo=True, priorities=[Priority.NORMAL])

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
 
-from tests.infra.complete import Complete
+from headgate import Encryption, Signing
+from headgate.infra.checks.nag import add_nag
+from headgate.infra.stack import HeadgateStack
+from headgate.jobs.deployment.deployment import Deployment
+from tests.infra.complete import Complete, nag_findings, nag_report
+from tests.infra.conftest import NO_BUNDLING
+from tests.infra.everything import DEPLOYMENT, ON_AWS, everything
 from tests.infra.fargate.consoles import CDK_JSON, Granting
 from tests.infra.templates import template_of
 
@@ -42,6 +49,24 @@ def test_nothing_is_found_in_a_stack_with_everything_on(written: Path, tmp_path:
     console = tmp_path / "console.template.json"
     console.write_text(json.dumps(template_of(stack)))
     assert linted(written, console) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "deployment",
+    [replace(DEPLOYMENT, nested=("jobs", "mail")), DEPLOYMENT.as_standby()],
+    ids=["nested", "standby"],
+)
+def test_nothing_is_found_in_a_stack_that_signs_and_seals(
+    tmp_path: Path, deployment: Deployment
+) -> None:
+    assembly = cdk.App(context=NO_BUNDLING, outdir=str(tmp_path))
+    app = everything(encryption=Encryption(), signing=Signing(), records="full")
+    HeadgateStack(assembly, "Sealed", app=app, **{**ON_AWS, "deployment": deployment})
+    add_nag(assembly)
+    assert nag_findings(nag_report(assembly)) == set()
+    templates = sorted(tmp_path.glob("*.template.json"))
+    assert len(templates) == 1 + len(deployment.nested)
+    assert linted(*templates) == (0, "")
 
 
 def test_a_number_beyond_a_limit_of_aws_is_found(written: Path, tmp_path: Path) -> None:

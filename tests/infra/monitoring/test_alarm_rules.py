@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Priority
-from headgate.infra.monitoring.alarm_rules import rules_for
+from headgate.infra.monitoring.alarm_rules import roll_back_on, rules_for
 from headgate.infra.monitoring.queue_rules import FAILURES, start_within_s
 from headgate.infra.monitoring.rule import MOST_NAMED, Rule, pages
 from headgate.infra.monitoring.system_rules import FAILURES as FUNCTION_FAILURES
@@ -29,6 +29,7 @@ from headgate.jobs.deployment.alarms.thresholds import (
 )
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.queue_selection import QueueSelection
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import COUNTED, LETTERS_KEPT, NAMESPACE, OF_LANE, WAIT
 from headgate.jobs.errors import ConfigurationError
@@ -597,6 +598,23 @@ def test_nobody_is_told_in_a_mute_window_and_scaling_goes_on() -> None:
     assert scaling
     assert all("AlarmName" not in alarm for alarm in scaling), "what has no name can't be muted"
     assert not any("OKActions" in each for each in (*composites, *alarms(template)))
+
+
+@pytest.mark.parametrize("nested", [(), ("payments",)], ids=["in the stack", "nested"])
+def test_a_bad_release_is_known_by_the_alarms_of_the_queues_that_it_serves(
+    app: App, nested: tuple[str, ...]
+) -> None:
+    deployment = Deployment(nested=nested)
+    named = {
+        rule.alarm_name("shop-test")
+        for rule in rules(app, deployment).values()
+        if rule.kind == "failing"
+    }
+    assert set(roll_back_on(app, deployment, QueueSelection())) == named
+    of_payments = {name for name in named if "payments-" in name}
+    assert len(of_payments) == 2
+    assert set(roll_back_on(app, deployment, QueueSelection(queues=("payments",)))) == of_payments
+    assert roll_back_on(app, replace(deployment, alarms=None), QueueSelection()) == []
 
 
 @pytest.mark.parametrize(

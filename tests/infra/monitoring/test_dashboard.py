@@ -187,6 +187,16 @@ def test_every_search_is_for_what_is_counted_by_type(widgets: Sequence[Widget]) 
         assert name in {*COUNTED.values(), DURATION}
 
 
+def test_noisy_tenants_are_shown_for_each_standard_queue(
+    app: App, widgets: Sequence[Widget]
+) -> None:
+    [shown] = [each for each in widgets if each["properties"].get("title", "").startswith("Noisy")]
+    told = {(name, dimensions["QueueName"]) for _, name, dimensions in metrics([shown])}
+    noisy, quiet = "ApproximateNumberOfNoisyGroups", "ApproximateAgeOfOldestMessageInQuietGroups"
+    standard = [spec.name for spec in app.topology.queues if not spec.fifo]
+    assert told == {(metric, name) for metric in (noisy, quiet) for name in standard}
+
+
 def test_each_lane_is_shown_with_the_time_within_which_its_jobs_should_start(
     app: App, template: Mapping[str, Any]
 ) -> None:

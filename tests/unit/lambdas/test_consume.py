@@ -423,6 +423,31 @@ def test_a_wait_beyond_the_visibility_limit_continues_in_a_new_message() -> None
     assert function.heard(SettlementFailed) == 0
 
 
+@pytest.mark.parametrize(
+    ("wait", "hidden"),
+    [
+        (timedelta(hours=11, minutes=50), timedelta(hours=11, minutes=50)),
+        (timedelta(hours=11, minutes=55), timedelta(minutes=15)),
+    ],
+    ids=["within it", "beyond it"],
+)
+def test_the_twelve_hours_count_from_the_receive_which_was_minutes_before(
+    wait: timedelta, hidden: timedelta
+) -> None:
+    async def send(_note: Note) -> None:
+        raise RetryLater(after=wait, reason="tomorrow")
+
+    function, job = _mail(send)
+    function.app.long_delays = False
+    with _closed(function):
+        function.submit(job)
+        function.invoke()
+    # SQS refuses a visibility beyond twelve hours after the receive, and Lambda may have gathered
+    # the batch for five minutes: such a wait continues in a new message.
+    [message] = function.messages()
+    assert message.visible_at == function.clock.now() + hidden
+
+
 def test_a_delay_beyond_what_sqs_can_hide_is_handed_to_a_one_time_schedule() -> None:
     async def send(_note: Note) -> None:
         raise RetryLater(after=timedelta(hours=13), reason="tomorrow")

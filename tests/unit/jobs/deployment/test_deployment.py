@@ -169,6 +169,18 @@ def test_every_stage_but_dev_keeps_its_data_unless_it_says_otherwise(
     assert not Deployment(keep_data=False).keeps_data(stage)
 
 
+@pytest.mark.parametrize(
+    ("stage", "kept"), [(None, False), ("dev", False), ("prod", True), ("staging", True)]
+)
+def test_a_bad_release_is_rolled_back_where_data_is_kept_unless_the_stage_says_otherwise(
+    stage: str | None, kept: bool
+) -> None:
+    assert Deployment().rolls_back(stage) is kept
+    assert Deployment(roll_back_on_alarm=True).rolls_back(stage)
+    assert not Deployment(roll_back_on_alarm=False).rolls_back(stage)
+    assert not Deployment(roll_back_on_alarm=True, alarms=None).rolls_back(stage)
+
+
 ARN = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:db-AbCdEf"
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/1"
 SUBNETS = ["subnet-1"]
