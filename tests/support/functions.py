@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import heapq
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from headgate import App, Client
 from headgate.jobs.core.events import Event, Events
@@ -21,6 +23,8 @@ from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.testing import MemoryBackend, StoredMessage, VirtualClock
 from headgate.lambdas.consume import Consumer, Response, consumer
+
+T = TypeVar("T")
 
 _GRAVES: list[Any] = []
 """Dead environments, kept from garbage collection: closing a coroutine would run a part of it."""
@@ -34,7 +38,8 @@ class Died(BaseException):
 class EnvironmentLoop(asyncio.SelectorEventLoop):
     """An event loop on the world's time, which passes while the loop is idle, and may die.
 
-    Callbacks run one at a time, so that it can die between any two steps.
+    Callbacks run one at a time, so that it can die between any two steps. While it waits for a
+    thread, the world's time passes like real time: at a faster pace the thread would come too late.
     """
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -42,6 +47,8 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
         self._world = clock
         self._clock_resolution = 1e-5  # the world counts microseconds
         self._is_dead = False
+        self._in_threads = 0
+        """Number of calls that threads have not ended, and nobody has given up."""
         self.steps = 0
         self.dies_after: int | None = None
         self.dies_at: float | None = None
@@ -49,6 +56,17 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._world.monotonic()
+
+    def run_in_executor(  # type: ignore[override]  # what is run doesn't matter here
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        future = super().run_in_executor(executor, func, *args)
+        self._in_threads += 1
+        future.add_done_callback(self._out_of_thread)
+        return future
+
+    def _out_of_thread(self, _ended: asyncio.Future[Any]) -> None:
+        self._in_threads -= 1
 
     async def die(self) -> None:
         """End the environment: a handler that awaits this never resumes."""
@@ -69,6 +87,11 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False
+        if not ready and scheduled and self._in_threads:
+            began = time.monotonic()
+            super()._run_once()  # type: ignore[misc]
+            self._pass(time.monotonic() - began)
+            return
         if not ready and scheduled:
             # At least a microsecond: the world's clock would not notice less.
             self._pass(max(1e-6, scheduled[0].when() - self.time()))
