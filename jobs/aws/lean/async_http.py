@@ -14,6 +14,7 @@ from typing import Any
 
 from headgate.jobs.aws.connections.connection import Connection
 from headgate.jobs.aws.lean.answer import HttpAnswer
+from headgate.jobs.aws.lean.arrivals import Arrivals
 from headgate.jobs.aws.lean.http1 import AnswerReader, request_of
 from headgate.jobs.aws.lean.http_failures import FAILURES, failed, failed_to_open
 from headgate.jobs.aws.lean.route import KEEP_ALIVE_S, Route, ServiceEndpoint
@@ -83,7 +84,7 @@ class AsyncHttp:
         """Take the freshest idle connection, if it is still of use."""
         while self._idle:
             connection, stale_s = self._idle.pop()
-            if not connection.is_over and self._loop.time() < stale_s:
+            if self._loop.time() < stale_s and not connection.has_ended():
                 return connection
             connection.abort()
         return None
@@ -115,7 +116,7 @@ class AsyncHttp:
         opened = await _first_that_answers(self._endpoint, self._connect_timeout_s)
         try:
             _, connection = await self._loop.create_connection(
-                lambda: _Connection(self._loop, self._read_timeout_s),
+                lambda: _Connection(self._loop, self._read_timeout_s, Arrivals(opened)),
                 sock=opened,
                 ssl=self._tls,
                 server_hostname=host if self._tls else None,
@@ -132,11 +133,15 @@ class _Connection(asyncio.Protocol):
     Args:
         loop: its event loop.
         read_timeout_s: seconds of silence after which a request is given up.
+        arrivals: knows what has come in, and the event loop has yet to read.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, read_timeout_s: float) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, read_timeout_s: float, arrivals: Arrivals
+    ) -> None:
         self._loop = loop
         self._read_timeout_s = read_timeout_s
+        self._arrivals = arrivals
         self._transport: asyncio.Transport | None = None
         self._reader = AnswerReader()
         self._answer: asyncio.Future[HttpAnswer] | None = None
@@ -148,6 +153,13 @@ class _Connection(asyncio.Protocol):
         """Done once the connection is closed."""
         self.is_over = False
         """True once the server has closed it, says so, or has sent more than it was asked for."""
+
+    def has_ended(self) -> bool:
+        """Return True if an idle connection is over, or has data that nobody asked for.
+
+        The loop may have been busy since they came, and would take them for the next answer.
+        """
+        return self.is_over or self._arrivals.any()
 
     def exchange(self, request: bytes, until_s: float) -> asyncio.Future[HttpAnswer]:
         """Send a request; return the future of the answer to it, which comes until then."""
@@ -198,6 +210,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_over, self._transport = True, None
+        self._arrivals.close()
         self._fail(exc or ConnectionResetError("the connection is closed"))
         if self._timer is not None:
             self._timer.cancel()

@@ -49,13 +49,16 @@ def request_of(headers: Mapping[str, str], body: bytes) -> bytes:
     """Return the bytes of a POST to the root.
 
     Raises:
-        HTTPClientError: a header has a line break.
+        HTTPClientError: a header has a line break, or what HTTP has no character for.
     """
     lines = [f"{name}: {value}" for name, value in headers.items()]
     head = "\r\n".join(("POST / HTTP/1.1", *lines, f"content-length: {len(body)}", "\r\n"))
     if head.count("\n") != len(lines) + 3 or head.count("\r") != len(lines) + 3:
         raise HTTPClientError(error="a line break in a header")
-    return head.encode("latin-1") + body
+    try:
+        return head.encode("latin-1") + body
+    except UnicodeEncodeError:  # whose text would quote it, as perhaps a session token
+        raise HTTPClientError(error="a character in a header that HTTP doesn't have") from None
 
 
 class AnswerReader:

@@ -6,7 +6,6 @@ A request is one write. Each read of its answer ends when the time of the whole 
 from __future__ import annotations
 
 import os
-import selectors
 import socket
 import ssl
 import threading
@@ -16,13 +15,12 @@ from collections.abc import Mapping
 
 from headgate.jobs.aws.connections.connection import Connection
 from headgate.jobs.aws.lean.answer import HttpAnswer
+from headgate.jobs.aws.lean.arrivals import Arrivals
 from headgate.jobs.aws.lean.http1 import AnswerReader, request_of
 from headgate.jobs.aws.lean.http_failures import FAILURES, failed, failed_to_open
 from headgate.jobs.aws.lean.route import KEEP_ALIVE_S, Route, ServiceEndpoint
 
 _PIECE_BYTES = 2**16
-
-_Watch: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 class Sockets:
@@ -106,7 +104,7 @@ class _Pool:
                 if not self._idle:
                     return None
                 connection, stale_s = self._idle.pop()
-            if time.monotonic() < stale_s and not connection.has_ended():
+            if time.monotonic() < stale_s and not connection.arrivals.any():
                 return connection
             connection.close()
 
@@ -150,20 +148,16 @@ class _Connection:
     def __init__(self, opened: socket.socket, read_timeout_s: float) -> None:
         self._socket = opened
         self._read_timeout_s = read_timeout_s
-        self._watch = _Watch()
-        self._watch.register(opened, selectors.EVENT_READ)
+        self.arrivals = Arrivals(opened)
         self.is_over = False
         """True once the server has closed it, says so, or has sent more than it was asked for."""
 
-    def has_ended(self) -> bool:
-        """Return True if an idle connection has been closed, or has data nobody asked for."""
-        pending = self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
-        return bool(pending or self._watch.select(0))
-
     def exchange(self, request: bytes, until_s: float) -> HttpAnswer:
         """Send a request and return the answer to it, both until then."""
-        self._socket.settimeout(_left_s(until_s))
-        self._socket.sendall(request)
+        unsent = memoryview(request)
+        while unsent:  # `sendall` of TLS would give each of its records as much time
+            self._socket.settimeout(_left_s(until_s))
+            unsent = unsent[self._socket.send(unsent) :]
         reader, answer = AnswerReader(), None
         while answer is None:
             self._socket.settimeout(min(_left_s(until_s), self._read_timeout_s))
@@ -174,7 +168,7 @@ class _Connection:
 
     def close(self) -> None:
         """Close it, without a word of TLS to the server: a parent process may still use it."""
-        self._watch.close()
+        self.arrivals.close()
         self._socket.close()
 
 

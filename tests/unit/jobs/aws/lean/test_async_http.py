@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,3 +157,31 @@ def test_what_comes_in_unasked_closes_an_idle_connection(run: Run) -> None:
 
     with serving(answer_and_talk_on) as server:
         run(post(server))
+
+
+@pytest.mark.parametrize("beyond", [OK, b"garbage", b""], ids=["an answer", "garbage", "its end"])
+def test_what_came_in_while_the_loop_was_busy_is_no_answer_to_the_next_request(
+    run: Run, beyond: bytes
+) -> None:
+    said = threading.Event()
+
+    def answer_and_talk_on(connection: Any) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst")
+        assert asked.wait(BOUND_S)
+        connection.sendall(beyond)
+        connection.shutdown(socket.SHUT_WR)
+        said.set()
+
+    async def post_twice(server: RawServer) -> None:
+        http = http_to(server)
+        assert (await http.post(HEADERS, b"{}")).body == b"first"
+        asked.set()
+        assert said.wait(BOUND_S)  # the loop stands still, and hears nothing of it
+        assert (await http.post(HEADERS, b"{}")).body == b"second"
+        await http.close()
+
+    asked = threading.Event()
+    second = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond"
+    with serving(answer_and_talk_on, says(second)) as server:
+        run(post_twice(server))
+    assert len(server.requests) == 2, "nothing was sent on the connection that was out of step"

@@ -255,3 +255,10 @@ def test_a_request_has_its_headers_and_its_length() -> None:
 def test_a_header_with_a_line_break_is_not_written(value: str) -> None:
     with pytest.raises(HTTPClientError, match="a line break in a header"):
         request_of({"x-amz-security-token": value}, b"")
+
+
+def test_a_header_that_http_has_no_character_for_is_not_written_and_not_quoted() -> None:
+    with pytest.raises(HTTPClientError, match="a character in a header") as raised:
+        request_of({"x-amz-security-token": "a token with \N{ZERO WIDTH SPACE}"}, b"")
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__

@@ -7,9 +7,11 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from types import SimpleNamespace
 
 import pytest
 
+from headgate.jobs.aws.lean import sockets as sockets_module
 from headgate.jobs.aws.lean.answer import HttpAnswer
 from headgate.jobs.aws.lean.sockets import Sockets
 from headgate.jobs.core.immediate import drive
@@ -36,7 +38,7 @@ def test_a_connection_that_the_server_closed_while_idle_is_not_used_again() -> N
         post(sockets)
         assert closed.wait(BOUND_S)
         [[connection, _]] = sockets._pool()._idle
-        assert connection._watch.select(BOUND_S), "its end is on the way"
+        assert connection.arrivals.any(BOUND_S), "its end is on the way"
         post(sockets)
     assert len(server.requests) == 2, "nothing was sent on the closed connection"
 
@@ -110,3 +112,34 @@ def test_a_forked_child_opens_connections_of_its_own() -> None:
         assert server.connections == 2, "the child has one of its own"
         post(sockets)
     assert server.connections == 2, "and left the parent's alone"
+
+
+class _SlowReader(socket.socket):
+    """The client's end of a TLS connection, of which the server takes a record a second."""
+
+    now_s = 0.0
+
+    def send(self, data: object, *_flags: int) -> int:
+        _SlowReader.now_s += 1.0
+        return min(16_384, len(memoryview(data)))  # type: ignore[arg-type]
+
+    def sendall(self, data: object, *_flags: int) -> None:
+        """Send as `ssl.SSLSocket` does, each of whose records may take the whole timeout."""
+        left = memoryview(data)  # type: ignore[arg-type]
+        while left:
+            left = left[self.send(left) :]
+
+
+def test_a_request_that_the_server_reads_slowly_is_given_up_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_SlowReader, "now_s", 0.0)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, _SlowReader(fileno=ours.detach()) as slow:
+        clock = SimpleNamespace(monotonic=lambda: _SlowReader.now_s)
+        monkeypatch.setattr(sockets_module, "time", clock)
+        connection = sockets_module._Connection(slow, read_timeout_s=10.0)
+        with pytest.raises(TimeoutError):
+            connection.exchange(b"x" * 2**20, until_s=20.0)
+        connection.close()
+    assert _SlowReader.now_s == 20.0
