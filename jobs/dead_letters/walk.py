@@ -99,7 +99,8 @@ class _Batch:
     queue: str
     ends_s: float
     """The time until which they are certainly hidden."""
-    receipts: set[str]
+    receipts: dict[str, None]
+    """In the order in which they came."""
 
 
 class Walk:
@@ -240,7 +241,7 @@ class Walk:
     ) -> list[HeldLetter]:
         """Hold what was received; return those that have not been seen before."""
         self._received += len(messages)
-        receipts = {message.receipt for message in messages}
+        receipts = dict.fromkeys(message.receipt for message in messages)
         ends_s = asked_s + self._hold_s
         self._held.append(_Batch(queue=place.queue.name, ends_s=ends_s, receipts=receipts))
         fresh = [
@@ -268,7 +269,8 @@ class Walk:
     def _let_go(self, kept: Collection[str]) -> None:
         """Forget the receipts of the last round that the visitor has acted upon."""
         for batch in self._held[-self._at_once :]:
-            batch.receipts.difference_update(kept)
+            for receipt in batch.receipts.keys() & kept:
+                del batch.receipts[receipt]
 
     async def _give_back(self) -> None:
         """Make everything that is held visible again."""

@@ -18,16 +18,18 @@ from headgate import (
     BatchContext,
     Discard,
     DoNotRetry,
+    Encryption,
     JobContext,
     Replay,
     Retry,
     RetryLater,
+    Signing,
     Unique,
 )
 from headgate.jobs.core.events import Event
 from headgate.jobs.core.limits import Breaker, Concurrency, LimitOptions, RateLimit, RetryBudget
 from headgate.jobs.core.retention import Keep
-from headgate.jobs.core.topology import DEFAULT_LANES, Lane
+from headgate.jobs.core.topology import DEFAULT_LANES, Lane, Priority
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.definitions.schedules.schedule import Schedule
@@ -43,6 +45,11 @@ NAME = "sim"
 
 _COMPANY_S = 1.5
 """Seconds for which the first job of a batch waits for others."""
+
+_KEYS = ("the newer key, of thirty-two bytes or more", "the older key, of thirty-two bytes or more")
+
+_HANGS_S = 3_600.0
+"""Seconds that a hook hangs."""
 
 _HEEDS_S = 0.05
 """Seconds within which a batch handler notices that one of its jobs is cancelled."""
@@ -106,6 +113,8 @@ def build(plan: Plan, stage: Stage | None, *, old: bool = False) -> App:
         long_delays=plan.long_delays,
         max_message_bytes=plan.max_message_bytes,
         replay=_replay(plan.policy),
+        signing=Signing(keys=_KEYS[::-1] if old else _KEYS) if plan.signed else None,
+        encryption=Encryption() if plan.sealed else None,
         **_limits(plan, "app"),
     )
     if stage is not None:
@@ -123,6 +132,7 @@ def _queue(app: App, plan: Plan, queue: QueuePlan) -> Queue:
             visibility=timedelta(seconds=queue.visibility_s),
             start_within=DEFAULT_LANES[priority].start_within,
             share=DEFAULT_LANES[priority].share,
+            gather=_gather(queue, priority),
         )
         for priority in queue.priorities
     }
@@ -133,6 +143,14 @@ def _queue(app: App, plan: Plan, queue: QueuePlan) -> Queue:
         fifo=queue.fifo,
         **_limits(plan, f"queue:{queue.name}"),
     )
+
+
+def _gather(queue: QueuePlan, priority: Priority) -> float | None:
+    """Return the seconds for which a lane's messages gather, at most as many as it may."""
+    if queue.fifo:
+        return None
+    start_s = DEFAULT_LANES[priority].start_within.total_seconds()
+    return min(queue.gather_s, start_s, queue.visibility_s / 10)
 
 
 def _declare(
@@ -147,7 +165,8 @@ def _declare(
         **_limits(plan, f"type:{declared.name}"),
     }
     if declared.batch:
-        options["batch"] = Batch(declared.batch, wait=_COMPANY_S)
+        group_by: Literal["tenant"] | None = "tenant" if declared.by_tenant else None
+        options["batch"] = Batch(declared.batch, wait=_COMPANY_S, group_by=group_by)
     bound_s = declared.timeout_s
     options["timeout"] = None if bound_s is None else timedelta(seconds=bound_s)
     if declared.records is not None:
@@ -161,6 +180,9 @@ def _declare(
     if declared.every_min is not None:
         options["schedule"] = Schedule.rate(timedelta(minutes=declared.every_min))
     made: JobType[Work, Any] = queue.define(declared.name, Work, returns=dict, **options)
+    if declared.also_every_min is not None:
+        also = Schedule.rate(timedelta(minutes=declared.also_every_min))
+        made.add_schedule("also", Work(pad="also"), schedule=also)
     if stage is not None:
         handler = _batch_handler if declared.batch else _handler
         made.handler(handler(declared, stage))
@@ -282,6 +304,8 @@ class _HeldScene:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._how = ""
+        self.is_told = False
+        """True once the handler has told its end, which counts however the call ends."""
         self.act = scene.act
         self.busy, self.dies, self.submits = scene.busy, scene.dies, scene.submits
 
@@ -295,34 +319,91 @@ class _HeldScene:
     def settle(self, *, cut: bool) -> None:
         """Record the end that it remembers; in a call that is cut it has come to nothing."""
         if self._how:
-            self._scene.ends("cut" if cut else self._how)
+            self._scene.ends("cut" if cut and not self.is_told else self._how)
 
 
-def _batch_handler(
-    declared: TypePlan, stage: Stage
-) -> Callable[[list[Work], BatchContext], Awaitable[list[Any]]]:
-    """Return a handler that plays the acts of its jobs side by side."""
+def _batch_handler(declared: TypePlan, stage: Stage) -> Callable[..., Any]:
+    """Return a handler that plays the acts of its jobs, side by side if it is no plain one."""
+    if declared.plain:
+        return _plain_batch_handler(declared, stage)
+    play = _play_and_tell if declared.reports else _play_in_batch
 
-    async def run(works: list[Work], ctx: BatchContext) -> list[Any]:
+    async def run(works: list[Work], ctx: BatchContext) -> list[Any] | None:
         stage.begins_batch(ctx)
         pairs = zip(works, ctx.jobs, strict=True)
         scenes = [_HeldScene(stage.begins(declared, work, job)) for work, job in pairs]
         plays = [
-            asyncio.create_task(_play(declared, scene, work))
-            for scene, work in zip(scenes, works, strict=True)
+            asyncio.create_task(play(declared, scene, work, ctx, job))
+            for scene, work, job in zip(scenes, works, ctx.jobs, strict=True)
         ]
         heeding = asyncio.create_task(_cut_cancelled(plays, ctx))
         is_cut = True
         try:
             results: list[Any] = await asyncio.gather(*plays, return_exceptions=True)
             is_cut = False
-            return results
+            return None if declared.reports else results
         finally:
             heeding.cancel()
             for scene in scenes:
                 scene.settle(cut=is_cut)
 
     return run
+
+
+def _plain_batch_handler(
+    declared: TypePlan, stage: Stage
+) -> Callable[[list[Work], BatchContext], list[Any] | None]:
+    """Return a handler that plays the acts of its jobs one after the other, but for cancelled ones.
+
+    An error is its own job's.
+    """
+
+    def run(works: list[Work], ctx: BatchContext) -> list[Any] | None:
+        stage.begins_batch(ctx)
+        pairs = zip(works, ctx.jobs, strict=True)
+        scenes = [_HeldScene(stage.begins(declared, work, job)) for work, job in pairs]
+        results: list[Any] = []
+        for scene, work, job in zip(scenes, works, ctx.jobs, strict=True):
+            if job.cancelled:
+                scene.ends("cut")
+                results.append(None)
+                continue
+            try:
+                results.append(_play_plainly(declared, scene, work))
+            except Exception as error:  # noqa: BLE001 - the scene's own
+                results.append(error)
+            if declared.reports:
+                _tell(scene, ctx, job, results[-1])
+        for scene in scenes:
+            scene.settle(cut=False)
+        return None if declared.reports else results
+
+    return run
+
+
+async def _play_in_batch(
+    declared: TypePlan, scene: _HeldScene, work: Work, _ctx: BatchContext, _job: JobContext
+) -> Any:
+    return await _play(declared, scene, work)
+
+
+async def _play_and_tell(
+    declared: TypePlan, scene: _HeldScene, work: Work, ctx: BatchContext, job: JobContext
+) -> None:
+    try:
+        result: Any = await _play(declared, scene, work)
+    except Exception as error:  # noqa: BLE001 - the scene's own
+        result = error
+    _tell(scene, ctx, job, result)
+
+
+def _tell(scene: _HeldScene, ctx: BatchContext, job: JobContext, result: Any) -> None:
+    """Tell the end of one job of a batch."""
+    if isinstance(result, Exception):
+        ctx.fail(job, result)
+    else:
+        ctx.complete(job, result)
+    scene.is_told = True
 
 
 async def _cut_cancelled(plays: Sequence[asyncio.Task[Any]], ctx: BatchContext) -> None:
@@ -423,9 +504,14 @@ async def _cancels(_event: Event) -> None:
     raise asyncio.CancelledError
 
 
+async def _hangs(_event: Event) -> None:
+    await asyncio.sleep(_HANGS_S)
+
+
 _HOOKS: dict[str, Callable[[Any], Awaitable[None] | None]] = {
     "plain": _plain,
     "async": _async,
     "raises": _raises,
     "cancels": _cancels,
+    "hangs": _hangs,
 }

@@ -67,6 +67,8 @@ class _Drawing:
         types, jobs = _own_options(stream(self._seed, "options"), queues, types, jobs)
         types = _batched(stream(self._seed, "batches"), queues, types)
         types = _bundled(stream(self._seed, "bundles"), queues, types)
+        queues, types = _later(stream(self._seed, "later"), queues, types)
+        trust = stream(self._seed, "trust")
         policy = _policy(stream(self._seed, "policy"))
         return Plan(
             seed=self._seed,
@@ -87,6 +89,8 @@ class _Drawing:
             sweeps=self._may(0.3) or policy is not None,
             policy=policy,
             around=around.random() < 0.3,
+            signed=trust.random() < 0.2,
+            sealed=trust.random() < 0.15,
             pauses=_pauses(stream(self._seed, "pauses"), busy_s, queues, types),
             operations=_operations(stream(self._seed, "operations"), busy_s),
         )
@@ -354,9 +358,32 @@ def _batched(
     drawn = []
     for declared in types:
         size, is_wanted = rng.choice((2, 3, 10)), rng.random() < 0.4
-        unfit = declared.plain or declared.isolated or declared.session or declared.queue in fifo
+        unfit = declared.isolated or declared.session or declared.queue in fifo
         drawn.append(replace(declared, batch=size if is_wanted and not unfit else 0))
     return tuple(drawn)
+
+
+def _later(
+    rng: random.Random, queues: Sequence[QueuePlan], types: Sequence[TypePlan]
+) -> tuple[tuple[QueuePlan, ...], tuple[TypePlan, ...]]:
+    """Draw gathering receives, further schedules, and kinds of batches and of hooks."""
+    drawn = []
+    for declared in types:
+        is_batch, hangs = declared.batch > 0, rng.random() < 0.3
+        drawn.append(
+            replace(
+                declared,
+                by_tenant=rng.random() < 0.3 and is_batch,
+                reports=rng.random() < 0.4 and is_batch,
+                also_every_min=rng.choice((1, 3)) if rng.random() < 0.1 else None,
+                hook="hangs" if hangs and declared.hook == "async" else declared.hook,
+            )
+        )
+    gathering = (
+        replace(each, gather_s=rng.choice((0.2, 5.0)) if rng.random() < 0.3 else 0.0)
+        for each in queues
+    )
+    return tuple(gathering), tuple(drawn)
 
 
 def _bundled(

@@ -131,6 +131,7 @@ class Fleet:
                 table=link.table,
                 scheduler=link.scheduler if world.plan.long_delays else None,
                 store=link.store,
+                keys=world.aws.keys,
                 clock=actor.clock,
                 rng=stream(world.plan.seed, "worker", actor.name),
             ),

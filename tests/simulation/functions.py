@@ -11,6 +11,7 @@ from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
+    ImmediateSecretStore,
     ImmediateTable,
     ImmediateTransport,
     immediate,
@@ -18,15 +19,18 @@ from headgate.jobs.core.immediate import (
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.dead_letters.policy_replay import PolicyReplay
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.definitions.policies import keyring_of
 from headgate.jobs.deployment.replay_plan import outline_of
 from headgate.jobs.deployment.sweep_plan import HOLD, sweep_plan
 from headgate.jobs.errors import TransportError
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
 from headgate.lambdas.consume import Consumer, consumer
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper
+from headgate.testing import MemorySecrets
 from tests.simulation.actors import Actor
 from tests.simulation.entropy import stream
 from tests.simulation.plan import FunctionPlan
@@ -129,9 +133,14 @@ class Functions:
             concurrency=Threads(),
             look_wait_s=0.0,
             seals=None,
-            keyring=None,
+            keyring=self._keyring(actor),
         )
         return PolicyReplay(plan, services, hold=HOLD)
+
+    def _keyring(self, actor: Actor) -> Keyring | None:
+        """Return the keys of signed messages, if messages are signed."""
+        secrets = ImmediateSecretStore(MemorySecrets().sync)
+        return keyring_of(self._world.app, secrets, clock=actor.clock, events=Events())
 
     async def _sweep_on(self) -> None:
         while not self._world.healing:
@@ -164,6 +173,7 @@ class Functions:
                 scheduler=link.scheduler if world.plan.long_delays else None,
                 table=link.table,
                 store=link.store,
+                keys=world.aws.keys,
                 clock=actor.clock,
             ),
         )
@@ -215,7 +225,11 @@ class Functions:
         actor = self._world.actor("bridge")
         link = self._world.aws.link(actor)
         bridge = Bridge(
-            link.sqs.sync, link.table.sync, actor.clock.now, routes=Routes.of(self._world.app)
+            link.sqs.sync,
+            link.table.sync,
+            actor.clock.now,
+            routes=Routes.of(self._world.app),
+            keyring=self._keyring(actor),
         )
         await asyncio.sleep(self._rng.uniform(0.01, 2))
         for pause_s in (*AGAIN_S, None):

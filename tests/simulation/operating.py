@@ -85,5 +85,11 @@ class Operating:
         link = self._world.aws.link(actor)
         return AsyncClient(
             self._world.app,
-            backend=async_over(link.sqs, table=link.table, store=link.store, clock=actor.clock),
+            backend=async_over(
+                link.sqs,
+                table=link.table,
+                store=link.store,
+                keys=self._world.aws.keys,
+                clock=actor.clock,
+            ),
         )

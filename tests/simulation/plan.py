@@ -118,16 +118,22 @@ class TypePlan:
     keep_last: int | None = None
     results: bool = False
     large_results: bool = False
-    hook: Literal["plain", "async", "raises", "cancels"] | None = None
+    hook: Literal["plain", "async", "raises", "cancels", "hangs"] | None = None
     schema: int = 1
     session: bool = False
     """True if its handler wants the session of an attempt."""
     every_min: int | None = None
     """Minutes between firings of its schedule; None for no schedule."""
+    also_every_min: int | None = None
+    """Likewise of a further schedule."""
     new: bool = False
     """True if old workers don't know it."""
     batch: int = 0
     """Number of jobs that one call of its handler takes; 0 for a handler that takes one."""
+    by_tenant: bool = False
+    """True if such a call takes jobs of one tenant only."""
+    reports: bool = False
+    """True if such a handler says how each job has ended, in place of returning it."""
     custom: bool = False
     """True if its backoff is a function, whose answer for every third job is none."""
     bundle: bool = False
@@ -142,6 +148,8 @@ class QueuePlan:
     priorities: tuple[Priority, ...]
     visibility_s: int = 30
     fifo: bool = False
+    gather_s: float = 0.0
+    """Seconds for which messages gather between two receives, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +269,10 @@ class Plan:
     """True if its app runs code around every attempt."""
     policy: PolicyPlan | None = None
     """The policy of its sweeps' replays; None: they replay nothing."""
+    signed: bool = False
+    """True if its messages are signed; old workers sign by the other of two keys."""
+    sealed: bool = False
+    """True if payloads and results are sealed."""
     removed: frozenset[str] = field(default=frozenset())
 
     @property
@@ -309,6 +321,7 @@ class Plan:
             for job in self.jobs
             if job.type in left and f"job:{job.index}" not in gone
         )
+        queues = tuple(_without_options(each, f"queue:{each.name}", gone) for each in self.queues)
         workers = tuple(
             _without_options(worker, f"worker:{worker.name}", gone)
             for worker in self.workers
@@ -317,6 +330,7 @@ class Plan:
         return _without_options(
             replace(
                 self,
+                queues=queues,
                 types=types,
                 jobs=jobs,
                 workers=workers,
@@ -344,6 +358,7 @@ class Plan:
 
 
 _OPTIONS: dict[type, dict[str, Any]] = {
+    QueuePlan: {"gather_s": 0.0},
     TypePlan: {
         "plain": False,
         "isolated": False,
@@ -360,6 +375,11 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "timeout_s": None,
         "records": None,
         "custom": False,
+        "also_every_min": None,
+        "batch": 0,
+        "by_tenant": False,
+        "reports": False,
+        "bundle": False,
     },
     JobPlan: {
         "delay_s": 0.0,
@@ -374,7 +394,14 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "backoff_s": None,
     },
     WorkerPlan: {"skew_s": 0.0, "old": False, "stop_s": None, "start_s": 0.0},
-    Plan: {"sweeps": False, "around": False, "old_receipts_work": False, "policy": None},
+    Plan: {
+        "sweeps": False,
+        "around": False,
+        "old_receipts_work": False,
+        "policy": None,
+        "signed": False,
+        "sealed": False,
+    },
 }
 """The fields of a part that can be reset, and their value afterwards."""
 
@@ -382,6 +409,7 @@ _OPTIONS: dict[type, dict[str, Any]] = {
 def _options_of(plan: Plan) -> Iterator[str]:
     owners: Sequence[tuple[str, Any]] = [
         ("plan", plan),
+        *((f"queue:{each.name}", each) for each in plan.queues),
         *((f"worker:{each.name}", each) for each in plan.workers),
         *((f"type:{each.name}", each) for each in plan.types),
         *((f"job:{each.index}", each) for each in plan.jobs),
@@ -412,6 +440,8 @@ def described(plan: Plan) -> str:
         + (", old receipts work" if plan.old_receipts_work else "")
         + (", sweeps" if plan.sweeps else "")
         + (", code around attempts" if plan.around else "")
+        + (", signed" if plan.signed else "")
+        + (", sealed" if plan.sealed else "")
         + (f", {_brief(plan.policy)}" if plan.policy is not None else "")
     ]
     for name in (

@@ -13,6 +13,7 @@ from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, MemoryTable, MemoryTopic
 from headgate.jobs.testing.memory import sqs as memory_module
+from headgate.jobs.testing.memory.keys import MemoryKeys
 from tests.simulation.actors import Actor, ActorClock
 from tests.simulation.entropy import stream
 from tests.simulation.faults import Faults
@@ -40,6 +41,7 @@ class Aws:
         self.store = MemoryStore(clock=self.clock)
         self.scheduler = MemoryScheduler(self.clock, fire=fire)
         self.topic = MemoryTopic()
+        self.keys = MemoryKeys()
         self.faults = Faults(plan, ledger)
 
     def queue(self, name: str) -> WatchedQueue:

@@ -40,8 +40,8 @@ def test_nothing_that_is_promised_is_broken_in_any_life(first: int) -> None:
     pytest.fail("\n".join(told), pytrace=False)
 
 
-def test_a_seed_gives_the_same_life_in_every_process() -> None:
-    seed = 33
+@pytest.mark.parametrize("seed", [33, 67])
+def test_a_seed_gives_the_same_life_in_every_process(seed: int) -> None:
     digests = {_digest_elsewhere(seed, hash_seed) for hash_seed in ("0", "1")}
     assert digests == {lived(seed).digest}
 

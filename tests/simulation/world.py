@@ -140,16 +140,16 @@ class World:
     async def _declare_schedules(self) -> None:
         """Declare the schedules of types that have one, as CDK does."""
         for job in self.app.types.values():
-            if job.schedule is not None:
+            for declared in job.schedules:
                 spec = ScheduleSpec(
                     group=self.topology.schedule_group,
-                    name=job.name,
-                    expression=job.schedule.expression,
+                    name=declared.name,
+                    expression=declared.when.expression,
                     function=self.topology.bridge_name,
                     role=self.topology.scheduler_role,
-                    input=json.dumps(schedule_input(self.app, job)),
+                    input=json.dumps(schedule_input(self.app, job, declared)),
                 )
-                await self.aws.scheduler.create(spec, token=job.name)
+                await self.aws.scheduler.create(spec, token=declared.name)
 
     def _drop_recurring(self) -> None:
         for spec in self.aws.scheduler.schedules:
@@ -168,6 +168,7 @@ class World:
                     scheduler=link.scheduler if self.plan.long_delays else None,
                     table=link.table,
                     store=link.store,
+                    keys=self.aws.keys,
                     clock=actor.clock,
                 ),
             ) as client,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
-from headgate.jobs.definitions.handlers.context import JobContext, JobLog
+from headgate.jobs.definitions.handlers.context import JobContext, JobLog, is_to_stop
 from headgate.jobs.errors import Stopped
 
 _VALUES = (str, bytes, int, float, type(None))
@@ -120,8 +120,12 @@ class BatchContext:
         """True once this call should end early: it overran, or all jobs still open should end.
 
         One job that is cancelled doesn't end the call: ``ctx.job(item).cancelled`` shows it.
+
+        A job that a handler has seen to be cancelled, by either, completes only if the handler says
+        so with `complete`, or returns a result for it that is not None.
         """
-        return all(job.cancelled for job in self._open() or self.jobs)
+        jobs = self._open() or self.jobs
+        return all(map(is_to_stop, jobs)) and all(job.cancelled for job in jobs)
 
     def raise_if_cancelled(self) -> None:
         """Raise `Stopped` if this call should end early; see `JobContext.raise_if_cancelled`.

@@ -53,6 +53,8 @@ class _Flags:
     """Flags of one job, each set once by any thread, at a tenth of a `threading.Event`'s cost."""
 
     stop: bool = False
+    told: bool = False
+    """True once the handler has been shown that it should end early."""
     warned: bool = False
     """True once a progress that can't be has been logged."""
 
@@ -99,6 +101,8 @@ class JobContext:
         A thread can't be stopped from outside, so a long synchronous handler checks this now and
         then, cleans up, and calls `raise_if_cancelled`. Returning instead completes the job.
         """
+        if self._flags.stop:
+            self._flags.told = True
         return self._flags.stop
 
     def raise_if_cancelled(self) -> None:
@@ -108,7 +112,7 @@ class JobContext:
             Stopped: it should end. ``except Exception`` doesn't catch it. The worker then gives the
                 job back, settles it if it was cancelled or, after an overrun, counts a timeout.
         """
-        if self._flags.stop:
+        if self.cancelled:
             raise Stopped
 
     def progress(self, percent: float, message: str = "", **data: Any) -> Awaitable[None]:
@@ -190,3 +194,13 @@ class JobContext:
 def request_stop(ctx: JobContext) -> None:
     """Set a context's `cancelled`, which asks its handler to end early."""
     ctx._flags.stop = True  # noqa: SLF001 - not among what handlers call
+
+
+def is_to_stop(ctx: JobContext) -> bool:
+    """Return a context's `cancelled` without showing it to the handler."""
+    return ctx._flags.stop  # noqa: SLF001 - not among what handlers call
+
+
+def has_seen_stop(ctx: JobContext) -> bool:
+    """Return True if a handler has read a context's `cancelled` since a stop was requested."""
+    return ctx._flags.told  # noqa: SLF001 - not among what handlers call

@@ -8,7 +8,8 @@ handler would be called, it joins the call of its batch, which begins once each 
     interrupted  the shared call goes on for the others, and ends without a result for this one; if
                  all are interrupted it is cancelled. The job waits for the end in any case: until
                  then the handler may work on its item, for which its limits have to count
-    ended        each gets what the handler returned, or reported, for it; else the handler's error
+    ended        each gets what the handler returned, or reported, for it; else the handler's error.
+                 One that the handler has seen to be cancelled, and says nothing of, was left out
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from typing import Any
 
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.handlers.batch_context import BatchContext
+from headgate.jobs.definitions.handlers.context import has_seen_stop
 from headgate.jobs.definitions.handlers.injection import Shared
 from headgate.jobs.definitions.handlers.resources import Layers
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import ConfigurationError, Stopped
 from headgate.jobs.execution.calling.call import HandlerCall, Means
 from headgate.jobs.execution.calling.invoking import in_loop, in_thread
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
@@ -288,6 +290,8 @@ class BatchCall:
                 continue
             if isinstance(result, BaseException):
                 self.end(place, None, result)
+            elif result is None and has_seen_stop(self._calls[place].ctx):
+                self.end(place, None, Stopped())  # it was left out, so it is not done
             else:
                 self.end(place, result, None)
 

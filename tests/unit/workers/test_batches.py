@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -305,6 +306,91 @@ async def test_an_overrun_of_a_plain_batch_asks_it_to_stop_and_each_job_times_ou
         failed = await rig.happens(JobFailed, 2)
     assert {each.error_type for each in failed} == {"JobTimeout"}
     assert len(rig.heard(JobStalled)) == 2
+
+
+@pytest.mark.parametrize("asks_call", [True, False])
+async def test_what_a_plain_batch_leaves_out_as_its_time_is_over_is_not_done(
+    asks_call: bool,
+) -> None:
+    app, mail = one_lane(retry=Retry(max_attempts=1))
+
+    @mail.job("embed", batch=Batch(3, wait=WAIT_S), timeout=0.2)
+    def embed(items: list[Note], ctx: BatchContext) -> list[str | None]:
+        until = ctx if asks_call else ctx.jobs[2]
+        while not until.cancelled:
+            time.sleep(0.001)
+        ctx.complete(items[0])
+        return [None, "done" if ctx.jobs[1].cancelled else None, None]
+
+    rig = Rig(app)
+    ids = await rig.submit(embed, *"abc")
+    async with rig.working():
+        completed = await rig.happens(JobCompleted, 2)
+        [failed] = await rig.happens(JobFailed)
+    assert {each.job_id for each in completed} == {*ids[:2]}
+    assert (failed.job_id, failed.error_type) == (ids[2], "JobTimeout")
+
+
+async def test_a_plain_batch_that_overruns_and_asks_for_nothing_has_done_all() -> None:
+    app, mail = one_lane(retry=Retry(max_attempts=1))
+    overrun = threading.Event()
+
+    @mail.job("embed", batch=Batch(2, wait=WAIT_S), timeout=0.2)
+    def embed(_items: list[Note], ctx: BatchContext) -> None:
+        assert overrun.wait(LIMIT_S)
+        assert ctx.deadline is not None
+
+    rig = Rig(app)
+    ids = await rig.submit(embed, *"ab")
+    async with rig.working():
+        await rig.happens(JobStalled, 2)
+        overrun.set()
+        completed = await rig.happens(JobCompleted, 2)
+    assert {each.job_id for each in completed} == {*ids}
+
+
+async def test_what_a_plain_batch_leaves_out_as_its_worker_stops_runs_again() -> None:
+    app, mail = one_lane(retry=Retry(max_attempts=1))
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @mail.job("embed", batch=Batch(3, wait=WAIT_S))
+    def embed(items: list[Note], ctx: BatchContext) -> None:
+        ctx.complete(items[0])
+        loop.call_soon_threadsafe(begun.set)
+        for item in items[1:]:
+            while not ctx.job(item).cancelled:
+                time.sleep(0.001)
+
+    rig = Rig(app)
+    ids = await rig.submit(embed, *"abc")
+    async with rig.working(drain=timedelta(seconds=5)):
+        await begun.wait()
+    assert [each.job_id for each in rig.heard(JobCompleted)] == ids[:1]
+    assert {each.job_id for each in rig.heard(JobInterrupted)} == {*ids[1:]}
+    assert rig.remaining() == 2
+
+
+async def test_a_cancelled_job_that_a_plain_batch_leaves_out_is_cancelled() -> None:
+    app, mail = one_lane(records="failures")
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @mail.job("embed", batch=Batch(2, wait=WAIT_S))
+    def embed(_items: list[Note], ctx: BatchContext) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        while not ctx.jobs[0].cancelled:
+            time.sleep(0.001)
+        assert not ctx.cancelled
+
+    rig = Rig(app)
+    first, second = await rig.submit(embed, "a", "b")
+    async with rig.working():
+        await begun.wait()
+        await cancel(rig, first)
+        [cancelled] = await rig.happens(JobCancelled)
+        [completed] = await rig.happens(JobCompleted)
+    assert (cancelled.job_id, completed.job_id) == (first, second)
 
 
 async def test_a_cancelled_job_ends_with_its_batch_which_goes_on_for_the_others() -> None:
