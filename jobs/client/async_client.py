@@ -13,6 +13,7 @@ from headgate.jobs.client.auditing.auditor import auditor_of
 from headgate.jobs.client.desks import AsyncDesks
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice, events_of
 from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.client.shared_requests import SharedRequests
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submitting.delaying import hold_all
@@ -125,18 +126,18 @@ class AsyncClient(AsyncDesks):
         self._register = AsyncRegister(
             app, ports.table, clock=ports.clock, events=self._events, rng=ports.rng
         )
-        self._lookup = Lookup(
+        self._services = ClientServices(
             app=app,
             table=ports.table,
             clock=ports.clock,
             rng=ports.rng,
             concurrency=self._concurrency,
             sleep=ports.sleep,
-            delayed=lambda: self._delayed if app.long_delays else None,
             store=ports.store,
             seals=self._seals,
             auditor=auditor_of(app, ports.table, ports.clock, actor or settings.actor),
         )
+        self._lookup = Lookup(self._services, lambda: self._delayed if app.long_delays else None)
         self._sending: set[asyncio.Future[Submission]] = set()
         self._preparing, self._turns = Preparing(app), Turns()
         self._engine = SubmissionEngine(

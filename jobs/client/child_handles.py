@@ -47,7 +47,8 @@ class ChildHandles:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._awaited = replace(lookup, sleep=asyncio.sleep)
+        services = replace(lookup.services, sleep=asyncio.sleep)
+        self._awaited = replace(lookup, services=services)
 
     def __call__(
         self, submission: Submission, job: JobType[Any, R], taken: Awaitable[Submission]

@@ -16,6 +16,7 @@ from headgate.jobs.client.fallback import (
     events_of,
 )
 from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submitting.engine import SubmissionEngine
 from headgate.jobs.client.submitting.large_payloads import Storing, check_sizes
@@ -123,18 +124,18 @@ class Client(Desks):
         self._register = Register(
             app, table, clock=ports.clock, events=self._events, rng=ports.rng, sleep=sleep
         )
-        self._lookup = Lookup(
+        self._services = ClientServices(
             app=app,
             table=table,
             clock=ports.clock,
             rng=ports.rng,
             concurrency=self._concurrency,
             sleep=sleep,
-            delayed=lambda: self._delayed if app.long_delays else None,
             store=store,
             seals=self._seals,
             auditor=auditor_of(app, table, ports.clock, actor or settings.actor),
         )
+        self._lookup = Lookup(self._services, lambda: self._delayed if app.long_delays else None)
         self._engine = SubmissionEngine(
             send=immediate(self._send_in_order),
             hold=self._hold,

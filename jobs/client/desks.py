@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import (
     ImmediateMetricReader,
@@ -39,6 +40,7 @@ class Desks:
     """The parts of `Client` for those who look after an app."""
 
     _ports: Ports
+    _services: ClientServices
     _lookup: Lookup
     _engine: SubmissionEngine
     _keyring: Keyring | None
@@ -47,15 +49,15 @@ class Desks:
     def _delayed(self) -> DelayedJobs:
         from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
-        scheduler, app = ImmediateScheduler(self._ports.scheduler), self._lookup.app
-        return DelayedJobs(scheduler, lambda: app.topology, self._lookup.clock, self._keyring)
+        scheduler, app = ImmediateScheduler(self._ports.scheduler), self._services.app
+        return DelayedJobs(scheduler, lambda: app.topology, self._services.clock, self._keyring)
 
     @cached_property
     def audit(self) -> AuditDesk:
         """Tells who did what to the app; see `jobs.client.auditing.desk.AuditDesk`."""
         from headgate.jobs.client.auditing.desk import AuditDesk, audit_of
 
-        return AuditDesk(audit_of(self._lookup))
+        return AuditDesk(audit_of(self._services))
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
@@ -69,7 +71,7 @@ class Desks:
         """Deletes what is kept of one tenant; see `jobs.client.erasing.erasure.Erase`."""
         from headgate.jobs.client.erasing.erasure import erase
 
-        return erase(self._ports, self._lookup)
+        return erase(self._ports, self._services)
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -83,7 +85,7 @@ class Desks:
         """The app's pauses; see `jobs.client.pauses.Pauses`."""
         from headgate.jobs.client.pauses import Pauses, pauses_of
 
-        return Pauses(pauses_of(self._lookup))
+        return Pauses(pauses_of(self._services))
 
     @cached_property
     def schedules(self) -> Schedules:
@@ -98,7 +100,7 @@ class Desks:
         """The app's workers; see `jobs.client.overview.workers.WorkerDesk`."""
         from headgate.jobs.client.overview.workers import WorkerDesk, workers_of
 
-        return WorkerDesk(workers_of(self._lookup))
+        return WorkerDesk(workers_of(self._services))
 
     @cached_property
     def queues(self) -> QueueDesk:
@@ -121,20 +123,21 @@ class Desks:
         """
         from headgate.jobs.client.overview.health import health_of
 
-        return drive(health_of(self._lookup.app, self._queues, deployment))
+        return drive(health_of(self._services.app, self._queues, deployment))
 
     @cached_property
     def _queues(self) -> AsyncQueueDesk:
         from headgate.jobs.client.overview.queues import queues_of
 
         receiver = ImmediateReceiver(self._ports.transport)
-        return queues_of(self._lookup, receiver, ImmediateMetricReader(self._ports.metrics))
+        return queues_of(self._services, receiver, ImmediateMetricReader(self._ports.metrics))
 
 
 class AsyncDesks:
     """The parts of `AsyncClient` for those who look after an app."""
 
     _ports: AsyncPorts
+    _services: ClientServices
     _lookup: Lookup
     _engine: SubmissionEngine
     _delayed: DelayedJobs
@@ -146,7 +149,7 @@ class AsyncDesks:
         """Tells who did what to the app; see `jobs.client.auditing.desk.AuditDesk`."""
         from headgate.jobs.client.auditing.desk import audit_of
 
-        return audit_of(self._lookup)
+        return audit_of(self._services)
 
     @cached_property
     def dead_letters(self) -> AsyncDeadLetters:
@@ -160,7 +163,7 @@ class AsyncDesks:
         """Deletes what is kept of one tenant; see `jobs.client.erasing.erasure.Erase`."""
         from headgate.jobs.client.erasing.erasure import async_erase
 
-        return async_erase(self._ports, self._lookup)
+        return async_erase(self._ports, self._services)
 
     @cached_property
     def jobs(self) -> AsyncJobs[AsyncJobHandle[Any]]:
@@ -174,7 +177,7 @@ class AsyncDesks:
         """The app's pauses; see `jobs.client.pauses.Pauses`."""
         from headgate.jobs.client.pauses import pauses_of
 
-        return pauses_of(self._lookup)
+        return pauses_of(self._services)
 
     @cached_property
     def schedules(self) -> AsyncSchedules[AsyncJobHandle[Any]]:
@@ -188,17 +191,17 @@ class AsyncDesks:
         """The app's workers; see `jobs.client.overview.workers.WorkerDesk`."""
         from headgate.jobs.client.overview.workers import workers_of
 
-        return workers_of(self._lookup)
+        return workers_of(self._services)
 
     @cached_property
     def queues(self) -> AsyncQueueDesk:
         """The app's queues; see `jobs.client.overview.queues.QueueDesk`."""
         from headgate.jobs.client.overview.queues import queues_of
 
-        return queues_of(self._lookup, self._ports.transport, self._ports.metrics)
+        return queues_of(self._services, self._ports.transport, self._ports.metrics)
 
     async def health(self, deployment: Deployment | None = None) -> SystemHealth:
         """Judge the whole system; as `Client.health`, awaited."""
         from headgate.jobs.client.overview.health import health_of
 
-        return await health_of(self._lookup.app, self.queues, deployment)
+        return await health_of(self._services.app, self.queues, deployment)

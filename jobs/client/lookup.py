@@ -5,13 +5,13 @@ Records are interpreted in `jobs.records.history` and `jobs.client.waiting`.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headgate.jobs.client.auditing.auditor import Auditor
+from headgate.jobs.client.sealed_records import opened_record, with_opened_result
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.client.waiting import (
     LookupPacing,
     check_result_ref,
@@ -23,19 +23,13 @@ from headgate.jobs.client.waiting import (
     result_of,
     with_result,
 )
-from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.ports.object_store import AsyncObjectStore
-from headgate.jobs.core.ports.table import AsyncTable, Item
-from headgate.jobs.definitions.app import App
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.errors import PayloadUnopenable, Throttled, TransportError
-from headgate.jobs.messages.envelope import Sealed
+from headgate.jobs.errors import Throttled, TransportError
 from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.messages.large_payloads import max_packed
-from headgate.jobs.messages.sealing import About, Kind, Seals
 from headgate.jobs.records.audit.entry import AuditAction
-from headgate.jobs.records.history import JobRecord, ProgressRecord, read_job
+from headgate.jobs.records.history import JobRecord, read_job
 from headgate.jobs.records.items import read_partitions
 from headgate.jobs.records.state import JobState
 from headgate.jobs.records.writes import put_patiently
@@ -48,30 +42,19 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Lookup:
-    """The lookups that the handles of one client share, over ports that are awaited."""
+    """The `jobs.handles.handle.JobLookup` behind the handles of one client's jobs."""
 
-    app: App
-    table: AsyncTable
-    clock: Clock
-    rng: random.Random
-    concurrency: Parallelism
-    sleep: Callable[[float], Awaitable[None]]
+    services: ClientServices
     delayed: Callable[[], DelayedJobs | None]
     """Returns the jobs that wait in one-time schedules; None if the app uses none."""
-    store: AsyncObjectStore
-    """Holds large results."""
-    seals: Seals | None
-    """Opens results and progress; None: the app seals nothing."""
-    auditor: Auditor
-    """Enters into the audit what is done through the client."""
 
     async def opened(
         self, job_id: str, declared: JobType[Any, Any] | None, keep: JobKeep | None
     ) -> JobRecord:
         """`JobHandle.history`."""
-        return await _opened_record(self.seals, await self.history(job_id, declared, keep))
+        return await opened_record(self.services.seals, await self.history(job_id, declared, keep))
 
     async def history(
         self, job_id: str, declared: JobType[Any, Any] | None, keep: JobKeep | None = None
@@ -96,7 +79,8 @@ class Lookup:
     ) -> JobRecord:
         from headgate.jobs.client.inference import inferred  # few who submit look up at once
 
-        return inferred(self.app, record, declared, now=self.clock.now(), due=due, keep=keep)
+        now = self.services.clock.now()
+        return inferred(self.services.app, record, declared, now=now, due=due, keep=keep)
 
     async def _due(self, job_id: str) -> tuple[datetime | None, str]:
         """Return until when a schedule holds a job, or None; and why that could not be asked."""
@@ -109,10 +93,10 @@ class Lookup:
 
     async def recorded(self, job_id: str, declared: JobType[Any, Any] | None) -> JobRecord:
         """Return what the table tells of a job; nothing is inferred."""
-        require_records(self.app, declared, job_id)
-        items = await read_partitions(self.table, job_id)
+        require_records(self.services.app, declared, job_id)
+        items = await read_partitions(self.services.table, job_id)
         name = declared.name if declared is not None else None
-        return read_job(job_id, items, name, now=self.clock.now())
+        return read_job(job_id, items, name, now=self.services.clock.now())
 
     async def finished(
         self,
@@ -122,15 +106,15 @@ class Lookup:
         keep: JobKeep | None,
     ) -> JobRecord:
         """Return the record of a job once it is in a final state; raises as `JobHandle.wait`."""
-        patience = LookupPacing(job_id, within, clock=self.clock, rng=self.rng)
+        patience = LookupPacing(job_id, within, clock=self.services.clock, rng=self.services.rng)
         while True:
             record = await self.recorded(job_id, declared)
             check_type(record, declared)
             if record.state.is_final:
                 return record
-            require_outcomes(self.app, declared, job_id, keep)
+            require_outcomes(self.services.app, declared, job_id, keep)
             seen = self._inferred(record, declared, keep)
-            await self.sleep(patience.pause_s(seen.state))
+            await self.services.sleep(patience.pause_s(seen.state))
 
     async def result(
         self,
@@ -145,23 +129,23 @@ class Lookup:
             return self._result_of(declared, await self._open(record))
         check_result_ref(record, ref)
         with reading_result(record):
-            content = await self.store.get(ref.key, max_bytes=max_packed(ref))
+            content = await self.services.store.get(ref.key, max_bytes=max_packed(ref))
         whole = await self._open(
-            await self.concurrency.aside(lambda: with_result(record, ref, content))
+            await self.services.concurrency.aside(lambda: with_result(record, ref, content))
         )
-        return await self.concurrency.aside(lambda: self._result_of(declared, whole))
+        return await self.services.concurrency.aside(lambda: self._result_of(declared, whole))
 
     async def _open(self, record: JobRecord) -> JobRecord:
         with reading_result(record):
-            return await _with_opened_result(self.seals, record)
+            return await with_opened_result(self.services.seals, record)
 
     async def cancel(self, job_id: str, declared: JobType[Any, Any] | None, reason: str) -> None:
         """`JobHandle.cancel`."""
         from headgate.jobs.records.cancellation import check_reason  # few clients cancel
 
-        require_records(self.app, declared, job_id)
+        require_records(self.services.app, declared, job_id)
         check_reason(reason)
-        async with self.auditor.action(AuditAction.CANCEL, "job", job_id, reason=reason):
+        async with self.services.auditor.action(AuditAction.CANCEL, "job", job_id, reason=reason):
             await self.request_cancellation(job_id, declared, reason)
 
     async def request_cancellation(
@@ -170,11 +154,11 @@ class Lookup:
         """Request what has been entered into the audit; raises as `JobHandle.cancel`."""
         from headgate.jobs.records.cancellation import cancellation, never_sent  # likewise
 
-        require_records(self.app, declared, job_id)
-        useful = longest_in_queue(self.app)
-        at = self.clock.now()
+        require_records(self.services.app, declared, job_id)
+        useful = longest_in_queue(self.services.app)
+        at = self.services.clock.now()
         of = declared.name if declared is not None else None
-        actor = self.auditor.actor
+        actor = self.services.auditor.actor
         for item in cancellation(job_id, reason, at, useful=useful, job_type=of, actor=actor):
             await self._put(job_id, item)
         delayed = self.delayed()
@@ -183,68 +167,13 @@ class Lookup:
 
     async def _put(self, job_id: str, item: Item) -> None:
         # Alone, since a batch takes a permission that deletes as well.
-        if await put_patiently(self.table, [item], sleep=self.sleep, rng=self.rng):
+        services = self.services
+        if await put_patiently(services.table, [item], sleep=services.sleep, rng=services.rng):
             raise Throttled(
                 f"the cancellation of the job {job_id} was not written: the table is too busy. "
                 "Ask again"
             )
 
     def _result_of(self, declared: JobType[Any, R] | None, record: JobRecord) -> R:
-        result: R = result_of(record, declared or self.app.types.get(record.type or ""))
+        result: R = result_of(record, declared or self.services.app.types.get(record.type or ""))
         return result
-
-
-# --- opening what records hold sealed -------------------------------------------------------------
-
-
-async def _with_opened_result(seals: Seals | None, record: JobRecord) -> JobRecord:
-    """Return a record with its result opened; one that is large has been read into ``result``.
-
-    Raises:
-        PayloadUnopenable: nothing here will ever open it.
-        TransportError: KMS can't be asked for the data key, or refuses.
-    """
-    if (sealed := record.result_sealed) is None:
-        return record
-    if sealed.text is None:
-        if not isinstance(record.result, str):
-            raise PayloadUnopenable("the object with the sealed result holds something else")
-        sealed = sealed.model_copy(update={"text": record.result})
-    value = await _opening(seals).open(_about("result", record), sealed)
-    return replace(record, result=value, result_sealed=None)
-
-
-async def _opened_record(seals: Seals | None, record: JobRecord) -> JobRecord:
-    """Return a record with everything opened that it holds itself, or the reasons why not."""
-    if (progress := record.progress) is not None and progress.sealed is not None:
-        opened = await _opened_progress(seals, record, progress, progress.sealed)
-        record = replace(record, progress=opened)
-    if record.result_sealed is None or record.result_ref is not None:
-        return record
-    try:
-        return await _with_opened_result(seals, record)
-    except (PayloadUnopenable, TransportError) as error:
-        return replace(record, result_fault=str(error))
-
-
-async def _opened_progress(
-    seals: Seals | None, record: JobRecord, progress: ProgressRecord, sealed: Sealed
-) -> ProgressRecord:
-    try:
-        words = await _opening(seals).open(_about("progress", record), sealed)
-        note, data = str(words["note"]), dict(words["data"])
-    except (PayloadUnopenable, TransportError) as error:
-        return replace(progress, sealed_fault=str(error))
-    except (KeyError, TypeError, ValueError):
-        return replace(progress, sealed_fault="the sealed progress holds something else")
-    return replace(progress, note=note, data=data, sealed=None)
-
-
-def _opening(seals: Seals | None) -> Seals:
-    if seals is None:
-        raise PayloadUnopenable("it is sealed, and this app has no encryption=")
-    return seals
-
-
-def _about(kind: Kind, record: JobRecord) -> About:
-    return About(kind=kind, type=record.type or "", of=record.id)

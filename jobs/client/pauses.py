@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headgate.jobs.client.auditing.auditor import Audited, Auditor
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.table import AsyncTable
@@ -212,15 +212,15 @@ class Pauses:
         return drive(self._engine.list())
 
 
-def pauses_of(lookup: Lookup) -> AsyncPauses:
+def pauses_of(services: ClientServices) -> AsyncPauses:
     """Return the pauses of a client, over what its handles use."""
     return AsyncPauses(
-        app=lookup.app,
-        table=lookup.table,
-        clock=lookup.clock,
-        sleep=lookup.sleep,
-        rng=lookup.rng,
-        auditor=lookup.auditor,
+        app=services.app,
+        table=services.table,
+        clock=services.clock,
+        sleep=services.sleep,
+        rng=services.rng,
+        auditor=services.auditor,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.table import AsyncTable, Item
@@ -186,9 +186,9 @@ class AuditDesk:
         )
 
 
-def audit_of(lookup: Lookup) -> AsyncAuditDesk:
+def audit_of(services: ClientServices) -> AsyncAuditDesk:
     """Return the audit of a client's app, over what its handles use."""
-    return AsyncAuditDesk(table=lookup.table, clock=lookup.clock)
+    return AsyncAuditDesk(table=services.table, clock=services.clock)
 
 
 class _Reading:

@@ -11,7 +11,7 @@ from typing import Any
 
 from headgate.jobs.client.auditing.words import in_words
 from headgate.jobs.client.dead_letters.payloads import payload_of
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.dead_letters.archive import LetterArchive, LetterCopy
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
@@ -66,12 +66,12 @@ class AsyncCopyDesk:
 
     Args:
         services: the surroundings.
-        lookup: opens payloads.
+        client: enters the looks into the audit, and opens payloads.
     """
 
-    def __init__(self, services: ReplayServices, lookup: Lookup) -> None:
+    def __init__(self, services: ReplayServices, client: ClientServices) -> None:
         self._copied = services
-        self._opening = lookup
+        self._client = client
 
     async def copies(self, wanted: DeadLetterFilter = ALL, *, limit: int = 50) -> CopyPage:
         """`CopyDesk.copies`, awaited."""
@@ -92,7 +92,7 @@ class AsyncCopyDesk:
         """`CopyDesk.show_copy`, awaited."""
         if not payload:
             return await self._show_copy(id)
-        async with self._opening.auditor.action(AuditAction.SHOW_PAYLOAD, "copy", id) as entry:
+        async with self._client.auditor.action(AuditAction.SHOW_PAYLOAD, "copy", id) as entry:
             found = await self._show_copy(id, payload=True)
             entry.count = int(found is not None)
         return found
@@ -113,7 +113,7 @@ class AsyncCopyDesk:
             return await archive.payload(copy)
 
         if payload:
-            read, fault = await payload_of(self._opening, copy.content, beside)
+            read, fault = await payload_of(self._client, copy.content, beside)
         return CopyDetails(
             copy=copy.without_content(),
             attributes=dict(copy.content.attributes),
@@ -124,7 +124,7 @@ class AsyncCopyDesk:
     async def restore(self, wanted: DeadLetterFilter) -> LettersRestored:
         """`CopyDesk.restore`, awaited."""
         archive, restored, failures = self._archive(), 0, list[str]()
-        restoring = self._opening.auditor.action(AuditAction.RESTORE, "copies", in_words(wanted))
+        restoring = self._client.auditor.action(AuditAction.RESTORE, "copies", in_words(wanted))
 
         async def send(copies: Sequence[LetterCopy]) -> bool:
             nonlocal restored

@@ -9,6 +9,7 @@ from headgate.jobs.client.dead_letters.copying import AsyncCopyDesk, CopyDesk
 from headgate.jobs.client.dead_letters.looking import AsyncLetterDesk, LetterDesk
 from headgate.jobs.client.dead_letters.replaying import AsyncReplayer, Replayer
 from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
@@ -26,8 +27,8 @@ class AsyncDeadLetters(AsyncLetterDesk, AsyncCopyDesk, AsyncReplayer):
 
     def __init__(self, services: ReplayServices, lookup: Lookup) -> None:
         AsyncLetterDesk.__init__(self, LetterSearch(services=services), lookup)
-        AsyncCopyDesk.__init__(self, services, lookup)
-        AsyncReplayer.__init__(self, services, lookup.auditor)
+        AsyncCopyDesk.__init__(self, services, lookup.services)
+        AsyncReplayer.__init__(self, services, lookup.services.auditor)
 
 
 class DeadLetters(LetterDesk, CopyDesk, Replayer):
@@ -50,45 +51,47 @@ def async_dead_letters(
     ports: AsyncPorts, lookup: Lookup, keyring: Keyring | None
 ) -> AsyncDeadLetters:
     """Return the dead letters of an asynchronous client."""
-    return AsyncDeadLetters(async_services(ports, lookup, keyring), lookup)
+    return AsyncDeadLetters(async_services(ports, lookup.services, keyring), lookup)
 
 
 def dead_letters(ports: Ports, lookup: Lookup, keyring: Keyring | None) -> DeadLetters:
     """Return the dead letters of a synchronous client."""
-    return DeadLetters(AsyncDeadLetters(services(ports, lookup, keyring), lookup))
+    return DeadLetters(AsyncDeadLetters(services(ports, lookup.services, keyring), lookup))
 
 
 def async_services(
-    ports: AsyncPorts, lookup: Lookup, keyring: Keyring | None = None
+    ports: AsyncPorts, client: ClientServices, keyring: Keyring | None = None
 ) -> ReplayServices:
     """Return what the dead letters of an asynchronous client are handled with."""
     return ReplayServices(
-        app=lookup.app,
+        app=client.app,
         transport=ports.transport,
         table=ports.table,
         store=ports.store,
         clock=ports.clock,
         sleep=ports.sleep,
         rng=ports.rng,
-        concurrency=lookup.concurrency,
-        seals=lookup.seals,
+        concurrency=client.concurrency,
+        seals=client.seals,
         look_wait_s=ports.look_wait_s,
         keyring=keyring,
     )
 
 
-def services(ports: Ports, lookup: Lookup, keyring: Keyring | None = None) -> ReplayServices:
+def services(
+    ports: Ports, client: ClientServices, keyring: Keyring | None = None
+) -> ReplayServices:
     """Return what the dead letters of a synchronous client are handled with."""
     return ReplayServices(
-        app=lookup.app,
+        app=client.app,
         transport=ImmediateTransport(ports.transport),
         table=ImmediateTable(ports.table),
         store=ImmediateObjectStore(ports.store),
         clock=ports.clock,
         sleep=immediate(ports.sleep),
         rng=ports.rng,
-        concurrency=lookup.concurrency,
-        seals=lookup.seals,
+        concurrency=client.concurrency,
+        seals=client.seals,
         look_wait_s=ports.look_wait_s,
         keyring=keyring,
     )

@@ -46,13 +46,14 @@ class AsyncLetterDesk:
 
     Args:
         search: looks through the queues.
-        lookup: reads records and the bucket.
+        lookup: reads records.
     """
 
     def __init__(self, search: LetterSearch, lookup: Lookup) -> None:
         self._search = search
         self._services = search.services
         self._lookup = lookup
+        self._client = lookup.services
 
     async def list(
         self, wanted: DeadLetterFilter = ALL, *, limit: int = 50, within: Duration = WITHIN
@@ -100,7 +101,7 @@ class AsyncLetterDesk:
         """`LetterDesk.show`, awaited."""
         if not payload:
             return await self._show(id, within)
-        async with self._lookup.auditor.action(
+        async with self._client.auditor.action(
             AuditAction.SHOW_PAYLOAD, "dead letter", id
         ) as entry:
             found = await self._show(id, within, payload=True)
@@ -125,7 +126,7 @@ class AsyncLetterDesk:
         record, record_fault = await self._record(letter)
         read, payload_fault = None, ""
         if payload:
-            read, payload_fault = await payload_of(self._lookup, content, self._packed)
+            read, payload_fault = await payload_of(self._client, content, self._packed)
         return LetterDetails(
             letter=letter,
             attributes=dict(content.attributes),
@@ -140,7 +141,7 @@ class AsyncLetterDesk:
     ) -> LettersExported:
         """`LetterDesk.export`, awaited."""
         exported = 0
-        auditor, chosen = self._lookup.auditor, in_words(wanted)
+        auditor, chosen = self._client.auditor, in_words(wanted)
         async with auditor.action(AuditAction.EXPORT, "dead letters", chosen) as exporting:
             with writing(to) as file:
 
@@ -164,7 +165,7 @@ class AsyncLetterDesk:
             self._services.transport, sleep=self._services.sleep, rng=self._services.rng
         )
         imported = 0
-        importing = self._lookup.auditor.action(
+        importing = self._client.auditor.action(
             AuditAction.IMPORT, "dead letters", f"of {Path(path).name}"
         )
         async with importing:
@@ -182,10 +183,10 @@ class AsyncLetterDesk:
         """`LetterDesk.purge`, awaited."""
         purge = LetterPurge(
             transport=self._services.transport,
-            store=self._lookup.store if copy else None,
+            store=self._client.store if copy else None,
             concurrency=self._services.concurrency,
         )
-        purging = self._lookup.auditor.action(
+        purging = self._client.auditor.action(
             AuditAction.PURGE,
             "dead letters",
             in_words(wanted),
@@ -211,7 +212,7 @@ class AsyncLetterDesk:
     async def _record(self, letter: DeadLetter) -> tuple[JobRecord | None, str]:
         try:
             job_id = check_id(letter.job_id or "")
-            declared = self._lookup.app.types.get(letter.job_type or "")
+            declared = self._client.app.types.get(letter.job_type or "")
             return await self._lookup.history(job_id, declared), ""
         except (ValueError, RecordsOff):  # nobody has kept any
             return None, ""
@@ -219,7 +220,7 @@ class AsyncLetterDesk:
             return None, str(error)
 
     async def _packed(self, ref: PayloadRef) -> bytes | None:
-        return await self._lookup.store.get(ref.key, max_bytes=max_packed(ref))
+        return await self._client.store.get(ref.key, max_bytes=max_packed(ref))
 
 
 class LetterDesk:

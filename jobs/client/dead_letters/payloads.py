@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.dead_letters.letter import LetterContent
 from headgate.jobs.errors import MessageError, TransportError
 from headgate.jobs.messages.envelope import Envelope, PayloadRef, parse
@@ -16,7 +16,9 @@ Fetch = Callable[[PayloadRef], Awaitable[bytes | None]]
 """Returns the object of a payload that is in the bucket, or None if there is none."""
 
 
-async def payload_of(lookup: Lookup, content: LetterContent, fetch: Fetch) -> tuple[Any, str]:
+async def payload_of(
+    services: ClientServices, content: LetterContent, fetch: Fetch
+) -> tuple[Any, str]:
     """Return a letter's payload, opened if it is sealed, and the reason if it can't be read.
 
     Of a message that is none of Headgate's it is the whole body, as text.
@@ -26,17 +28,17 @@ async def payload_of(lookup: Lookup, content: LetterContent, fetch: Fetch) -> tu
     except MessageError:
         return content.body, ""
     try:
-        return await _opened(lookup, envelope, fetch), ""
+        return await _opened(services, envelope, fetch), ""
     except (MessageError, TransportError) as error:
         return None, str(error)
 
 
-async def _opened(lookup: Lookup, envelope: Envelope, fetch: Fetch) -> Any:
+async def _opened(services: ClientServices, envelope: Envelope, fetch: Fetch) -> Any:
     value = envelope.payload
     if (ref := envelope.payload_ref) is not None:
         check_reference(ref, envelope.id)
         packed = await fetch(ref)
-        value = await lookup.concurrency.aside(lambda: unpacked(ref, packed))
+        value = await services.concurrency.aside(lambda: unpacked(ref, packed))
     if envelope.sealed is not None:
-        return await opened_payload(lookup.seals, envelope, value)
+        return await opened_payload(services.seals, envelope, value)
     return value

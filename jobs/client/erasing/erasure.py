@@ -14,7 +14,7 @@ from headgate.jobs.client.erasing.letters import TenantLetters
 from headgate.jobs.client.erasing.report import Erased, Tell, untold
 from headgate.jobs.client.erasing.rows import TenantRows
 from headgate.jobs.client.erasing.schedules import TenantSchedules
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.client.waiting import longest_in_queue
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.immediate import ImmediateScheduler, drive
@@ -98,20 +98,20 @@ class Erase:
         return drive(self._engine(tenant=tenant, dry_run=dry_run, tell=tell))
 
 
-def async_erase(ports: AsyncPorts, lookup: Lookup) -> AsyncErase:
+def async_erase(ports: AsyncPorts, client: ClientServices) -> AsyncErase:
     """Return the erasure of an asynchronous client."""
     return AsyncErase(
-        services=async_services(ports, lookup), scheduler=ports.scheduler, auditor=lookup.auditor
+        services=async_services(ports, client), scheduler=ports.scheduler, auditor=client.auditor
     )
 
 
-def erase(ports: Ports, lookup: Lookup) -> Erase:
+def erase(ports: Ports, client: ClientServices) -> Erase:
     """Return the erasure of a synchronous client."""
     return Erase(
         AsyncErase(
-            services=services(ports, lookup),
+            services=services(ports, client),
             scheduler=ImmediateScheduler(ports.scheduler),
-            auditor=lookup.auditor,
+            auditor=client.auditor,
         )
     )
 

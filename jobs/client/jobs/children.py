@@ -8,7 +8,7 @@ from functools import partial
 
 from headgate.jobs.client.inference import inferred
 from headgate.jobs.client.jobs.desk import ListedJob, check_limit, listed_job
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.records.history import JobRecord, read_job
 from headgate.jobs.records.items import read_partitions
 from headgate.jobs.records.lists.children import ChildEntry, children_partition, read_child
@@ -31,11 +31,13 @@ class ChildPage:
     """Items that can't be read as entries of children."""
 
 
-async def children_of(lookup: Lookup, parent_id: str, *, limit: int, after: str) -> ChildPage:
+async def children_of(
+    services: ClientServices, parent_id: str, *, limit: int, after: str
+) -> ChildPage:
     """Return a page of a job's children.
 
     Args:
-        lookup: reads the entries, and the children's records.
+        services: reads the entries, and the children's records.
         parent_id: the job's id.
         limit: the maximum number of children.
         after: the ``next`` of the page before; empty for the first.
@@ -45,25 +47,25 @@ async def children_of(lookup: Lookup, parent_id: str, *, limit: int, after: str)
         TransportError: the table could not be reached.
     """
     check_limit(limit)
-    page = await lookup.table.page(
+    page = await services.table.page(
         children_partition(parent_id), after=place_of(after), limit=limit
     )
     entries = [entry for item in page.items if (entry := read_child(item)) is not None]
-    jobs = await lookup.concurrency.each(partial(_child, lookup), entries, at_once=_AT_ONCE)
+    jobs = await services.concurrency.each(partial(_child, services), entries, at_once=_AT_ONCE)
     skipped = len(page.items) - len(entries)
     return ChildPage(jobs=jobs, next=cursor_of(page.after), skipped=skipped)
 
 
-async def _child(lookup: Lookup, entry: ChildEntry) -> ListedJob:
+async def _child(services: ClientServices, entry: ChildEntry) -> ListedJob:
     """Return a child as its records tell."""
-    now = lookup.clock.now()
-    items = await read_partitions(lookup.table, entry.job_id)
+    now = services.clock.now()
+    items = await read_partitions(services.table, entry.job_id)
     record = read_job(entry.job_id, items, entry.job_type, now=now)
     is_early = entry.not_before is not None and entry.not_before > now
     record = inferred(
-        lookup.app,
+        services.app,
         record,
-        lookup.app.types.get(entry.job_type),
+        services.app.types.get(entry.job_type),
         now=now,
         due=entry.not_before if is_early else None,
     )

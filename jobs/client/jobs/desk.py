@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.jobs.client.jobs.filters import JobFilter
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import MAX_VISIBILITY
@@ -108,11 +108,11 @@ class AsyncJobDesk:
     """The awaited form of `JobDesk`, which also drives this class.
 
     Args:
-        lookup: reads the records.
+        services: reads the records.
     """
 
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
+    def __init__(self, services: ClientServices) -> None:
+        self._services = services
 
     async def list(
         self, wanted: JobFilter = EVERY_JOB, *, limit: int = 50, after: str = ""
@@ -121,7 +121,7 @@ class AsyncJobDesk:
         check_limit(limit)
         states = [JobState(each) for each in wanted.states]
         merged = self._merged(wanted, states, before=_place_of(after))
-        page = _Page(self._lookup, merged, wanted, limit)
+        page = _Page(self._services, merged, wanted, limit)
         return await page.read()
 
     async def count(self, wanted: JobFilter = EVERY_JOB, *, most: int = MOST_COUNTED) -> JobCounts:
@@ -153,13 +153,13 @@ class AsyncJobDesk:
 
     def _counted(self, wanted: JobFilter, most: int) -> MergedLists:
         """Return the lists to count, of which no more is read than a small count needs."""
-        since, until = wanted.bounds(self._lookup.clock.now())
-        names = lists_of(wanted.types or self._lookup.app.types, ())
+        since, until = wanted.bounds(self._services.clock.now())
+        names = lists_of(wanted.types or self._services.app.types, ())
         share = max(_CHUNK, -(-most // max(1, len(names))))
         return MergedLists(
-            self._lookup.table,
+            self._services.table,
             names,
-            self._lookup.concurrency,
+            self._services.concurrency,
             after=since,
             before=until,
             chunk=min(share, _COUNTED_CHUNK),
@@ -167,14 +167,14 @@ class AsyncJobDesk:
         )
 
     def _merged(self, wanted: JobFilter, states: Sequence[JobState], *, before: str) -> MergedLists:
-        now = self._lookup.clock.now()
+        now = self._services.clock.now()
         since, until = wanted.bounds(now)
         if {*states} == {JobState.RUNNING}:
             since = max(since, (now - _LONGEST_RUN).astimezone(UTC).isoformat())
         return MergedLists(
-            self._lookup.table,
-            lists_of(wanted.types or self._lookup.app.types, states),
-            self._lookup.concurrency,
+            self._services.table,
+            lists_of(wanted.types or self._services.app.types, states),
+            self._services.concurrency,
             after=since,
             before=before or until,
             chunk=_CHUNK,
@@ -231,8 +231,10 @@ class JobDesk:
 class _Page:
     """One page of jobs while it is read."""
 
-    def __init__(self, lookup: Lookup, merged: MergedLists, wanted: JobFilter, limit: int) -> None:
-        self._lookup = lookup
+    def __init__(
+        self, services: ClientServices, merged: MergedLists, wanted: JobFilter, limit: int
+    ) -> None:
+        self._services = services
         self._merged = merged
         self._wanted = wanted
         self._limit = limit
@@ -250,7 +252,7 @@ class _Page:
             left -= looked_at
             if not looked_at:
                 break
-            found = await self._lookup.concurrency.each(self._job, entries, at_once=_AT_ONCE)
+            found = await self._services.concurrency.each(self._job, entries, at_once=_AT_ONCE)
             jobs.extend(each for each in found if each is not None)
         more = self._last and await self._merged.peek()
         return JobPage(jobs=jobs, next=cursor_of(self._last) if more else "")
@@ -279,8 +281,8 @@ class _Page:
 
     async def _job(self, entry: ListEntry) -> ListedJob | None:
         """Return a job, unless a newer entry stands for it, or it is in another state by now."""
-        items = await read_partitions(self._lookup.table, entry.job_id)
-        now = self._lookup.clock.now()
+        items = await read_partitions(self._services.table, entry.job_id)
+        now = self._services.clock.now()
         record = read_job(entry.job_id, items, entry.job_type, now=now)
         listed = (each.at for each in record.timeline if each.what in self._listed)
         newest = max(listed, default=None)

@@ -59,7 +59,8 @@ class AsyncJobs(AsyncJobDesk, Generic[H]):
     def __init__(
         self, lookup: Lookup, reruns: Reruns, handle: Callable[[str, JobType[Any, Any]], H]
     ) -> None:
-        super().__init__(lookup)
+        super().__init__(lookup.services)
+        self._lookup = lookup
         self._reruns = reruns
         self._handle = handle
 
@@ -87,22 +88,22 @@ class AsyncJobs(AsyncJobDesk, Generic[H]):
     async def _request(self, wanted: JobFilter, chosen: Sequence[ListedJob], reason: str) -> None:
         """Request the cancellation of jobs, as one action of the audit."""
         check_reason(reason)
-        lookup = self._lookup
+        lookup, services = self._lookup, self._services
 
         async def request(job: ListedJob) -> None:
-            declared = lookup.app.types.get(job.type)
+            declared = services.app.types.get(job.type)
             await lookup.request_cancellation(check_id(job.id), declared, reason)
 
-        cancelling = lookup.auditor.action(
+        cancelling = services.auditor.action(
             AuditAction.CANCEL, "jobs", in_words(wanted), reason=reason
         )
         async with cancelling:
-            await lookup.concurrency.each(request, chosen, at_once=_AT_ONCE)
+            await services.concurrency.each(request, chosen, at_once=_AT_ONCE)
             cancelling.count = len(chosen)
 
     async def children(self, job_id: str, *, limit: int = 50, after: str = "") -> ChildPage:
         """`Jobs.children`, awaited."""
-        return await children_of(self._lookup, check_id(job_id), limit=limit, after=after)
+        return await children_of(self._services, check_id(job_id), limit=limit, after=after)
 
     async def rerun(
         self, job_id: str, *, payload: Any = None, **overrides: Unpack[SubmitOptions]
@@ -110,11 +111,11 @@ class AsyncJobs(AsyncJobDesk, Generic[H]):
         """`Jobs.rerun`, awaited."""
         job_id = check_id(job_id)
         detail = "" if payload is None else "with another payload"
-        running = self._lookup.auditor.action(AuditAction.RERUN, "job", job_id, detail=detail)
+        running = self._services.auditor.action(AuditAction.RERUN, "job", job_id, detail=detail)
         async with running:
             submission = await self._reruns.run(job_id, payload, overrides)
             running.result = f"job {submission.id}"
-        return self._handle(submission.id, self._lookup.app.find_type(submission.envelope.type))
+        return self._handle(submission.id, self._services.app.find_type(submission.envelope.type))
 
 
 class Jobs(JobDesk):
@@ -205,7 +206,7 @@ def async_jobs(ports: AsyncPorts, lookup: Lookup, send: Submit) -> AsyncJobs[Asy
     def handle(job_id: str, job: JobType[Any, Any]) -> AsyncJobHandle[Any]:
         return AsyncJobHandle(job_id, lookup, job)
 
-    search = LetterSearch(services=async_services(ports, lookup))
+    search = LetterSearch(services=async_services(ports, lookup.services))
     return AsyncJobs(lookup, Reruns(lookup, search, send), handle)
 
 
@@ -215,5 +216,5 @@ def jobs(ports: Ports, lookup: Lookup, send: Submit) -> Jobs:
     def handle(job_id: str, job: JobType[Any, Any]) -> JobHandle[Any]:
         return JobHandle(job_id, lookup, job)
 
-    search = LetterSearch(services=services(ports, lookup))
+    search = LetterSearch(services=services(ports, lookup.services))
     return Jobs(AsyncJobs(lookup, Reruns(lookup, search, send), handle))

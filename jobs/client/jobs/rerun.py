@@ -48,7 +48,7 @@ class Reruns:
     """Makes and sends the submissions that run jobs again.
 
     Args:
-        lookup: reads the jobs' records, and payloads in the bucket.
+        lookup: reads the jobs' records.
         search: looks for their dead letters.
         send: sends submissions as they are.
     """
@@ -60,6 +60,7 @@ class Reruns:
         send: Submit,
     ) -> None:
         self._lookup = lookup
+        self._services = lookup.services
         self._search = search
         self._send = send
 
@@ -80,14 +81,14 @@ class Reruns:
         if not record.state.is_final:
             found = await self._moved(record)
             record = _told(record, found)
-        declared = self._lookup.app.find_type(record.type or "")
+        declared = self._services.app.find_type(record.type or "")
         options = self._options(record, declared)
         if payload is None and declared.payload is not None:
             found = found or await self._dead(record)
             letter, content = found.letter, found.content
-            envelope = _envelope_of(self._lookup.app, declared, letter, content)
+            envelope = _envelope_of(self._services.app, declared, letter, content)
             payload = await self._payload(declared, envelope)
-            if content.group and self._lookup.app.queues[declared.queue].fifo:
+            if content.group and self._services.app.queues[declared.queue].fifo:
                 options["group"] = content.group
         submission = self._submission(record, declared, payload, {**options, **overrides})
         await self._send([submission])
@@ -95,7 +96,7 @@ class Reruns:
 
     def _options(self, record: JobRecord, declared: JobType[Any, Any]) -> SubmitOptions:
         """Return the options that the job had, as far as they still can be."""
-        priorities = self._lookup.app.queues[declared.queue].lanes
+        priorities = self._services.app.queues[declared.queue].lanes
         kept = record.priority in priorities
         return {
             "priority": Priority(record.priority) if kept and record.priority else None,
@@ -110,10 +111,10 @@ class Reruns:
         payload: Any,
         options: SubmitOptions,
     ) -> Submission:
-        now = self._lookup.clock.now()
+        now = self._services.clock.now()
         return prepare(
-            self._lookup.app,
-            self._lookup.app.topology,
+            self._services.app,
+            self._services.app.topology,
             declared,
             payload,
             options,
@@ -170,10 +171,10 @@ class Reruns:
         value = envelope.payload
         if (ref := envelope.payload_ref) is not None:
             check_reference(ref, envelope.id)
-            packed = await self._lookup.store.get(ref.key, max_bytes=max_packed(ref))
-            value = await self._lookup.concurrency.aside(lambda: unpacked(ref, packed))
+            packed = await self._services.store.get(ref.key, max_bytes=max_packed(ref))
+            value = await self._services.concurrency.aside(lambda: unpacked(ref, packed))
         if envelope.sealed is not None:
-            value = await opened_payload(self._lookup.seals, envelope, value)
+            value = await opened_payload(self._services.seals, envelope, value)
         return declared.load(value, envelope.schema_)
 
 

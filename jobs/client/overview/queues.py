@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.overview.queue_metrics import QueueMetrics, QueueMetricsReader
 from headgate.jobs.client.overview.workers import AsyncWorkerDesk, workers_of
 from headgate.jobs.client.pauses import AsyncPauses, pauses_of
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.backend import AsyncMetricReader
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.immediate import drive
@@ -183,16 +183,16 @@ class QueueDesk:
 
 
 def queues_of(
-    lookup: Lookup, receiver: AsyncReceiver, metrics: AsyncMetricReader
+    services: ClientServices, receiver: AsyncReceiver, metrics: AsyncMetricReader
 ) -> AsyncQueueDesk:
     """Return the queues of a client's app, over what its handles use."""
     return AsyncQueueDesk(
-        lookup.app.topology,
+        services.app.topology,
         receiver,
-        QueueMetricsReader(metrics, lookup.clock),
-        workers_of(lookup),
-        pauses_of(lookup),
-        lookup.concurrency,
+        QueueMetricsReader(metrics, services.clock),
+        workers_of(services),
+        pauses_of(services),
+        services.concurrency,
     )
 
 

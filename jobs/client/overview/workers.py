@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.table import AsyncTable, Item
@@ -94,9 +94,9 @@ class WorkerDesk:
         return drive(self._engine.list())
 
 
-def workers_of(lookup: Lookup) -> AsyncWorkerDesk:
+def workers_of(services: ClientServices) -> AsyncWorkerDesk:
     """Return the workers of a client's app, over what its handles use."""
-    return AsyncWorkerDesk(app=lookup.app, table=lookup.table, clock=lookup.clock)
+    return AsyncWorkerDesk(app=services.app, table=services.table, clock=services.clock)
 
 
 def _listed(items: Sequence[Item], now: datetime, *, complete: bool) -> WorkerList:

@@ -17,6 +17,7 @@ from headgate.jobs.client.private_files import reading, writing
 from headgate.jobs.client.schedules import schedule_requests
 from headgate.jobs.client.schedules.schedule_import import ScheduleImport
 from headgate.jobs.client.schedules.schedule_reader import ScheduleReader
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.client.submitting.engine import Submit
 from headgate.jobs.core.backend import AsyncPorts
 from headgate.jobs.core.ports.scheduler import AsyncScheduler, ScheduleSpec
@@ -46,7 +47,7 @@ class AsyncSchedules(Generic[H]):
     """The awaited form of `Schedules`, which also drives this class.
 
     Args:
-        lookup: the client's services, and its audit.
+        services: the client's services, and its audit.
         scheduler: holds the schedules.
         send: submits the jobs of `run_now`.
         handle: makes the handle of a submitted job.
@@ -55,21 +56,21 @@ class AsyncSchedules(Generic[H]):
 
     def __init__(
         self,
-        lookup: Lookup,
+        services: ClientServices,
         scheduler: AsyncScheduler,
         send: Submit,
         handle: Callable[[str, JobType[Any, Any]], H],
         delayed: DelayedJobs,
     ) -> None:
-        self._app = lookup.app
-        self._clock = lookup.clock
-        self._seals = lookup.seals
-        self._auditor = lookup.auditor
+        self._app = services.app
+        self._clock = services.clock
+        self._seals = services.seals
+        self._auditor = services.auditor
         self._scheduler = scheduler
         self._send = send
         self._handle = handle
         self._delayed = delayed
-        self._reader = ScheduleReader(lookup, scheduler)
+        self._reader = ScheduleReader(services, scheduler)
 
     @overload
     async def create(
@@ -228,4 +229,4 @@ def async_schedules(
     def handle(job_id: str, job: JobType[Any, Any]) -> AsyncJobHandle[Any]:
         return AsyncJobHandle(job_id, lookup, job)
 
-    return AsyncSchedules(lookup, ports.scheduler, send, handle, delayed)
+    return AsyncSchedules(lookup.services, ports.scheduler, send, handle, delayed)

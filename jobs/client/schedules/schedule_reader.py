@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.jobs.client.lookup import Lookup
+from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.errors import MessageUnreadable, Throttled
@@ -14,15 +14,15 @@ class ScheduleReader:
     """Reads many schedules.
 
     Args:
-        lookup: the client's services.
+        services: the client's services.
         scheduler: holds the schedules.
     """
 
-    def __init__(self, lookup: Lookup, scheduler: AsyncScheduler) -> None:
-        self._app = lookup.app
-        self._concurrency = lookup.concurrency
-        self._sleep = lookup.sleep
-        self._rng = lookup.rng
+    def __init__(self, services: ClientServices, scheduler: AsyncScheduler) -> None:
+        self._app = services.app
+        self._concurrency = services.concurrency
+        self._sleep = services.sleep
+        self._rng = services.rng
         self._scheduler = scheduler
 
     async def read(self) -> Reading:

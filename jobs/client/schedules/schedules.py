@@ -194,4 +194,4 @@ def schedules(ports: Ports, lookup: Lookup, send: Submit, delayed: DelayedJobs) 
         return JobHandle(job_id, lookup, job)
 
     scheduler = ImmediateScheduler(ports.scheduler)
-    return Schedules(AsyncSchedules(lookup, scheduler, send, handle, delayed))
+    return Schedules(AsyncSchedules(lookup.services, scheduler, send, handle, delayed))
