@@ -25,7 +25,7 @@ def stage_from_cdk_json(path: Path | None, stage: str | None) -> Stage:
 
     Raises:
         ConfigurationError: the file can't be read, is not JSON, or holds no valid deployment; or it
-            declares stages, and this is none of them.
+            declares stages, and this is not one of them.
     """
     return stages_from_cdk_json(path, stage)[0]
 

@@ -81,7 +81,7 @@ class Partners:
             UnknownPartner: none has that name.
         """
         if name not in self._known:
-            raise UnknownPartner(f"{name!r} is none of {', '.join(sorted(self._known))}")
+            raise UnknownPartner(f"{name!r} is not one of {', '.join(sorted(self._known))}")
         return self._known[name]
 
 

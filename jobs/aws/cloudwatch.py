@@ -127,7 +127,7 @@ def _asked(name: str, query: MetricQuery) -> dict[str, Any]:
 
 
 def _read(answer: Mapping[str, Any]) -> list[tuple[str, dict[datetime, float]]]:
-    """Return the values by name and time; what is none is left out."""
+    """Return the values by name and time; anything else is left out."""
     results = answer.get("MetricDataResults")
     return [
         (str(each.get("Id")), dict(_points(each)))

@@ -48,7 +48,7 @@ class _Calls(OnDemand[tuple[Any, schedule_wire.AwsPlace]]):
         return True
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None:
-        """Return a schedule, or None if there is none of that name (GetSchedule)."""
+        """Return a schedule, or None if there is none with that name (GetSchedule)."""
         client, _ = await self.opened()
         with naming("scheduler:GetSchedule", group):
             try:
@@ -75,7 +75,7 @@ class _Calls(OnDemand[tuple[Any, schedule_wire.AwsPlace]]):
                 return found
 
     async def update(self, schedule: ScheduleSpec) -> bool:
-        """Overwrite a schedule (UpdateSchedule); return False if there is none of that name."""
+        """Overwrite a schedule (UpdateSchedule); return False if there is none with that name."""
         client, place = await self.opened()
         request = schedule_wire.update_request(
             schedule, place, schedule_wire.arguments_of_update(client)
@@ -90,7 +90,7 @@ class _Calls(OnDemand[tuple[Any, schedule_wire.AwsPlace]]):
         return True
 
     async def delete(self, group: str, name: str) -> bool:
-        """Delete a schedule (DeleteSchedule); return False if there is none of that name."""
+        """Delete a schedule (DeleteSchedule); return False if there is none with that name."""
         client, _ = await self.opened()
         with naming("scheduler:DeleteSchedule", group):
             try:

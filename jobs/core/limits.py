@@ -17,6 +17,7 @@ from typing import Any, Literal, Self, TypedDict, get_args
 
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid, did_you_mean
 from headgate.jobs.values.durations import DurationField
+from headgate.jobs.values.texts import kind_of
 
 Scope = Literal["worker", "fleet"]
 """``worker``: each worker process on its own. ``fleet``: all workers of the app together, by leases
@@ -80,7 +81,7 @@ class RateLimit:
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf:
             return math.ceil(cost)
         # Only its class: the number may come from the payload.
-        raise ValueError(f"not a cost, but a {type(cost).__name__}: return 0 or more, and finite")
+        raise ValueError(f"not a cost, but {kind_of(cost)}: return 0 or more, and finite")
 
     def _check_cost(self) -> None:
         if callable(self.cost):

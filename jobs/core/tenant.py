@@ -10,7 +10,7 @@ from pydantic import Field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """Owner of a job: SQS's fair queues keep one tenant's flood from delaying those of others."""
+    """The owner of a job: SQS's fair queues keep one tenant's flood from delaying other tenants."""
 
     org: Annotated[str, Field(min_length=1, max_length=128)]
     """Limited to the length of SQS's MessageGroupId."""

@@ -18,7 +18,7 @@ def read_lines(lines: Iterable[str], queues: Iterable[str]) -> Iterable[SavedLet
     """Yield the letters of an export's lines.
 
     Raises:
-        ConfigurationError: a line is none, or names a queue that is not among the app's dead-letter
+        ConfigurationError: a line is not a letter, or its queue is not one of the app's dead-letter
             ``queues``; the error gives its number.
     """
     known = set(queues)
@@ -31,8 +31,8 @@ def read_lines(lines: Iterable[str], queues: Iterable[str]) -> Iterable[SavedLet
             raise ConfigurationError(f"line {number}: {error}") from None
         if saved.queue not in known:
             raise ConfigurationError(
-                f"line {number}: {saved.queue!r} is none of this app's dead-letter queues: import "
-                "with the app, and the stage, that it was exported with"
+                f"line {number}: {saved.queue!r} is not one of this app's dead-letter queues: "
+                "import with the app, and the stage, that it was exported with"
             )
         yield saved
 

@@ -276,7 +276,7 @@ class App(Declares, Provides, Hooks):
         if group is not None and not self._queues[job.queue].fifo:
             raise ConfigurationError(
                 f"event_rule({name!r}): group orders the jobs of a FIFO queue, and {job.queue!r} "
-                "is none: leave it out, or declare the queue with fifo=True"
+                "is not one: leave it out, or declare the queue with fifo=True"
             )
         if name in self._event_rules:
             raise ConfigurationError(f"the app {self.name!r} has two event rules {name!r}")

@@ -11,6 +11,7 @@ from types import ModuleType
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.importing import imported
 from headgate.jobs.errors import AppImportError, ConfigurationError, did_you_mean
+from headgate.jobs.values.texts import kind_of
 
 _MAINS = ("__main__", "__mp_main__")
 """Names of a program's own module; the second is that in children of `multiprocessing`."""
@@ -33,7 +34,7 @@ def load_app(path: str) -> App:
     found = getattr(module, attribute)
     if not isinstance(found, App):
         raise AppImportError(
-            f"{path!r} is a {type(found).__name__}, not a headgate App{_instead(module, attribute)}"
+            f"{path!r} is {kind_of(found)}, not a headgate App{_instead(module, attribute)}"
         )
     return found
 

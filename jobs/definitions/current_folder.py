@@ -87,8 +87,8 @@ def look_here_first() -> None:
 def check_folder(folder: str) -> None:
     """Check that a folder on the import path shadows none of `OURS`.
 
-    A module that is not installed anywhere else is none that is shadowed, and one that was imported
-    from the folder already is the one that is meant, as in a checkout of Headgate's own sources.
+    A module that is not installed anywhere else is not shadowed. One that has been imported from
+    the folder is the one that is meant, as in a checkout of Headgate's own sources.
 
     Raises:
         ConfigurationError: it shadows one; names the file.

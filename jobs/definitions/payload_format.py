@@ -20,6 +20,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from headgate.jobs.errors import ConfigurationError, PayloadInvalid
 from headgate.jobs.values.faults import place_of, told
 from headgate.jobs.values.json_values import lost_number
+from headgate.jobs.values.texts import kind_of
 from headgate.jobs.values.yielding import LARGE, Yielding, read
 
 P = TypeVar("P")
@@ -73,7 +74,7 @@ class PayloadFormat(Generic[P]):
             if b"null" in text:
                 self._refuse_lost_numbers(checked, value)
         except ValidationError as error:
-            given = f" (given a {type(payload).__name__})"
+            given = f" (given {kind_of(payload)})"
             raise PayloadInvalid(self._complaint(error) + given) from None  # it quotes the input
         except PydanticSerializationError as error:
             raise PayloadInvalid(f"the payload of {self._name!r} is not valid: {error}") from error
@@ -127,7 +128,7 @@ class PayloadFormat(Generic[P]):
     def _dump_nothing(self, payload: object) -> Any:
         if payload is not None:
             raise PayloadInvalid(
-                f"jobs of {self._name!r} have no payload, got a {type(payload).__name__}: leave "
+                f"jobs of {self._name!r} have no payload, got {kind_of(payload)}: leave "
                 "it out, or declare a type of payload"
             )
         return {}

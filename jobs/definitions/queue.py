@@ -91,7 +91,7 @@ class Queue(Declares):
         if declared.group_by is not None and not self.fifo:
             raise ConfigurationError(
                 f"the type {declared.name!r}: group_by orders the jobs of a FIFO queue, and "
-                f"{self.name!r} is none: declare it with app.queue(..., fifo=True)"
+                f"{self.name!r} is not one: declare it with app.queue(..., fifo=True)"
             )
         if declared.batch is not None and self.fifo:
             raise ConfigurationError(

@@ -69,7 +69,7 @@ class ResultFormat(Generic[R]):
                 f"{'.'.join(map(str, fault['loc'])) or 'result'}: {told(fault, discreet=True)}"
                 for fault in error.errors(include_input=False, include_url=False)
             )
-            raise ValueError(f"its result is not a {self.type!r}: {faults}") from None
+            raise ValueError(f"its result doesn't fit {self.type!r}: {faults}") from None
         return result
 
     @cached_property

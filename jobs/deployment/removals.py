@@ -61,7 +61,7 @@ def removals(deployed: Template, planned: Template) -> list[Removal]:
 def _named(template: Template) -> Iterator[tuple[tuple[str, str], str, _Resource]]:
     """Yield what holds data: its kind and name, its logical id, the resource.
 
-    What has no name of its own is none of an app's data.
+    A resource without a name of its own holds none of an app's data.
     """
     for logical_id, resource in template.get("Resources", {}).items():
         kind, naming = _KINDS.get(resource.get("Type", ""), ("", ""))

@@ -148,7 +148,7 @@ def check_role(owner: str, role: str | None) -> None:
     """Check the ARN of a role for tasks; None is valid, too.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not the ARN of a role.
     """
     if role is not None and not _ROLE.fullmatch(role):
         raise ConfigurationError(f"{owner}: task_role must be the ARN of a role, got {role!r}")
@@ -174,7 +174,7 @@ def check_once(owner: str, values: Sequence[str]) -> None:
     """Check that nothing is named twice, which CDK and AWS refuse in words of their own.
 
     Raises:
-        ConfigurationError: something is.
+        ConfigurationError: a value is named twice.
     """
     for value in values:
         if values.count(value) > 1:

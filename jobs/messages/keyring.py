@@ -40,7 +40,7 @@ _MOST_IDS = 1_000
 
 
 class KeyUnknown(Exception):
-    """A signature's key is not known here, and it isn't known yet that there is none such.
+    """A signature's key is not known here yet; it may exist all the same.
 
     Args:
         key_id: the key's id.

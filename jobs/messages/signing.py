@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kind
+from headgate.jobs.values.texts import kind_of
 
 if TYPE_CHECKING:  # most apps sign nothing
     from headgate.jobs.messages.signatures import SigningKey
@@ -65,7 +66,7 @@ def _as_bytes(key: object) -> bytes:
     if isinstance(key, str):
         return key.encode()
     raise ConfigurationError(
-        f"Signing(keys=...) takes keys as strings or bytes, got a {type(key).__name__}"
+        f"Signing(keys=...) takes keys as strings or bytes, got {kind_of(key)}"
     )
 
 
@@ -78,6 +79,6 @@ def check_signing(signing: object) -> Signing | None:
     if signing is None or isinstance(signing, Signing):
         return signing
     raise ConfigurationError(
-        f"App(signing=...) takes a Signing, got a {type(signing).__name__}: write Signing(), or "
+        f"App(signing=...) takes a Signing, got {kind_of(signing)}: write Signing(), or "
         "Signing(secret=...) with the name of a secret"
     )

@@ -149,7 +149,7 @@ class Lives:
         )
 
     async def catch_up(self) -> None:
-        """Look, unless the last look was a moment ago.
+        """Read the table, unless it was read a moment ago.
 
         Raises:
             TransportError: the table can't be asked.

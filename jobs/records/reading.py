@@ -32,7 +32,7 @@ def _tenant(value: object) -> Tenant | None:
 
 
 def result_ref(value: object) -> PayloadRef | None:
-    """Return the address of a large result; None if it is none."""
+    """Return the address of a large result; None if the value is something else."""
     try:
         return PayloadRef.model_validate(value)
     except ValidationError:
@@ -40,7 +40,7 @@ def result_ref(value: object) -> PayloadRef | None:
 
 
 def sealed_value(value: object) -> Sealed | None:
-    """Return a sealed value; None if it is none."""
+    """Return a sealed value; None if it is something else."""
     try:
         return Sealed.model_validate(value)
     except ValidationError:

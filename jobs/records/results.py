@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
 from headgate.jobs.errors import ResultNotSerializable
+from headgate.jobs.values.texts import kind_of
 from headgate.jobs.values.yielding import read
 
 MAX_RESULT_BYTES = 300 * 1024
@@ -75,6 +76,6 @@ def dump_result(value: Any) -> tuple[Any, int]:
         return read(text), len(text)  # which refuses integers of thousands of digits
     except (PydanticSerializationError, ValueError) as error:
         raise ResultNotSerializable(
-            f"the handler returned a {type(value).__name__}, which JSON can't hold: {error}. "
+            f"the handler returned {kind_of(value)}, which JSON can't hold: {error}. "
             "Return a pydantic model, a dataclass or JSON values"
         ) from error

@@ -13,7 +13,7 @@ from headgate.jobs.errors import SettingsInvalid, did_you_mean
 from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
 from headgate.jobs.values.durations import Duration, duration
-from headgate.jobs.values.texts import type_of
+from headgate.jobs.values.texts import kind_of, type_of
 
 _FlatJitter: TypeAlias = Literal["full", "equal"] | float | None
 
@@ -176,7 +176,7 @@ def _described(delay: object) -> str:
             return "a timedelta out of range"
         case int() | float():
             return "NaN" if delay != delay else "a number out of range"
-    return f"a {type(delay).__name__}"
+    return kind_of(delay)
 
 
 Strategy: TypeAlias = Exponential | Adaptive | Steps | Custom

@@ -75,8 +75,8 @@ def read_lines(app: App, lines: Iterable[str]) -> Iterator[SavedSchedule]:
     """Yield the schedules of a file's lines.
 
     Raises:
-        ConfigurationError: a line is none, or its jobs are for a queue that the app doesn't have;
-            the error gives its number.
+        ConfigurationError: a line is not a schedule, or its jobs are for a queue that the app
+            doesn't have; the error gives its number.
     """
     queues = {spec.name for spec in app.topology.queues}
     for number, line in enumerate(lines, 1):
@@ -87,12 +87,12 @@ def read_lines(app: App, lines: Iterable[str]) -> Iterator[SavedSchedule]:
             queue = read_scheduled(saved.input).queue_name
         except (ValidationError, MessageUnreadable):
             raise ConfigurationError(
-                f"line {number}: this is no schedule that an export has written"
+                f"line {number}: this is not a schedule that an export has written"
             ) from None
         if queue not in queues:
             raise ConfigurationError(
-                f"line {number}: {queue!r} is none of this app's queues: import with the app, and "
-                "the stage, that it was exported with"
+                f"line {number}: {queue!r} is not one of this app's queues: import with the app, "
+                "and the stage, that it was exported with"
             )
         yield saved
 

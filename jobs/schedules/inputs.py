@@ -23,6 +23,7 @@ from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing
 from headgate.jobs.values.faults import faults_in
+from headgate.jobs.values.texts import kind_of
 
 FIRING, OCCURRENCE, DELAYED = "firing", "occurrence", "delayed"
 """The tags."""
@@ -98,13 +99,15 @@ def parse_input(event: Mapping[str, Any]) -> Input:
 
 
 def _json_object(event: object) -> Mapping[str, Any]:
-    """Check that JSON in UTF-8 can hold it; Lambda reads ``1e999`` and lone surrogates too.
+    """Check that an input is an object that JSON can hold as UTF-8.
+
+    Lambda reads more than that, such as ``1e999`` and lone surrogates.
 
     Raises:
-        MessageUnreadable: it is nothing of the kind.
+        MessageUnreadable: it is not.
     """
     if not isinstance(event, Mapping):
-        raise MessageUnreadable(f"the input is not a JSON object but a {type(event).__name__}")
+        raise MessageUnreadable(f"the input is not a JSON object but {kind_of(event)}")
     try:
         json.dumps(event, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:

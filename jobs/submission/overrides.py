@@ -189,7 +189,8 @@ def fifo_group(
     if not queue.fifo:
         if given is not None:
             raise OptionInvalid(
-                f"{job.name!r}: group orders the jobs of a FIFO queue, and {queue.name!r} is none"
+                f"{job.name!r}: group orders the jobs of a FIFO queue, and {queue.name!r} is not "
+                "one"
             )
         return None
     group = given

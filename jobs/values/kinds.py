@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
+from headgate.jobs.values.texts import with_article
 
 _CALLED: dict[Any, str] = {
     bool: "True or False",
@@ -108,4 +109,4 @@ def _called(kind: Any) -> Iterator[str]:
     elif origin is Mapping:
         yield f"a mapping, of each {' or '.join(_called(inner[1]))}"
     else:
-        yield _CALLED.get(kind, f"a {kind.__name__}")
+        yield _CALLED.get(kind, with_article(kind.__name__))

@@ -57,6 +57,26 @@ def legible(
     return f"{mark} …{escaped[len(escaped) - room :]}" if from_end else f"{escaped[:room]}… {mark}"
 
 
+def with_article(noun: str) -> str:
+    """Return a noun, such as the name of a class, after "a" or "an".
+
+    A leading U is taken for the sound that it has in UUID and user.
+
+    >>> with_article("object"), with_article("dict"), with_article("UUID")
+    ('an object', 'a dict', 'a UUID')
+    """
+    return f"an {noun}" if noun[:1] in tuple("AEIOaeio") else f"a {noun}"
+
+
+def kind_of(value: object) -> str:
+    """Return the name of a value's class with its article.
+
+    >>> kind_of(7)
+    'an int'
+    """
+    return with_article(type(value).__name__)
+
+
 def printable(text: str) -> str:
     r"""Return a text that can do nothing to the terminal it is printed on.
 

@@ -14,7 +14,7 @@ def check_bound(
     """Return a bound, an age as a timedelta.
 
     Raises:
-        ConfigurationError: a time has no time zone, or an age is none.
+        ConfigurationError: a time has no time zone, or an age is not a duration.
     """
     if value is None:
         return None

@@ -60,7 +60,7 @@ def of_job(stream: Stream, fleet: Fleet, load: Load, limit: int) -> float:
 
 
 class _Requests:
-    """The requests that one message of some bytes takes, its part of those it shares."""
+    """Requests per message of a size, with its share of those that carry several."""
 
     def __init__(self, size: float, load: Load) -> None:
         together = min(load.together, max(1, MAX_MESSAGE_BYTES // size))

@@ -1,4 +1,4 @@
-"""The report of `headgate verify`: what was tried where, and what came of it.
+"""The report of `headgate verify`: what was tried, where, and with what result.
 
 It names no account and has no payload, so that it can be sent to anyone.
 """

@@ -258,7 +258,7 @@ async def test_a_result_that_can_not_leave_its_process_is_a_permanent_failure() 
     async with bench.working():
         [dead] = await bench.happens(JobDeadLettered)
     assert (dead.reason, dead.error_type) == ("permanent-error", "ResultNotSerializable")
-    assert "returned a object that can't leave its process" in dead.error_message
+    assert "returned an object that can't leave its process" in dead.error_message
     assert len(bench.heard(JobStarted)) == 1
 
 

@@ -103,7 +103,7 @@ class _Account:
         return credit if was_able else max(self.credit, min(1.0, credit))
 
     def ended_per_start(self, starts: int) -> float:
-        """Return the number of its jobs that have ended per start of any, lately."""
+        """Return how many of its jobs have lately ended for each start of any job."""
         return self.ended * math.exp((self.ended_at - starts) / _MEMORY)
 
     def weigh(self, queue: str) -> None:

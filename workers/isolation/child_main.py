@@ -38,7 +38,7 @@ from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
 from headgate.jobs.submission.prepare import Submission, prepare_child
 from headgate.jobs.values.redaction import secrets_of
-from headgate.jobs.values.texts import legible, text_of, type_of
+from headgate.jobs.values.texts import kind_of, legible, text_of, type_of
 from headgate.workers import logs
 from headgate.workers.isolation import protocol
 from headgate.workers.isolation.channel import Channel, nothing
@@ -300,7 +300,7 @@ class _Attempt:
         try:
             return protocol.encode_result(result)
         except FrameError as error:
-            returned = f"the handler returned a {type(result).__name__}"
+            returned = f"the handler returned {kind_of(result)}"
             refused = ResultNotSerializable(f"{returned} that can't leave its process: {error}")
             return self._failure(refused, retryable=False)  # it would return the same again
 

@@ -6,7 +6,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.outcome import Reason
 
 UNKNOWN = "unknown"
-"""The label of a name that is none of the app's, nor of Headgate's."""
+"""The label of a name that is neither the app's nor Headgate's."""
 
 _REASONS = frozenset(map(str, Reason))
 

@@ -19,6 +19,6 @@ def weight(code: int) -> int:
     """Return the severity of an exit code; higher is worse.
 
     Raises:
-        ValueError: it is none of the above.
+        ValueError: it is not one of the above.
     """
     return _BY_WEIGHT.index(code)

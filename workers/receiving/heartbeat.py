@@ -74,7 +74,7 @@ class Heartbeat:
                     hold.beat = beat
 
     def _due(self) -> dict[str, list[Hold]]:
-        """Return by queue the holds whose interval has ended, or nearly: one of each message."""
+        """Return the holds whose interval has nearly or fully ended, by queue; one a message."""
         due: dict[str, list[Hold]] = defaultdict(list)
         now = self._clock.monotonic()
         for hold in self._holdings.messages():

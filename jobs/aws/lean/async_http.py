@@ -162,7 +162,7 @@ class _Connection(asyncio.Protocol):
         return self.is_over or self._arrivals.any()
 
     def exchange(self, request: bytes, until_s: float) -> asyncio.Future[HttpAnswer]:
-        """Send a request; return the future of the answer to it, which comes until then."""
+        """Send a request; return the future of its answer, which fails if there is none by then."""
         answer = self._answer = self._loop.create_future()
         if self._transport is None or self.is_over:
             self._fail(ConnectionResetError("the connection is closed"))

@@ -230,7 +230,7 @@ class _Reading:
         return min(2 * self._limit + 1, _CHUNK) if self._wanted.has_all else _CHUNK
 
     def _take(self, item: Item) -> bool:
-        """Take the next item; return False if it is none of this page's any more."""
+        """Take the next item; return False if it no longer belongs to this page."""
         if is_end(item):
             self._take_end(item)
             return True

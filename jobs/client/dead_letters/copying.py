@@ -43,7 +43,7 @@ class CopyDetails:
     attributes: dict[str, str]
     """All message attributes."""
     payload: Any = None
-    """The payload, if it was asked for: JSON values, or the whole body as text if it is none of
+    """The payload, if it was asked for: JSON values, or the whole body as text if it is not one of
     Headgate's."""
     payload_fault: str = ""
     """The reason for which the payload could not be read; empty if it could."""

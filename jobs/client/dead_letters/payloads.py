@@ -21,7 +21,7 @@ async def payload_of(
 ) -> tuple[Any, str]:
     """Return a letter's payload, opened if it is sealed, and the reason if it can't be read.
 
-    Of a message that is none of Headgate's it is the whole body, as text.
+    The payload of a message that is not Headgate's is the whole body, as text.
     """
     try:
         envelope = parse(content.body)

@@ -201,7 +201,7 @@ class Replayer:
         """Return a replay, with the first hundred letters that it has left where they are.
 
         Raises:
-            ReplayMissing: there is none of that id.
+            ReplayMissing: there is none with that id.
         """
         return drive(self._replayer.get_replay(replay_id))
 
@@ -214,7 +214,7 @@ class Replayer:
         show again within three. A canary is not repeated, and deaths count anew.
 
         Raises:
-            ReplayMissing: there is none of that id.
+            ReplayMissing: there is none with that id.
             ReplayRunning: another process carries it out.
             ReplayOver: it is done, or was aborted.
         """
@@ -224,7 +224,7 @@ class Replayer:
         """End a replay for good. Its process ends within seconds; what was sent stays sent.
 
         Raises:
-            ReplayMissing: there is none of that id.
+            ReplayMissing: there is none with that id.
             ReplayOver: it is done.
         """
         return drive(self._replayer.abort(replay_id))

@@ -55,7 +55,7 @@ class TenantCopies:
 
 
 def _org(saved: SavedLetter) -> str | None:
-    """Return the tenant of a copied letter; None if its message is none of Headgate's.
+    """Return the tenant of a copied letter; None if its message is not Headgate's.
 
     A bundle has the jobs of one tenant.
     """

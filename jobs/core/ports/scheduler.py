@@ -68,10 +68,10 @@ class AsyncScheduler(Protocol):
         """Return the names of a group's schedules that start with ``prefix``."""
 
     async def update(self, schedule: ScheduleSpec) -> bool:
-        """Replace all of a schedule; return False if there is none of that name."""
+        """Replace all of a schedule; return False if there is none with that name."""
 
     async def delete(self, group: str, name: str) -> bool:
-        """Delete a schedule; return False if there is none of that name."""
+        """Delete a schedule; return False if there is none with that name."""
 
 
 class Scheduler(Protocol):

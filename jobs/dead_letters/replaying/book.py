@@ -109,7 +109,7 @@ class ReplayBook:
         """Lease a replay that has stopped.
 
         Raises:
-            ReplayMissing: there is none of that id.
+            ReplayMissing: there is none with that id.
             ReplayRunning: another process carries it out.
             ReplayOver: it is done, or was aborted.
         """
@@ -127,7 +127,7 @@ class ReplayBook:
         """End a replay for good; its runner, if any, ends with its next step.
 
         Raises:
-            ReplayMissing: there is none of that id.
+            ReplayMissing: there is none with that id.
             ReplayOver: it is done.
             TransportError: the table could not be asked.
         """
@@ -147,7 +147,7 @@ class ReplayBook:
         """Return a replay.
 
         Raises:
-            ReplayMissing: there is none of that id.
+            ReplayMissing: there is none with that id.
         """
         return (await self._found(replay_id))[1]
 

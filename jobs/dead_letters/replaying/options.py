@@ -263,7 +263,7 @@ def _json_values(given: Mapping[str, Any]) -> Mapping[str, Any]:
     except (ValueError, TypeError) as error:
         raise SettingsInvalid(
             "a replay: set maps names of payload fields to JSON values, as in "
-            'set={"region": "eu"}; what was given is none'
+            'set={"region": "eu"}; what was given is something else'
         ) from error
     if len(text_) > MAX_STORED or not all(isinstance(name, str) and name for name in found):
         raise SettingsInvalid(

@@ -99,7 +99,7 @@ class Remaker:
         """Return the message to send in place of a letter.
 
         Raises:
-            Unfit: there is none.
+            Unfit: no message can take its place.
             TransportError: its payload could not be read from the object store.
         """
         origin, content = await self._source_of(letter, now)
@@ -185,7 +185,7 @@ class Remaker:
 
     def _known(self, name: str) -> QueueSpec:
         if (queue := self._by_name.get(name)) is None:
-            raise Unfit(f"its queue {legible(name, 80)!r} is none of the app's")
+            raise Unfit(f"its queue {legible(name, 80)!r} is not one of the app's")
         return queue
 
     async def _firing(

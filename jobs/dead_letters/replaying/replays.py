@@ -108,7 +108,7 @@ class Replays:
         """Carry out the rest of a replay that has stopped, and return its last report; see `start`.
 
         Raises:
-            ReplayMissing: there is none of that id.
+            ReplayMissing: there is none with that id.
             ReplayRunning: another process carries it out.
             ReplayOver: it is done, or was aborted.
             SettingsInvalid: this version of the app has no type ``as_type``.
@@ -133,7 +133,7 @@ class Replays:
         """Return a replay, with the letters that it has refused.
 
         Raises:
-            ReplayMissing: there is none of that id.
+            ReplayMissing: there is none with that id.
             TransportError: the table could not be asked.
         """
         report = await self._book.get(replay_id)

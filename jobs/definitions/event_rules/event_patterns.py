@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.values.json_values import is_lost, is_utf8
+from headgate.jobs.values.texts import kind_of
 
 LONGEST_PATTERN = 2_048
 """Maximum characters of a pattern, unless the account's quota was raised.
@@ -271,7 +272,7 @@ def _shown(value: object) -> str:
     try:
         return repr(value)
     except (ValueError, RecursionError):  # of too many digits, or nested too deeply
-        return f"a {type(value).__name__}"
+        return kind_of(value)
 
 
 _LOWER, _UPPER = (">", ">="), ("<", "<=")

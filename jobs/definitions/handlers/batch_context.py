@@ -137,7 +137,7 @@ class BatchContext:
             raise Stopped
 
     def _open(self) -> list[JobContext]:
-        """Return the contexts of the jobs of which it is not known yet how they end."""
+        """Return the contexts of the jobs whose outcome is not known yet."""
         return [job for at, job in enumerate(self.jobs) if not self._host.has_ended(at)]
 
     def _places(self, item: object) -> Iterator[int]:

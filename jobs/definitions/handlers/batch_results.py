@@ -43,7 +43,7 @@ def result_of_one(owner: str, returns: Any) -> Any:
 
 
 def _members(kind: Any) -> Sequence[Any]:
-    """Return the members of a Union, or a type that is none."""
+    """Return the members of a Union, or any other type itself."""
     return get_args(kind) if get_origin(kind) in _UNIONS else (kind,)
 
 

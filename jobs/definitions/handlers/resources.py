@@ -42,6 +42,7 @@ from headgate.jobs.definitions.handlers.injection import (
     name_of,
 )
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.texts import with_article
 
 F = TypeVar("F", bound=Callable[..., AsyncIterator[Any] | Iterator[Any]])
 
@@ -207,8 +208,8 @@ class Resources:
         for kind in wanted:
             if kind not in self.by_kind:
                 raise ConfigurationError(
-                    f"{owner} needs a {name_of(kind)}, and the app has no resource of that type "
-                    f"(it has: {self._names}): declare one with @app.resource"
+                    f"{owner} needs {with_article(name_of(kind))}, and the app has no resource of "
+                    f"that type (it has: {self._names}): declare one with @app.resource"
                 )
 
     def _check_for_batch(self, handler: Handler) -> None:
@@ -300,14 +301,15 @@ async def _entered(stack: AsyncExitStack, opener: Opener, shared: Shared) -> Any
 
 def _check_order(opener: Opener, wanted: Opener) -> None:
     """Check that a resource is open before the function that wants it is entered."""
+    needed = with_article(name_of(wanted.kind))
     if opener.scope == "worker" and wanted.scope == "job":
         raise ConfigurationError(
-            f"{opener.owner} is opened once for all jobs and needs a {name_of(wanted.kind)}, which "
-            'is opened for each attempt: declare it with scope="job", too'
+            f"{opener.owner} is opened once for all jobs and needs {needed}, which is opened "
+            'for each attempt: declare it with scope="job", too'
         )
     if opener.is_async and wanted.scope == "job" and not wanted.is_async:
         raise ConfigurationError(
-            f"{opener.owner} is asynchronous and needs a {name_of(wanted.kind)}, which is opened "
+            f"{opener.owner} is asynchronous and needs {needed}, which is opened "
             f"after it, in the thread of a synchronous handler: make {wanted.owner} an async "
             "generator"
         )

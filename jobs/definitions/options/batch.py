@@ -79,7 +79,7 @@ def check_batch(
         isolation: its isolation.
 
     Raises:
-        ConfigurationError: ``batch`` is none, or its jobs can't run in batches.
+        ConfigurationError: ``batch`` is not a `Batch`, or its jobs can't run in batches.
     """
     if batch is None:
         return None

@@ -54,7 +54,7 @@ class Replay:
         most: the most jobs of a type in one sweep, every five minutes, 1 to 500.
 
     Raises:
-        SettingsInvalid: a value is out of range, or a reason is none that is ever sent back.
+        SettingsInvalid: a value is out of range, or there is no sending back after a reason.
     """
 
     reasons: tuple[ReplayReason, ...]

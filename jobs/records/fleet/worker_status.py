@@ -166,7 +166,7 @@ def _limits_data(limits: Mapping[str, LimitState]) -> Iterable[tuple[str, str]]:
 
 
 def read_status(item: Item) -> WorkerStatus | None:
-    """Return the status that an item holds; None if it is none that this version can read."""
+    """Return the status that an item holds; None if this version can't read it."""
     try:
         return _status(item.sk, item.data)
     except _Strange:
@@ -174,7 +174,7 @@ def read_status(item: Item) -> WorkerStatus | None:
 
 
 class _Strange(Exception):
-    """A field is none that a worker could have written."""
+    """A field has a value that no worker writes."""
 
 
 def _status(name: str, data: Mapping[str, Any]) -> WorkerStatus:

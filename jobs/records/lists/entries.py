@@ -61,7 +61,7 @@ class ListEntry:
 
 
 def read_entry(item: Item) -> ListEntry | None:
-    """Return the entry that an item of the index holds; None if it is none of Headgate's."""
+    """Return the entry that an item of the index holds; None if it is not one of Headgate's."""
     if (line := item.line) is None:
         return None
     kind, _, rest = line.list.partition("#")

@@ -86,7 +86,7 @@ class MemoryScheduler:
         return self.put(schedule, token)
 
     async def get(self, group: str, name: str) -> ScheduleSpec | None:
-        """Return a schedule, or None if there is none of that name."""
+        """Return a schedule, or None if there is none with that name."""
         await asyncio.sleep(0)
         return self.find(group, name)
 
@@ -96,12 +96,12 @@ class MemoryScheduler:
         return self.names_in(group, prefix)
 
     async def update(self, schedule: ScheduleSpec) -> bool:
-        """Replace a schedule; return False if there is none of that name."""
+        """Replace a schedule; return False if there is none with that name."""
         await asyncio.sleep(0)
         return self.replace(schedule)
 
     async def delete(self, group: str, name: str) -> bool:
-        """Delete a schedule; return False if there is none of that name."""
+        """Delete a schedule; return False if there is none with that name."""
         await asyncio.sleep(0)
         return self.drop(group, name)
 

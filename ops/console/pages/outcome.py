@@ -14,7 +14,7 @@ def outcome(request: Request) -> Response:
     """Show an outcome."""
     found = console_of(request).outcomes.get(request.path_params["id"])
     if found is None:
-        refuse("The console keeps the last fifty outcomes, and this is none of them.", 404)
+        refuse("The console keeps the last fifty outcomes, and this is not one of them.", 404)
     return render(request, "outcome.html", title=found.title, outcome=found)
 
 

@@ -149,7 +149,7 @@ async def test_a_result_that_json_can_not_hold_is_a_failure_that_is_not_repeated
     async with rig.working():
         [dead] = await rig.happens(JobDeadLettered)
     assert (dead.reason, dead.error_type) == ("permanent-error", "ResultNotSerializable")
-    assert "the handler returned a object, which JSON can't hold" in dead.error_message
+    assert "the handler returned an object, which JSON can't hold" in dead.error_message
     assert runs == 1
 
 

@@ -88,9 +88,9 @@ def looks(*filters: Wanted) -> tuple[Hashable, ...]:
 
 
 def _look(console: Console, wanted: Wanted) -> Seen[LetterPage]:
-    """Look at a bounded number of letters, for a bounded time, the less often the more it costs.
+    """Look at a bounded number of letters for a bounded time, and less often if that costs more.
 
-    Whoever looks again gets the letters seen before at once, and the new ones once they are there.
+    A repeated look returns the letters seen before at once, and new ones when they are there.
     """
     chosen, key = letter_filter(wanted), (_KIND, wanted)
     before = console.reader.peek(key).value

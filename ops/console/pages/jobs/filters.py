@@ -43,7 +43,7 @@ def path_found(app: App, text: str) -> str:
     a type or a queue.
 
     Raises:
-        HTTPException: a word is none of these.
+        HTTPException: a word is not one of these.
     """
     words = text.split()
     if len(words) == 1 and _is_id(words[0]):

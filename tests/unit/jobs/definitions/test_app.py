@@ -428,7 +428,7 @@ def test_an_attribute_that_is_no_app_is_named_by_its_type(modules: Path) -> None
 
 def test_an_attribute_that_is_no_app_is_answered_with_the_one_that_is(modules: Path) -> None:
     write(modules / "shop_web.py", "from headgate import App\napp = 1\njobs = App('shop')\n")
-    with pytest.raises(AppImportError, match="is a int, not a headgate App: known are: jobs"):
+    with pytest.raises(AppImportError, match="is an int, not a headgate App: known are: jobs"):
         load_app("shop_web:app")
 
 

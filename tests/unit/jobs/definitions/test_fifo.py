@@ -65,7 +65,7 @@ def test_without_a_group_the_submission_is_refused_and_says_what_to_write() -> N
 
 
 def test_a_group_is_refused_on_a_queue_that_keeps_no_order() -> None:
-    with pytest.raises(OptionInvalid, match="is none"):
+    with pytest.raises(OptionInvalid, match=r"FIFO queue, and .* is not one"):
         Harness(app).client.submit(mail, Entry(), group="g")
     with pytest.raises(ConfigurationError, match="fifo=True"):
         App("shop").define("mail", Entry, group_by=lambda entry: entry.account)

@@ -161,7 +161,7 @@ def test_no_key_is_shown() -> None:
     [
         ({"keys": ["short"]}, "32 random bytes or more, got 5"),
         ({"keys": "a key of thirty-two bytes or more"}, "takes a list of keys"),
-        ({"keys": [7]}, "as strings or bytes, got a int"),
+        ({"keys": [7]}, "as strings or bytes, got an int"),
         ({"keys": [KEY.secret], "secret": "shop"}, "either secret=, .* or keys="),
         ({"secret": ""}, "the name or the ARN of a secret"),
         ({"accept_unsigned": "yes"}, "accept_unsigned=.* must be True or False"),

@@ -11,7 +11,16 @@ from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ChildFailed
 from headgate.jobs.testing.memory import sqs_limits
-from headgate.jobs.values.texts import LONGEST, LONGEST_NAME, legible, printable, text_of, type_of
+from headgate.jobs.values.texts import (
+    LONGEST,
+    LONGEST_NAME,
+    kind_of,
+    legible,
+    printable,
+    text_of,
+    type_of,
+    with_article,
+)
 
 
 @pytest.mark.parametrize(
@@ -84,3 +93,20 @@ def test_every_text_is_taken_by_table_and_queue(
     if said:
         sqs_limits.check_message(OutgoingMessage(body="{}", attributes={"A": said}), fifo=False)
     assert legible(said, most, from_end=from_end) == said
+
+
+@pytest.mark.parametrize(
+    ("noun", "said"),
+    [
+        ("object", "an object"),
+        ("int", "an int"),
+        ("dict", "a dict"),
+        ("UUID", "a UUID"),
+    ],
+)
+def test_a_noun_has_the_article_of_its_first_sound(noun: str, said: str) -> None:
+    assert with_article(noun) == said
+
+
+def test_the_kind_of_a_value_is_its_class() -> None:
+    assert [kind_of(value) for value in (7, "seven", None)] == ["an int", "a str", "a NoneType"]

@@ -298,7 +298,7 @@ async def test_an_export_overwrites_nothing_and_goes_to_an_open_file_too(
         ('{"queue": "q", "message_id": "1", "body": 7, "attributes": {}}', "line 2: .*: body"),
         (
             '{"queue": "shop-jobs-normal", "message_id": "1", "body": "x", "attributes": {}}',
-            "line 2: 'shop-jobs-normal' is none of this app's dead-letter queues",
+            "line 2: 'shop-jobs-normal' is not one of this app's dead-letter queues",
         ),
     ],
 )

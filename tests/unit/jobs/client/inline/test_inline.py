@@ -452,5 +452,5 @@ async def test_a_result_that_json_can_not_hold_fails_its_submission(rig: Rig) ->
     async def odd(_email: Email) -> object:
         return object()
 
-    with pytest.raises(InlineFailed, match="ResultNotSerializable: the handler returned a object"):
+    with pytest.raises(InlineFailed, match="ResultNotSerializable: the handler returned an object"):
         await rig.client().submit(odd, EMAIL)

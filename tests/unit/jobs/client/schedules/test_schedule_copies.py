@@ -161,7 +161,7 @@ def test_a_line_that_is_none_is_refused_before_anything_is_made(places: Places) 
     places.sender.schedules.export(places.file)
     with places.file.open("a") as file:
         file.write('{"name": "dynamic.odd"}\n')
-    with pytest.raises(ConfigurationError, match="line 3: this is no schedule"):
+    with pytest.raises(ConfigurationError, match="line 3: this is not a schedule"):
         places.receiver.schedules.import_(places.file)
     assert places.names() == ["report"]
 
@@ -169,7 +169,7 @@ def test_a_line_that_is_none_is_refused_before_anything_is_made(places: Places) 
 def test_another_stages_file_is_refused(places: Places) -> None:
     places.sender.schedules.export(places.file)
     other = Harness(make_app(stage="qa")).client
-    with pytest.raises(ConfigurationError, match="line 1: 'shop-prod-jobs-normal' is none of this"):
+    with pytest.raises(ConfigurationError, match="line 1: 'shop-prod-jobs-normal' is not one"):
         other.schedules.import_(places.file)
 
 

@@ -125,7 +125,7 @@ def test_an_or_has_patterns_each_of_which_may_match() -> None:
         ({"numeric": ["=", math.nan]}, r"\['numeric'\]\[1\] must be a number"),
         ({"numeric": ["<", math.inf]}, r"\['numeric'\]\[1\] must be a number"),
         ({"numeric": ["=", 2**53 + 1]}, "that a double holds exactly"),
-        ({"numeric": ["=", 10**5000]}, "that a double holds exactly, got a int"),
+        ({"numeric": ["=", 10**5000]}, "that a double holds exactly, got an int"),
         ({"numeric": ["=", 5, "<", 10]}, "must be one bound"),
         ({"numeric": ["<", 0, ">", 5]}, "must be one bound"),
         ({"numeric": [">", 0, ">", 5]}, "must be one bound"),

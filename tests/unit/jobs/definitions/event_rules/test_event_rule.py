@@ -235,7 +235,7 @@ def test_a_rule_is_named_after_app_and_stage(app: App) -> None:
         ({"fields": {"order": "$.detail.\ud800"}}, r"fields\['order'\] must be a path"),
         ({"group": "customer"}, "group must be a path"),
         ({"group": 5}, "group must be a path"),
-        ({"group": "$.detail.id"}, "orders the jobs of a FIFO queue, and 'jobs' is none"),
+        ({"group": "$.detail.id"}, "orders the jobs of a FIFO queue, and 'jobs' is not one"),
         ({"bus": ""}, "bus must be the name of an event bus"),
         ({"bus": None}, "bus must be the name of an event bus"),
         ({"bus": "my orders"}, "bus must be the name of an event bus"),
