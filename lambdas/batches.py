@@ -15,16 +15,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import defaultdict, deque
-from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.ports.transport import AsyncTransport
-from headgate.jobs.execution.calling.batch_call import BatchCall, Seat, company_of
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.batch_call import Seat
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.pausing import pause_of, without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder
@@ -33,6 +32,7 @@ from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused
+from headgate.lambdas.shared_calls import seated, together
 from headgate.lambdas.source import HELD_BEFORE_S, Line, lines_of
 from headgate.lambdas.spreading import spread
 from headgate.lambdas.timetable import START_S, Timetable
@@ -129,7 +129,7 @@ class InvocationBatch:
         """
         received_at = self._means.clock.monotonic() - HELD_BEFORE_S
         lines = lines_of(records, self._means.app.topology, received_at)
-        self._lines.extend(_together(lines, self._executor))
+        self._lines.extend(together(lines, self._executor))
         loop = asyncio.get_running_loop()
         alarms = (
             loop.call_at(self._times.interrupt_at, self._interrupt),
@@ -195,7 +195,7 @@ class InvocationBatch:
     def _fill(self) -> None:
         while self._free and self._lines and not self._verdicts.answered:
             self._free -= 1
-            for line, seat in _seated(self._lines.popleft(), self._means):
+            for line, seat in seated(self._lines.popleft(), self._means):
                 self._spawn(self._run_next(line, seat))
 
     def _spawn(self, steps: Coroutine[Any, Any, None]) -> None:
@@ -354,32 +354,6 @@ class InvocationBatch:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
                 await self._recorder.flush()
-
-
-def _together(lines: Sequence[Line], executor: Executor) -> Iterator[Sequence[Line]]:
-    """Yield lines that start together: alone, or those whose jobs may run in one call."""
-    if all(declared.batch is None for declared in executor.means.app.types.values()):
-        yield from ([line] for line in lines)
-        return
-    companies: defaultdict[Hashable, list[Line]] = defaultdict(list)
-    for line in lines:
-        job = executor.begin(line[0]).job
-        key = None if job is None else company_of(job, line[0].queue)
-        if job is None or key is None or (batch := job.handler.batch) is None:
-            yield [line]
-            continue
-        companies[key].append(line)
-        if len(companies[key]) == batch.size:
-            yield companies.pop(key)
-    yield from companies.values()
-
-
-def _seated(lines: Sequence[Line], means: Means) -> Iterator[tuple[Line, Seat | None]]:
-    """Yield lines that start together, each with its place in their call; alone, it has none."""
-    if len(lines) == 1:
-        yield lines[0], None
-    else:
-        yield from zip(lines, BatchCall(means, len(lines)).seats, strict=True)
 
 
 def _is_dangerous(run: Run) -> bool:

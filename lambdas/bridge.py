@@ -4,10 +4,9 @@ It contains none of the user's code: all it needs is in the schedule's input
 (`jobs.schedules.firing`, `jobs.schedules.delayed_job`), or in the input that the event's rule
 produces (`jobs.definitions.event_rules.event_rule`); and in the routes that it is deployed with, by
 which it sends a job only to a queue that the job's type runs from (`jobs.schedules.routes`).
-EventBridge invokes it asynchronously, so when
-it raises, Lambda invokes it twice more, and then keeps the input in the dead-letter queue of
-schedules and events. A job that one invocation has sent is not sent again by another
-(`jobs.schedules.bridging`).
+EventBridge invokes it asynchronously, so when it raises, Lambda invokes it twice more, and then
+keeps the input in the dead-letter queue of schedules and events. A job that one invocation has sent
+is not sent again by another (`jobs.schedules.bridging`).
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 """

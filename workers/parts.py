@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -16,11 +16,10 @@ from headgate.jobs.client.child_handles import async_child_handles
 from headgate.jobs.core.backend import AsyncBackend, AsyncPorts
 from headgate.jobs.core.concurrency import Tasks
 from headgate.jobs.core.ports.table import AsyncTable
-from headgate.jobs.core.ports.transport import AsyncTransport, OutgoingMessage
+from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
-from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.policies import keeps_records, types_from
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.execution.calling.call import Means, OpenSpan
@@ -30,11 +29,9 @@ from headgate.jobs.execution.calling.handler_threads import HandlerThreads
 from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.settler import Settler
-from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.paused import Paused
-from headgate.jobs.submission.prepare import Submission
 from headgate.workers.bookkeeping import Bookkeeping
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.dispatch.admission import Admission
@@ -46,6 +43,7 @@ from headgate.workers.dispatch.shares import Shares
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Holdings
 from headgate.workers.isolation.child_pool import ChildPool
+from headgate.workers.isolation.child_submissions import submit_for_child
 from headgate.workers.limits.app_limits import needs_table
 from headgate.workers.limits.gate import Gate
 from headgate.workers.observability.status_report import StatusReport
@@ -326,22 +324,12 @@ class Parts:
             size=size or os.cpu_count() or 1,
             clock=self._clock,
             rng=rng,
-            answers={"submit": self._submit_for_child},
+            answers={
+                "submit": lambda _ctx, message: submit_for_child(self._app, self.client, message)
+            },
             on_change=self._has_more_children,
             on_fault=partial(_log.error, "%s"),
         )
-
-    async def _submit_for_child(self, _ctx: JobContext, message: Mapping[str, Any]) -> str | None:
-        """Send a job that a handler in a child process submits.
-
-        Returns:
-            The id of the job that is kept in its place; None if it was sent itself.
-        """
-        outgoing = OutgoingMessage(**message)
-        envelope = parse(outgoing.body)
-        queue = self._app.topology.queue(envelope.queue, envelope.priority)
-        submission = Submission(queue=queue, message=outgoing, envelope=envelope)
-        return (await self.client.send(submission)).duplicate_of
 
     def _describe(self) -> WorkerStatus:
         return self._report()
