@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -19,9 +19,6 @@ from headgate.jobs.core.naming import MAX_SCHEDULER_NAME
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.definitions.schedules.declared import DeclaredSchedule
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.messages.envelope import (
     VERSION,
@@ -36,6 +33,11 @@ from headgate.jobs.messages.envelope import (
 from headgate.jobs.messages.outgoing import is_group_id, message_of
 from headgate.jobs.schedules.declared_starts import Start, deployed
 from headgate.jobs.schedules.delayed_job import check_input, literally
+
+if TYPE_CHECKING:  # the bridge has no app
+    from headgate.jobs.definitions.app import App
+    from headgate.jobs.definitions.job_type import JobType
+    from headgate.jobs.definitions.schedules.declared import DeclaredSchedule
 
 _CONTEXT = {
     "schedule_arn": "<aws.scheduler.schedule-arn>",

@@ -13,11 +13,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic_core import from_json
 
-from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import (
     MessageError,
     MessageQueueWrong,
@@ -27,6 +26,9 @@ from headgate.jobs.errors import (
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.inputs import Input
 from headgate.jobs.values.texts import legible
+
+if TYPE_CHECKING:  # the bridge has no app
+    from headgate.jobs.definitions.app import App
 
 FILE = "routes.json"
 """The file with the routes, beside `lambdas.bridge` in the function's asset. A function's

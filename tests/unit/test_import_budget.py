@@ -17,7 +17,7 @@ TOLERANCE = 0.1
 BUDGETS = {
     "from headgate import App": (70, 38),
     "from headgate import App, Client": (127, 82),
-    "import headgate.lambdas.bridge": (95, 69),
+    "import headgate.lambdas.bridge": (72, 54),
 }
 """Modules of Headgate, and dataclasses, that an import in a new process makes."""
 

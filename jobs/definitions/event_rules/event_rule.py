@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,11 +22,13 @@ from headgate.jobs.core.naming import check_name
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import Priority, Topology
 from headgate.jobs.definitions.event_rules.event_patterns import checked_pattern
-from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.messages.envelope import VERSION, Envelope, Moment, Name, derived_job_id
 from headgate.jobs.messages.json_paths import at_path, check_path, check_paths, mapped
 from headgate.jobs.messages.outgoing import is_group_id, message_of
+
+if TYPE_CHECKING:  # the bridge has no app
+    from headgate.jobs.definitions.job_type import JobType
 
 _EVENT = "<aws.events.event.json>"
 """The placeholder in an input template that EventBridge replaces with the whole event.
@@ -74,6 +76,8 @@ def event_rule(
     Raises:
         ConfigurationError: a name, the pattern or a path is not valid.
     """
+    from headgate.jobs.definitions.job_type import JobType  # the bridge has none
+
     check_name("the event rule", name)
     where = f"event_rule({name!r})"
     if not isinstance(job, JobType):
