@@ -71,6 +71,9 @@ def _place(path: Path) -> int:
 
 
 def pytest_configure() -> None:
+    # CDK's built-in validation of templates takes four seconds in each Node process, and more at
+    # each synthesis. It only warns, which no test reads; cfn-lint and cdk-nag are tests.
+    os.environ.setdefault("CDK_VALIDATION", "false")
     # Each session of botocore would read the models of its services anew, and list the folders of
     # all of AWS's: most of a client's cost, and thousands of clients are made here.
     botocore.session.create_loader = functools.cache(botocore.session.create_loader)

@@ -167,6 +167,7 @@ def test_its_cdk_app_and_headgates_synthesize_its_jobs(
         # As CDK's command line passes them.
         "CDK_CONTEXT_JSON": json.dumps(context),
         "CDK_OUTDIR": str(tmp_path),
+        "CDK_VALIDATION": "false",  # as in all tests: it only warns
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
     }
     project.run("-m", module, env=env)
