@@ -13,8 +13,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from jsonschema import Draft202012Validator, FormatChecker
-from referencing import Registry, Resource
 
 from headgate import Priority, Tenant
 from headgate.jobs.messages.bundles import bundle_body, jobs_of, json_schema
@@ -84,6 +82,10 @@ def test_the_published_schema_is_that_of_the_format() -> None:
 
 
 def test_a_real_bundle_fits_the_schema_and_a_malformed_one_does_not() -> None:
+    # Imported here: it compiles forty grammars, two seconds in each test process.
+    from jsonschema import Draft202012Validator, FormatChecker
+    from referencing import Registry, Resource
+
     published, of_jobs = (json.loads(path.read_text()) for path in (PUBLISHED, OF_JOBS))
     Draft202012Validator.check_schema(published)
     known: Registry[Any] = Registry().with_resource(of_jobs["$id"], Resource.from_contents(of_jobs))

@@ -8,9 +8,9 @@ from itertools import islice, pairwise
 from typing import Any
 
 import pytest
+import scipy  # type: ignore[import-untyped]  # it has no types; scipy.stats loads on first use
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats  # type: ignore[import-untyped]  # scipy has no types
 
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.retry.backoff import Backoff, job_rng
@@ -53,7 +53,9 @@ def first(backoff: Backoff, count: int, *, job_id: str = IDS[0], backlog: int = 
 def assert_uniform(sample: list[float], low: float, high: float) -> None:
     assert low <= min(sample)
     assert max(sample) <= high
-    assert stats.kstest(sample, stats.uniform(low, high - low).cdf).pvalue > SIGNIFICANCE
+    assert (
+        scipy.stats.kstest(sample, scipy.stats.uniform(low, high - low).cdf).pvalue > SIGNIFICANCE
+    )
 
 
 # --- the delays, before they are spread ----------------------------------------------------------
@@ -139,14 +141,14 @@ def test_decorrelated_delays_are_distributed_like_the_chain_of_the_paper(attempt
 
     simulated = [sleep_of_paper() for _ in range(SAMPLES)]
     ours = delays_of_all(Backoff.exponential(jitter="decorrelated"), attempt)
-    assert stats.ks_2samp(ours, simulated).pvalue > SIGNIFICANCE
+    assert scipy.stats.ks_2samp(ours, simulated).pvalue > SIGNIFICANCE
 
 
 def test_jobs_that_fail_together_come_back_evenly_over_the_whole_window() -> None:
     slots = [0] * 40
     for delay in delays_of_all(Backoff.exponential(), 7):
         slots[int(delay / 60 * len(slots))] += 1
-    assert stats.chisquare(slots).pvalue > SIGNIFICANCE
+    assert scipy.stats.chisquare(slots).pvalue > SIGNIFICANCE
 
 
 def test_ids_that_differ_only_in_a_counter_are_spread_as_well() -> None:
@@ -157,7 +159,7 @@ def test_ids_that_differ_only_in_a_counter_are_spread_as_well() -> None:
 
 def test_a_job_that_waited_long_once_is_no_likelier_to_wait_long_again() -> None:
     backoff = Backoff.exponential()
-    result = stats.spearmanr(delays_of_all(backoff, 1), delays_of_all(backoff, 2))
+    result = scipy.stats.spearmanr(delays_of_all(backoff, 1), delays_of_all(backoff, 2))
     assert result.pvalue > SIGNIFICANCE
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import aiohttp
 import pytest
 import requests
+import scipy  # type: ignore[import-untyped]  # it has no types; scipy.stats loads on first use
 import yarl
 from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
-from scipy import stats  # type: ignore[import-untyped]  # scipy has no types
 
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.retry.backoff import Backoff, job_rng
@@ -231,7 +231,7 @@ def test_equal_retry_after_values_spread_evenly_over_twenty_percent() -> None:
     names = random.Random("names")  # noqa: S311  a sample, no secret
     rngs = [job_rng(f"job-{names.getrandbits(64):x}") for _ in range(4000)]
     delays = [delay_s(POLICY, asking(60_000), 2, rng) for rng in rngs]
-    assert stats.kstest(delays, stats.uniform(60_000, 12_000).cdf).pvalue > 0.01
+    assert scipy.stats.kstest(delays, scipy.stats.uniform(60_000, 12_000).cdf).pvalue > 0.01
 
 
 @given(st.floats(0.001, LONGEST_WAIT_S), st.integers(1, 50), st.text())

@@ -13,6 +13,15 @@ from pydantic import TypeAdapter
 from headgate.jobs.values.yielding import LARGE, Yielding, held_off, read
 
 
+@pytest.fixture(autouse=True)
+def pace_of_python() -> Iterator[None]:
+    """Let the collector run as often as by Python's default; it seldom does in tests."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
 @contextmanager
 def collections() -> Iterator[list[int]]:
     """Yield the generation of each collection within the block, which begins just after one.
