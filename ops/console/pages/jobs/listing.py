@@ -37,6 +37,9 @@ _FRESH_S, _COUNTS_FRESH_S = 5.0, 30.0
 _REQUESTS_PER_MINUTE, _COUNTS_REQUESTS_PER_MINUTE = 3_000, 600
 """Requests that the console sends at most for pages of jobs that are looked at, and for counts."""
 
+_EVERY_S, _SOON_S = 5, 1
+"""Seconds after which a page looks again, and those until its first counts are there."""
+
 _JOBS, _COUNTS = "jobs", "job counts"
 
 
@@ -55,7 +58,7 @@ def jobs(request: Request) -> Response:
         "jobs.html",
         title="Jobs",
         active="/jobs",
-        every_s=5,
+        every_s=_EVERY_S if counts.value or not counts.renewing else _SOON_S,
         seen=seen,
         counts=counts,
         most_counted=_MOST_COUNTED,

@@ -110,10 +110,13 @@ def test_the_list_does_not_wait_for_the_counts_whose_age_is_told(
     looks.wait = True
     text = browser.get("/jobs").text
     assert "The jobs are being counted." in text
+    assert 'data-every="1"' in text
     assert text.count("data-row") == 5
     assert 'href="/jobs?state=dead">dead</a>' in text
     looks.make()
-    assert 'dead <b title="3">3</b>' in browser.get("/jobs").text
+    text = browser.get("/jobs").text
+    assert 'dead <b title="3">3</b>' in text
+    assert 'data-every="5"' in text
     shop.later(90)
     text = browser.get("/jobs").text
     assert 'dead <b title="3">3</b>' in text
