@@ -74,5 +74,11 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = getattr(import_module(f"headgate.{_HOMES[name]}"), name)
+    try:
+        module = import_module(f"headgate.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"headgate.infra.{name} needs {error.name}: pip install 'headgate[infra]'"
+        ) from error
+    globals()[name] = found = getattr(module, name)
     return found

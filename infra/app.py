@@ -13,9 +13,14 @@ import os
 import sys
 from dataclasses import replace
 
-import aws_cdk as cdk
-from constructs import Node
-from jsii.errors import JavaScriptError
+try:
+    import aws_cdk as cdk
+    from constructs import Node
+    from jsii.errors import JavaScriptError
+except ModuleNotFoundError as missing:
+    if __name__ != "__main__":
+        raise
+    sys.exit(f"headgate: synthesis needs {missing.name}: pip install 'headgate[infra]'")
 
 from headgate.infra.checks.cdk_errors import in_words, resources_over, said_by_cdk
 from headgate.infra.checks.nag import add_nag

@@ -133,6 +133,12 @@ async def resync_channels(resync: Resync, inventory: Inventory, ctx: JobContext)
     return 3 * len(pairs)
 
 
+# Its feed has lost updates before: by day it gets every room again every six hours.
+resync_channels.add_schedule(
+    "roomfinder", Resync(partners=("roomfinder",)), schedule=cron("0 6,12,18 * * ? *")
+)
+
+
 def jobs_of(partner: str, room: Room) -> tuple[NewJob[int], NewJob[int], NewJob[None]]:
     """Return the jobs that bring one partner up to date with one room."""
     free = dict(room.free)

@@ -79,15 +79,19 @@ class TextTable:
 
         self._frame = Table(title=_text(title) if title else None)
         self._headings = columns
+        self._whole = whole
+        self._longest_name = 0
         for each in columns:
             self._frame.add_column(
                 _text(each),
                 justify="right" if each in right else "left",
+                overflow="fold",
                 no_wrap=each in whole,
             )
 
     def row(self, *cells: str) -> None:
         """Add a row."""
+        self._longest_name = max(self._longest_name, len(cells[0]))
         self._frame.add_row(*map(_text, cells))
 
     def section(self) -> None:
@@ -95,7 +99,11 @@ class TextTable:
         self._frame.add_section()
 
     def frame(self, console: Console) -> Frame:
-        """Return the table as rich draws it; its headings are broken before any cell is."""
+        """Return the table as rich draws it; its headings are broken before any cell is.
+
+        No cell is cut short. Those of the first column, names that are typed into the next command,
+        are broken only if they take more than half of the line.
+        """
         from rich.text import Text
 
         unbounded = console.options.update(width=_UNBOUNDED)
@@ -103,6 +111,8 @@ class TextTable:
             for column, heading in zip(self._frame.columns, self._headings, strict=True):
                 lines = wrap(heading, _HEADING, break_long_words=False)
                 column.header = Text("\n").join(map(_text, lines))
+            is_short = self._longest_name <= console.width // 2
+            self._frame.columns[0].no_wrap = is_short or self._headings[0] in self._whole
         return self._frame
 
     def show(self) -> None:

@@ -17,7 +17,8 @@ def test_the_page_s_own_tests_pass(
 ) -> None:
     declared, *tested = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     monkeypatch.syspath_prepend(pytester.path)
-    pytester.makepyfile(page_app=declared, test_page="from page_app import *\n" + "\n".join(tested))
+    test = "\n".join(tested).replace("from shop.app import", "from page_app import")
+    pytester.makepyfile(page_app=declared, test_page=test)
     pytester.makeini("[pytest]\nheadgate_app = page_app:app\n")
     plugin = (
         *("-p", "no:headgate", "-p", "headgate.pytest_plugin", "-p", "no:cacheprovider"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+
+from headgate.ops.dev.surroundings import Surroundings
 
 ROOT = Path(__file__).parents[2]
 HEADGATE = [sys.executable, "-c", "from headgate.ops import main; main()"]
@@ -167,3 +170,42 @@ def test_any_signal_to_end_leaves_no_process(
     assert "console" not in "".join(running.heard)
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+REGIONS = """
+from datetime import timedelta
+from headgate import App, Schedule
+
+app = App("dev-regions")
+
+@app.job("report")
+def report(region: str) -> None:
+    print("report of", region)
+
+for region in {regions}:
+    report.add_schedule(region, region, schedule=Schedule.rate(timedelta(hours=1)))
+"""
+
+
+def test_each_of_a_type_s_schedules_fires_with_its_own_payload_and_goes_with_its_line(
+    tmp_path: Path, environ: dict[str, str], ministack: str
+) -> None:
+    source = tmp_path / "dev_shop" / "app.py"
+    source.parent.mkdir()
+    source.write_text(REGIONS.format(regions=["emea", "apac"]))
+    command = [*HEADGATE, "-A", "dev_shop.app:app", "schedules", "list", "--json"]
+    surroundings = Surroundings(app="dev_shop.app:app", endpoint_url=ministack, environ=environ)
+    elsewhere = surroundings.environment()
+
+    def listed() -> set[str]:
+        said = subprocess.check_output(command, cwd=tmp_path, env=elsewhere, text=True)
+        return {each["name"] for each in json.loads(said)}
+
+    with dev(tmp_path, environ, "--endpoint", ministack, "--no-console") as running:
+        told = {running.until("report of ").split()[-1], running.until("report of ").split()[-1]}
+        assert told == {"emea", "apac"}  # a rate's first firing
+        assert listed() == {"report.emea", "report.apac"}
+        source.write_text(REGIONS.format(regions=["emea", "amer"]))
+        running.until("report of amer")
+        assert listed() == {"report.emea", "report.amer"}
+        assert running.end(signal.SIGINT) == 0

@@ -145,3 +145,9 @@ def test_every_night_each_partner_gets_every_room(
     synced: list[JobType[Any, Any]] = [sync_availability, sync_prices, sync_listing]
     for job in synced:
         assert [each.payload.partner for each in jobs.completed(job)] == ["roomfinder", "stayhub"]
+
+
+def test_by_day_the_partner_that_loses_updates_gets_every_room_three_times(jobs: Harness) -> None:
+    jobs.clock.advance(timedelta(hours=23))
+    wanted = [("roomfinder", "stayhub"), *[("roomfinder",)] * 3]
+    assert [each.payload.partners for each in jobs.submitted(resync_channels)] == wanted

@@ -82,6 +82,25 @@ def test_a_table_breaks_its_headings_before_its_cells(
     assert "┃ queue         ┃ flight ┃ per min ┃" in shown
 
 
+def test_a_narrow_table_has_its_names_whole_and_cuts_no_cell_short(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    table = TextTable("schedule", "type", "when")
+    table.row("count-stock.chairs", "count-stock", "a-time-of-more-than-twenty-letters")
+    table.row("n" * 29, "count-stock", "now")
+    table.show()
+    shown = capsys.readouterr().out
+    assert "│ count-stock.chairs            │" in shown
+    assert "n" * 29 in shown
+    assert "…" not in shown
+    monkeypatch.setenv("COLUMNS", "30")
+    table.show()
+    shown = capsys.readouterr().out
+    assert shown.count("n") >= 29
+    assert max(map(len, shown.splitlines())) == 30
+
+
 def test_json_is_one_document_in_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     value = {
         "at": datetime(2026, 1, 2, tzinfo=UTC),
