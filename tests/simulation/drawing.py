@@ -68,6 +68,7 @@ class _Drawing:
         types = _batched(stream(self._seed, "batches"), queues, types)
         types = _bundled(stream(self._seed, "bundles"), queues, types)
         queues, types = _later(stream(self._seed, "later"), queues, types)
+        functions = _windows(stream(self._seed, "windows"), queues, functions)
         trust = stream(self._seed, "trust")
         policy = _policy(stream(self._seed, "policy"))
         return Plan(
@@ -360,6 +361,18 @@ def _batched(
         size, is_wanted = rng.choice((2, 3, 10)), rng.random() < 0.4
         unfit = declared.isolated or declared.session or declared.queue in fifo
         drawn.append(replace(declared, batch=size if is_wanted and not unfit else 0))
+    return tuple(drawn)
+
+
+def _windows(
+    rng: random.Random, queues: Sequence[QueuePlan], functions: Sequence[FunctionPlan]
+) -> tuple[FunctionPlan, ...]:
+    """Let messages gather for some functions, where their visibility is long enough."""
+    visible_s = {queue.name: 0.0 if queue.fifo else queue.visibility_s for queue in queues}
+    drawn = []
+    for each in functions:
+        window_s = min(rng.choice((0.0, 1.0, 5.0)), visible_s[each.queue] - each.timeout_s)
+        drawn.append(replace(each, window_s=max(0.0, window_s)))
     return tuple(drawn)
 
 

@@ -69,7 +69,11 @@ class Fleet:
 
     def _had_no_queues(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> bool:
         """True if a worker rightly gave up: its queues were missing for its whole grace period."""
-        if running.cancelled() or not isinstance(running.exception(), QueuesMissing):
+        if (
+            not running.done()
+            or running.cancelled()
+            or not isinstance(running.exception(), QueuesMissing)
+        ):
             return False
         since = self._ledger.now - worker._settings.queue_grace.total_seconds()
         return self._world.aws.faults.were_gone(actor, since, self._ledger.now)
@@ -115,6 +119,8 @@ class Fleet:
         if not running.done():
             said = f"{actor.name} goes on {STOPS_WITHIN_S:g} s after it was told to stop"
             self._ledger.fault("never-stops", said)
+        elif self._had_no_queues(actor, worker, running):
+            self._ledger.log("no-queues", actor.name)  # its grace ended as it was told to stop
         elif running.cancelled() or running.exception() is not None:
             self._ledger.fault("worker-failed", f"{actor.name}: {_end_of(running)}")
         else:

@@ -153,7 +153,12 @@ class Functions:
         """Pass a queue's messages to a function, one batch at a time."""
         made: tuple[Actor, Consumer] | None = None
         while True:
-            received = await self._world.aws.take(self._poller, queue, min(10, plan.batch))
+            received = await self._world.aws.take(self._poller, queue, plan.batch)
+            if plan.window_s and len(received) < plan.batch:
+                await asyncio.sleep(plan.window_s)
+                with self._poller.acting():
+                    left = plan.batch - len(received)
+                    received += self._world.aws.sqs.receive_now(queue, left, None)
             if made is None or not made[0].alive:
                 made = self._function(plan)
             await self._invoke(plan, queue, received, *made)

@@ -174,6 +174,8 @@ class FunctionPlan:
 
     queue: str
     batch: int = 10
+    window_s: float = 0.0
+    """Seconds for which messages are gathered for an invocation, unless a batch is full before."""
     timeout_s: float = 20.0
     concurrency: int = 10
     skew_s: float = 0.0
