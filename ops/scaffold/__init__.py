@@ -40,7 +40,7 @@ _ADDITIONS = {
     "cdk.json": 'add "headgate:app": "{package}.app:app" to the context',
     "Dockerfile": "the workers need one of their own (docs/worker-service.md)",
 }
-"""What to do about a file that was there, unless it names Headgate."""
+"""The advice on a file that was there, unless it names Headgate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class NewProject:
     kept: tuple[str, ...]
     """Those that were there already, and stayed as they were."""
     additions: Mapping[str, str]
-    """What is left to do about some of these, by their places."""
+    """The advice on some of these, by their places."""
 
 
 def write_project(name: str, folder: Path) -> NewProject:

@@ -41,7 +41,7 @@ class _SigningKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Stamp:
-    """What the signatures of one second share; it has no ``repr``, since it holds a secret."""
+    """The common part of one second's signatures, without a ``repr``, since it holds a secret."""
 
     at: datetime
     by: tuple[str, str, str | None]
