@@ -15,7 +15,6 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.hooks import Hook, has_hooks, hooks_for
-from headgate.jobs.definitions.importing import imported
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.replay import Replay
 from headgate.jobs.messages.envelope import Envelope
@@ -127,6 +126,8 @@ def load_handlers(app: App) -> None:
             are kept of it; or a handler, a resource or an `around` wants what can't be opened for
             it.
     """
+    from headgate.jobs.definitions.importing import imported  # submitters don't need it
+
     for module in app.handler_modules:
         imported(module, f"App({app.name!r}, handlers=[{module!r}])")
     for declared in app.types.values():
