@@ -13,7 +13,11 @@ import os
 import sys
 from dataclasses import replace
 
+from headgate.infra.checks.node import has_node
+
 try:
+    if __name__ == "__main__" and not has_node():
+        sys.exit("headgate: synthesis needs Node 20 or newer, and there is no node on the PATH")
     import aws_cdk as cdk
     from constructs import Node
     from jsii.errors import JavaScriptError

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from headgate.infra.checks.node import has_node
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
@@ -24,7 +25,7 @@ def synthesized_template(app: App, deployment: Deployment) -> Mapping[str, Any]:
 
     Raises:
         AppFaulty: ``headgate check`` finds errors.
-        ConfigurationError: CDK's library is not installed, or refuses the app.
+        ConfigurationError: CDK's library or Node is not installed, or CDK refuses the app.
     """
     with _needed():
         from headgate.infra.exported import synthesis
@@ -37,7 +38,7 @@ def synthesized_policies(
     """Return the policies of an app's system in an account and region, by their names.
 
     Raises:
-        ConfigurationError: CDK's library is not installed, or refuses the app.
+        ConfigurationError: CDK's library or Node is not installed, or CDK refuses the app.
     """
     with _needed():
         from headgate.infra.exported import synthesis
@@ -48,7 +49,7 @@ def build_functions(app: App, folder: Path) -> None:
     """Write the code of the bridge and the sweep into a folder, with their dependencies.
 
     Raises:
-        ConfigurationError: CDK's library is not installed, or the dependencies can't be.
+        ConfigurationError: CDK's library, Node or the dependencies can't be had.
     """
     with _needed():
         from headgate.infra.functions import bundling, pip_install
@@ -58,7 +59,9 @@ def build_functions(app: App, folder: Path) -> None:
 
 @contextmanager
 def _needed() -> Iterator[None]:
+    if not has_node():
+        raise ConfigurationError(f"{_INSTALL}: there is no node on the PATH")
     try:
         yield
-    except (ModuleNotFoundError, FileNotFoundError) as error:  # the library; its Node
+    except ModuleNotFoundError as error:
         raise ConfigurationError(f"{_INSTALL}: {error}") from error

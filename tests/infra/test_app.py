@@ -332,6 +332,20 @@ def test_a_bundling_error_is_shown_without_a_traceback(
     assert capsys.readouterr().err == ("headgate: the consumer 'mailer': pip said no\n")
 
 
+def test_without_node_the_command_says_that_it_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headgate.infra.app"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "headgate: synthesis needs Node 20 or newer, and there is no node on the PATH\n"
+    )
+
+
 @pytest.mark.usefixtures("project")
 def test_more_resources_than_a_stack_may_have_are_refused_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

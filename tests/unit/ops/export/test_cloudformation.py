@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.errors import ConfigurationError
+from headgate.ops.export.cdk import synthesized_template
 from headgate.ops.export.cloudformation import cloudformation_template, cloudformation_text
 from headgate.ops.export.resources import Resource, resources_of
 from tests.unit.ops.export.shop import ORIGIN, shop
@@ -76,3 +82,11 @@ def test_beyond_two_hundred_outputs_those_of_dead_letters_are_left_out() -> None
     made = cloudformation_template({**resources, **dead}, app.topology, ORIGIN)
     assert 120 <= len(made["Outputs"]) <= 200
     assert not [name for name in made["Outputs"] if "DeadLetters" in name]
+
+
+def test_without_node_it_is_said_that_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"Node 20 or newer.*no node on the PATH"):
+        synthesized_template(shop(), Deployment())
