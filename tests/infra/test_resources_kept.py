@@ -1,4 +1,4 @@
-"""What a deployed stack has keeps its logical id and its name, so that nothing is made anew.
+"""Resources of a deployed stack keep their logical ids and names, so that none is made anew.
 
 CloudFormation replaces or deletes a resource whose logical id, type or name has changed, and the
 jobs in it are gone. ``resources.v1.json`` has those of a stack as it was once deployed. New ones

@@ -47,7 +47,7 @@ OVER_A_CLIENT = [
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Existing]:
-    """What exists for the app of each command, which ends where it would ask AWS."""
+    """Existing resources of each command, which ends where it would ask AWS."""
     monkeypatch.syspath_prepend(".")
     found: list[Existing] = []
 

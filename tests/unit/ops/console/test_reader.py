@@ -30,7 +30,7 @@ class Asked:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
-    """What was begun in the background, which a test carries out itself."""
+    """Looks begun in the background, which a test carries out itself."""
     looks: list[Callable[[], None]] = []
     monkeypatch.setattr(readers, "in_thread", lambda run, _name: looks.append(run))
     return looks
