@@ -30,7 +30,7 @@ from benchmarks.stage import ACCOUNT, use_test_account
 from headgate import App
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import create_table
-from headgate.ops.local_aws import LocalAws
+from headgate.ops.local.aws import LocalAws
 from tests.support.java_servers import java_process
 from tests.support.proxy import ProxyProcess
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
-from headgate.ops.local_aws import LocalAws
+from headgate.ops.local.aws import LocalAws
 
 REGION = "us-east-1"
 

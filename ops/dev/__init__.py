@@ -13,7 +13,7 @@ from rich.console import Console
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.dev import ministack
 from headgate.ops.dev.options import DevOptions
-from headgate.ops.state_folder import state_held
+from headgate.ops.local.state_folder import state_held
 
 __all__ = ["DevOptions", "run_dev"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from headgate.jobs.errors import HeadgateError
 
 VERSION = "1.5.33"
-"""The version that `ops.local_schedules` is made for."""
+"""The version that `ops.local.schedules` is made for."""
 
 _REQUIREMENT = f"ministack=={VERSION}"
 _TAIL = 2_000  # characters of a step's output that an error quotes

@@ -24,7 +24,7 @@ from headgate.ops.dev.options import DevOptions
 from headgate.ops.dev.screen import Screen
 from headgate.ops.dev.surroundings import Surroundings
 from headgate.ops.listening import CONSOLE_PORT, listen_nearby, url_of
-from headgate.ops.local_aws import LocalAws
+from headgate.ops.local.aws import LocalAws
 
 PORT = 4566
 """The port of the local AWS, if it is free: that of other emulators, too."""

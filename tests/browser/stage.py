@@ -27,7 +27,7 @@ from headgate.ops.console.serving import server_of
 from headgate.ops.demo.environment import only_local_aws
 from headgate.ops.dev.preparing import provision_all
 from headgate.ops.listening import listen
-from headgate.ops.local_aws import LocalAws
+from headgate.ops.local.aws import LocalAws
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
 from tests.browser.shop import (

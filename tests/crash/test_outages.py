@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.ops.local_aws import LocalAws
+from headgate.ops.local.aws import LocalAws
 from tests.support.environment import with_test_credentials
 from tests.support.proxy import BROKEN, THROTTLED, Delay, Drop, Fault, Proxy
 from tests.support.stage import Stage, stage_on

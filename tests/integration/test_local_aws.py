@@ -17,8 +17,8 @@ import boto3
 import pytest
 
 from headgate.jobs.errors import ConfigurationError, HeadgateError
-from headgate.ops import local_aws
-from headgate.ops.local_aws import LocalAws, ServerProcess
+from headgate.ops.local.aws import LocalAws
+from headgate.ops.local.server_process import ServerProcess
 from tests.support.environment import REGION, with_test_credentials
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PARENT = """
 import signal
 import time
-from headgate.ops.local_aws import LocalAws
+from headgate.ops.local.aws import LocalAws
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 with LocalAws() as aws:
     print(aws.endpoint_url, aws.pid, flush=True)
@@ -161,7 +161,7 @@ def test_queues_that_were_kept_are_found_at_another_port(
 ) -> None:
     with_test_credentials(monkeypatch, tmp_path)
     # A save that is cut short, as on a busy machine, leaves the state of the start.
-    monkeypatch.setattr(local_aws, "_SAVE_BOUND_S", 60.0)
+    monkeypatch.setattr("headgate.ops.local.aws._SAVE_BOUND_S", 60.0)
     with LocalAws(state=tmp_path / "kept") as aws:
         first = aws.endpoint_url
         queue = _sqs(first).create_queue(QueueName="orders")["QueueUrl"]

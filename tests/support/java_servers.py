@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from headgate.ops.local_aws import ServerProcess
+from headgate.ops.local.server_process import ServerProcess
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = _ROOT / ".cache" / "java"

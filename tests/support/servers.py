@@ -15,7 +15,8 @@ from typing import Literal, NoReturn
 import pytest
 
 from headgate.jobs.errors import ConfigurationError
-from headgate.ops.local_aws import LocalAws, ServerProcess
+from headgate.ops.local.aws import LocalAws
+from headgate.ops.local.server_process import ServerProcess
 from tests.support.java_servers import JavaServerUnavailable, java_process
 
 ServerName = Literal["moto", "ministack", "elasticmq", "dynamodb"]

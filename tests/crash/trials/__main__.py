@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from headgate.ops.local_aws import LocalAws
+from headgate.ops.local.aws import LocalAws
 from tests.crash.trials.answers import submitter_meets, worker_meets
 from tests.crash.trials.app import FIXTURE
 from tests.crash.trials.catalogue import ANSWERED, CATALOGUE, Weather

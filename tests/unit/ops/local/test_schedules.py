@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.jobs.definitions.schedules.occurrences import occurrences
-from headgate.ops import local_schedules
-from headgate.ops.local_schedules import MiniStackChanged, next_time, with_context
+from headgate.ops.local import schedules
+from headgate.ops.local.schedules import MiniStackChanged, next_time, with_context
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ARN = "arn:aws:scheduler:us-east-1:000000000000:schedule/shop/report"
@@ -122,10 +122,8 @@ class Sweeps:
         self.schedules: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.fired: list[datetime] = []
         self._monkeypatch = monkeypatch
-        self._sweep = local_schedules._Sweep(SimpleNamespace(_schedules=scoped(self.schedules)))
-        monkeypatch.setattr(
-            local_schedules, "_fire", lambda _key, _schedule, due: self.fired.append(due)
-        )
+        self._sweep = schedules._Sweep(SimpleNamespace(_schedules=scoped(self.schedules)))
+        monkeypatch.setattr(schedules, "_fire", lambda _key, _schedule, due: self.fired.append(due))
 
     def at(self, now: datetime) -> list[datetime]:
         """Return the firings of a sweep at that time."""
@@ -216,15 +214,15 @@ def test_a_recurring_schedule_is_deleted_at_its_end_if_it_says_so(sweeps: Sweeps
 @pytest.fixture
 def ministacks_own() -> ModuleType:
     """MiniStack's module of schedules, as this process has imported it."""
-    return local_schedules._module("services.scheduler")
+    return schedules._module("services.scheduler")
 
 
 def test_ministack_by_itself_hands_context_attributes_over_as_they_are_written(
     ministacks_own: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Once this fails, MiniStack supports it, and needs less of `ops.local_schedules`.
+    # Once this fails, MiniStack supports it, and needs less of `ops.local.schedules`.
     handed_over: list[str] = []
-    targets = local_schedules._module("services.eventbridge")
+    targets = schedules._module("services.eventbridge")
     monkeypatch.setattr(
         targets, "_invoke_target", lambda target, *_: handed_over.append(target["Input"])
     )
@@ -241,7 +239,7 @@ def test_ministack_by_itself_hands_context_attributes_over_as_they_are_written(
 
 
 def test_the_pinned_ministack_is_the_one_that_is_known() -> None:
-    local_schedules._check()
+    schedules._check()
 
 
 def test_a_ministack_without_what_is_replaced_is_refused(
@@ -249,16 +247,16 @@ def test_a_ministack_without_what_is_replaced_is_refused(
 ) -> None:
     monkeypatch.delattr(ministacks_own, "_tick_schedules")
     with pytest.raises(MiniStackChanged, match="_tick_schedules is not the function"):
-        local_schedules.install()
+        schedules.install()
 
 
 def test_a_ministack_whose_functions_take_something_else_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    targets = local_schedules._module("services.eventbridge")
+    targets = schedules._module("services.eventbridge")
     monkeypatch.setattr(targets, "_invoke_target", print)
     with pytest.raises(MiniStackChanged, match=r"\(target, event, rule, view\)"):
-        local_schedules.install()
+        schedules.install()
 
 
 def test_a_ministack_that_calls_or_stores_something_else_is_refused(
@@ -267,7 +265,7 @@ def test_a_ministack_that_calls_or_stores_something_else_is_refused(
     with monkeypatch.context() as changed:
         changed.setattr(ministacks_own, "_ticker_loop", lambda: None)
         with pytest.raises(MiniStackChanged, match="ticker"):
-            local_schedules.install()
+            schedules.install()
     monkeypatch.setattr(ministacks_own, "_schedules", {})
     with pytest.raises(MiniStackChanged, match="stores"):
-        local_schedules.install()
+        schedules.install()

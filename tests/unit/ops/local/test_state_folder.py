@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headgate.errors import ConfigurationError
-from headgate.ops.state_folder import state_held
+from headgate.ops.local.state_folder import state_held
 
 
 def test_a_folder_is_made_and_stays(tmp_path: Path) -> None:

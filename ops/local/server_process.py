@@ -1,15 +1,9 @@
-"""A local AWS (MiniStack) as a child process that never outlives its parent.
-
-Nothing it does affects anything beyond this machine or remains: it listens on the loopback only,
-keeps its state in memory and its files in a directory of its own, and can't reach a docker daemon.
-"""
+"""A server module of Python as a child process that never outlives its parent."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -28,10 +22,13 @@ from typing import Self
 
 from headgate.jobs.errors import ConfigurationError, HeadgateError
 
-_LOOPBACK = "127.0.0.1"
-_START_BOUND_S = 60.0
+LOOPBACK = "127.0.0.1"
+"""The only address that a server listens on."""
+
+START_BOUND_S = 60.0
+"""Default bound of the time to a server's first answer."""
+
 _STOP_BOUND_S = 10.0
-_SAVE_BOUND_S = 1.5
 _POLL_S = 0.05
 _TAIL = 4_000  # characters of the server's output that an error quotes
 _PORTS_TRIED = 20
@@ -39,10 +36,6 @@ _PORTS_TRIED = 20
 _PORTS = range(30_000, 32_768)
 """Ports that no system hands out by itself to whoever asks for any (RFC 6056): Linux begins at
 32,768, others at 49,152."""
-
-SCHEDULES = "HEADGATE_FIRES_SCHEDULES"
-"""Variable by which MiniStack's process knows whether to fire schedules; see
-`ops.local_schedules`."""
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "PATH")
 """Environment variables that a server inherits: no AWS_*, which it would apply to itself."""
@@ -95,7 +88,7 @@ class ServerProcess:
         ready_status: HTTPStatus = HTTPStatus.OK,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
-        start_within_s: float = _START_BOUND_S,
+        start_within_s: float = START_BOUND_S,
         prelude: Path | None = None,
         python: Path | None = None,
         port: int | None = None,
@@ -133,7 +126,7 @@ class ServerProcess:
         """The server's URL once started, as a value for ``AWS_ENDPOINT_URL``."""
         if self._process is None:
             raise ConfigurationError(f"the server {self._module!r} is not running")
-        return f"http://{_LOOPBACK}:{self._port}"
+        return f"http://{LOOPBACK}:{self._port}"
 
     @property
     def pid(self) -> int:
@@ -226,115 +219,6 @@ class ServerProcess:
         return home / "server.log"
 
 
-class LocalAws(ServerProcess):
-    """MiniStack: SQS, DynamoDB, S3, EventBridge Scheduler and Lambda on this machine.
-
-    Its schedules fire as AWS documents (`ops.local_schedules`).
-
-    ::
-
-        with LocalAws() as aws:
-            os.environ["AWS_ENDPOINT_URL"] = aws.endpoint_url
-
-    Any credentials are accepted. State is kept in memory, and lost when it stops, unless it gets a
-    folder for it.
-
-    Args:
-        start_within_s: Seconds to wait for its first answer.
-        python: An interpreter that has MiniStack; None takes this process's own.
-        port: As in `ServerProcess`.
-        state: The folder from which state is read at the start, and into which it is written by
-            `stop`; None keeps none.
-        fires_schedules: False leaves the firing of schedules to somebody else.
-
-    Raises:
-        ConfigurationError: from `start`, when MiniStack is not installed.
-    """
-
-    def __init__(
-        self,
-        *,
-        start_within_s: float = _START_BOUND_S,
-        python: Path | None = None,
-        port: int | None = None,
-        state: Path | None = None,
-        fires_schedules: bool = True,
-    ) -> None:
-        super().__init__(
-            "ministack",
-            ready_path="/_ministack/ready",
-            environment=_MINISTACK
-            | {SCHEDULES: "1" if fires_schedules else "0"}
-            | ({} if state is None else _kept_in(state)),
-            start_within_s=start_within_s,
-            prelude=Path(__file__).with_name("local_schedules.py"),  # by path: doesn't import `ops`
-            python=python,
-            port=port,
-            end_within_s=0 if state is None else _SAVE_BOUND_S,
-        )
-        self._is_ours = python is None
-        self._state = state
-
-    def start(self) -> None:
-        if self._is_ours and importlib.util.find_spec("ministack") is None:
-            raise ConfigurationError(
-                "a local AWS needs MiniStack: pip install ministack (or point "
-                "AWS_ENDPOINT_URL at a stack that already runs)"
-            )
-        super().start()
-
-    def _spawn(self, home: Path) -> subprocess.Popen[bytes]:
-        if self._state is not None:
-            _move_queues(self._state / _KEPT / "sqs.json", self._port)
-        return super()._spawn(home)
-
-
-_KEPT = "state"
-"""The folder of what MiniStack keeps in a folder of state, but for S3's objects."""
-
-
-def _move_queues(kept: Path, port: int) -> None:
-    """Have queues that were kept at another port be found at this one.
-
-    MiniStack keeps each under its URL, and takes the same name at another port for another queue.
-    """
-    if not kept.exists():
-        return
-    text = kept.read_text(encoding="utf-8")
-    moved = re.sub(r"(http://localhost:)\d+(/\d{12}/)", rf"\g<1>{port}\g<2>", text)
-    if moved != text:
-        (draft := kept.with_suffix(".moved")).write_text(moved, encoding="utf-8")
-        draft.replace(kept)
-
-
-_MINISTACK = {
-    "BIND_HOST": _LOOPBACK,  # the default is all addresses of the machine
-    "GATEWAY_PORT": "{port}",
-    "LOG_LEVEL": "WARNING",
-    # In memory only; files, where unavoidable, go to the directory that `stop` removes.
-    "PERSIST_STATE": "0",
-    "S3_PERSIST": "0",
-    "STATE_DIR": "{home}/state",
-    "S3_DATA_DIR": "{home}/s3",
-    # No listeners on other ports.
-    "IOT_MTLS_ENABLED": "0",
-    "SFTP_ENABLED": "0",
-    # At start it removes containers that look like its own leftovers: never on a user's machine.
-    "DOCKER_HOST": "unix://{home}/no-docker.sock",
-    "LAMBDA_EXECUTOR": "local",
-}
-
-
-def _kept_in(state: Path) -> dict[str, str]:
-    folder = str(state.resolve()).replace("{", "{{").replace("}", "}}")
-    return {
-        "PERSIST_STATE": "1",
-        "S3_PERSIST": "1",
-        "STATE_DIR": f"{folder}/{_KEPT}",
-        "S3_DATA_DIR": f"{folder}/s3",
-    }
-
-
 def _reserve_port(wanted: int | None) -> tuple[int, socket.socket]:
     """Return a free port, and a socket to keep for as long as the port is to be used.
 
@@ -356,7 +240,7 @@ def _reserve_port(wanted: int | None) -> tuple[int, socket.socket]:
         reserved = socket.socket(type=socket.SOCK_DGRAM)
         try:
             found = _free_port(port, reuse=port == wanted)
-            reserved.bind((_LOOPBACK, found))
+            reserved.bind((LOOPBACK, found))
         except OSError:
             reserved.close()
         else:
@@ -373,7 +257,7 @@ def _free_port(port: int, *, reuse: bool) -> int:
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
-        probe.bind((_LOOPBACK, port))
+        probe.bind((LOOPBACK, port))
         found: int = probe.getsockname()[1]
         return found
 
