@@ -45,7 +45,7 @@ from headgate.jobs.deployment.groups.consumer_group import FUNCTION_CONCURRENCY
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError, TransportError
-from headgate.jobs.execution.calling.call import Means, span_opener
+from headgate.jobs.execution.calling.means import Means, span_opener
 from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.handler_threads import HandlerThreads

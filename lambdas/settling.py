@@ -18,7 +18,7 @@ from headgate.jobs.core.events import SettlementFlushed
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.ports.transport import AsyncTransport, VisibilityChange
 from headgate.jobs.errors import TransportError
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.settler import Settler

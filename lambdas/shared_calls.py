@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 
 from headgate.jobs.execution.calling.batch_call import BatchCall, Seat, company_of
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.run import Executor
 from headgate.lambdas.source import Line
 

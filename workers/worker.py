@@ -11,7 +11,7 @@ from headgate.jobs.core.backend import AsyncBackend
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.execution.calling.call import OpenSpan, no_span
+from headgate.jobs.execution.calling.means import OpenSpan, no_span
 from headgate.workers.configuration import DEFAULTS, WorkerSettings
 from headgate.workers.parts import Parts
 from headgate.workers.services import Services, made_up_name

@@ -19,7 +19,8 @@ from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.batch_call import Seat
-from headgate.jobs.execution.calling.call import HandlerCall, Means
+from headgate.jobs.execution.calling.call import HandlerCall
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.claimed_call import OnceCall, call_of
 from headgate.jobs.execution.calling.payload import deferred, fetched
 from headgate.jobs.execution.calling.unique_claims import drop, replaced_by

@@ -38,7 +38,7 @@ _NO_FAULT = (RetryLater, Discard)
 class Tracing:
     """Opens a span around each call of a handler.
 
-    Pass `open_span` to `jobs.execution.calling.call.Means`.
+    Pass `open_span` to `jobs.execution.calling.means.Means`.
 
     Args:
         provider: the provider of the tracer; None takes the process's own.

@@ -23,7 +23,7 @@ from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import hooks_of, load_handlers
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import HeadgateError
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Outcome

@@ -11,7 +11,7 @@ import pytest
 from headgate import AsyncClient, Priority
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Done
 from headgate.jobs.execution.run import Executor

@@ -16,7 +16,7 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app_path import app_path, load_app
 from headgate.jobs.errors import ConfigurationError
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Deferred, Done, Outcome
 from headgate.jobs.execution.run import Executor

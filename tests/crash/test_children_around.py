@@ -15,7 +15,7 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events, JobProgress
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ChildFailed
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Done, Failed, Interrupted, Outcome
 from headgate.jobs.execution.run import Executor, Run

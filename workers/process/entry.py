@@ -21,7 +21,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import QueuesMissing
-from headgate.jobs.execution.calling.call import span_opener
+from headgate.jobs.execution.calling.means import span_opener
 from headgate.workers.configuration import UNWATCHED, ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
 from headgate.workers.process.event_loop import loop_factory

@@ -15,7 +15,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.errors import InlineFailed
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.handler_host import Handles, Send
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Deferred, Failed

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.event_log import current_job
-from headgate.jobs.core.events import Events, JobCompleted, JobStarted
-from headgate.jobs.core.ports.object_store import AsyncObjectStore
-from headgate.jobs.definitions.app import App
+from headgate.jobs.core.events import JobCompleted, JobStarted
 from headgate.jobs.definitions.handlers.context import JobContext, request_stop
 from headgate.jobs.definitions.handlers.injection import Shared
-from headgate.jobs.definitions.handlers.resources import NO_LAYERS, Layers, OpenResources
+from headgate.jobs.definitions.handlers.resources import NO_LAYERS, Layers
 from headgate.jobs.definitions.policies import keeps_results
 from headgate.jobs.errors import ChildDied, JobTimeout, Stopped
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.calling.claims import Claims
-from headgate.jobs.execution.calling.handler_host import Desk, Handles, Send
-from headgate.jobs.execution.calling.invoking import CallBlocking, in_loop, in_thread
+from headgate.jobs.execution.calling.handler_host import Desk
+from headgate.jobs.execution.calling.invoking import in_loop, in_thread
+from headgate.jobs.execution.calling.means import CallIsolated, Means
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
-from headgate.jobs.execution.calling.time_limits import TimeLimit, TimeLimits
+from headgate.jobs.execution.calling.time_limits import TimeLimit
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import (
     Crashed,
@@ -37,89 +31,13 @@ from headgate.jobs.execution.outcome import (
     Interrupted,
     Outcome,
 )
-from headgate.jobs.messages.keyring import Keyring
-from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.results import dumped
 from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.redaction import secrets_of
 from headgate.jobs.values.texts import text_of
 
-CallIsolated = Callable[[Job, str, JobContext], Awaitable[Any]]
-"""Runs a handler in a child process, given the message's body, and returns its result. Raises the
-handler's signal, `Stopped`, `JobTimeout`, `ChildFailed` or `ChildDied`; when cancelled, it ends the
-process."""
-
-Secrets = Callable[[], frozenset[str]]
-"""Returns the texts that an error of a handler must not show."""
-
-OpenSpan = Callable[[Job, Delivery, Secrets], AbstractContextManager[None]]
-"""Opens a span, as of OpenTelemetry, for a call of a handler, which sees it as the current one."""
-
 Settled = Callable[[Outcome], Awaitable[Outcome]]
 """Makes a handler's outcome durable, and returns the outcome that counts."""
-
-
-_NO_SPAN = nullcontext()
-
-
-def no_span(_job: Job, _delivery: Delivery, _secrets: Secrets) -> AbstractContextManager[None]:
-    """Return a context manager that does nothing."""
-    return _NO_SPAN
-
-
-def span_opener(app: App) -> OpenSpan:
-    """Return what opens spans if the process uses OpenTelemetry, else a no-op."""
-    if "opentelemetry.trace" not in sys.modules:
-        return no_span
-    from headgate.jobs.execution.tracing import Tracing  # without OpenTelemetry it can't be
-
-    return Tracing(redaction=app.redaction).open_span
-
-
-@dataclass(slots=True, kw_only=True)
-class Means:
-    """The means that a host provides for calling an app's handlers."""
-
-    app: App
-    clock: Clock
-    events: Events
-    """Receives an event for every step."""
-    call_blocking: CallBlocking = asyncio.to_thread
-    call_isolated: CallIsolated | None = None
-    """For ``isolation="process"``; if None, such handlers run like all others."""
-    open_span: OpenSpan = no_span
-    send: Send | None = None
-    """Sends the jobs that handlers submit; if None, handlers can't submit any."""
-    handles: Handles | None = None
-    """Makes the handles of these jobs; given with ``send``."""
-    store: AsyncObjectStore | None = None
-    """Holds the payloads that are too large for messages; if None, their jobs are deferred."""
-    seals: Seals | None = None
-    """Opens sealed payloads; None if the app seals nothing."""
-    resources: OpenResources = field(default_factory=OpenResources)
-    """The app's open resources, and what it opens around attempts."""
-    heeds_ctrl_c: bool = True
-    """If true, a KeyboardInterrupt in the event loop ends this process. Otherwise it is treated as
-    a failure of the handler, as it always is in a thread, where Ctrl-C is never raised."""
-    claims: Claims | None = None
-    """Required for types with ``once=True``."""
-    keyring: Keyring | None = None
-    """Checks the signatures of messages; if None, none is checked: the app's messages are not
-    signed, or did not come through a queue."""
-    time_limits: TimeLimits = field(default_factory=TimeLimits)
-    """Bounds the handlers that run in the event loop."""
-
-    def isolates(self, job: Job) -> bool:
-        """Return True if the job's handler runs in a process of its own."""
-        return job.type.isolation == "process" and self.call_isolated is not None
-
-    def in_loop(self, job: Job) -> bool:
-        """Return True if the handler runs in this event loop, where it may ignore cancellation."""
-        return job.handler.is_async and not self.isolates(job)
-
-    def can_cancel(self, job: Job) -> bool:
-        """Return True if the handler can be ended from outside: it is async or in a child."""
-        return job.handler.is_async or self.isolates(job)
 
 
 class BatchSeat(Protocol):

@@ -25,7 +25,7 @@ from headgate.jobs.core.topology import MAX_DELAY, Topology
 from headgate.jobs.definitions.options.job_options import LONGEST_EXPIRY
 from headgate.jobs.errors import PayloadLost, PayloadTooLarge, TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Crashed, Failed, Unstarted
 from headgate.jobs.execution.settling.actions import Release, RetryAfter, Way

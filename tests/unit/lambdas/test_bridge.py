@@ -24,7 +24,7 @@ from headgate.jobs.errors import (
     MessageUnreadable,
     QueueMissing,
 )
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.actions import Ack

@@ -14,7 +14,7 @@ from headgate.jobs.core.events import Events, JobAlreadyDone, JobCompleted, JobD
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import ServiceUnavailable
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import Done
 from headgate.jobs.execution.run import Executor

@@ -14,7 +14,7 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeferred, JobInterrupted
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ServiceUnavailable
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Interrupted

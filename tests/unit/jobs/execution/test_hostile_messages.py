@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from headgate import Accepts, App, Backoff, Priority, Retry, RetryLater
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Unrunnable
 from headgate.jobs.execution.run import Executor

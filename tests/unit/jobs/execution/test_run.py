@@ -34,7 +34,7 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.app import DEFAULT_PARKING
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Cancelled, Done
 from headgate.jobs.execution.run import Executor, Run

@@ -17,7 +17,7 @@ from headgate.jobs.core.events import Events, JobCompleted, JobStarted
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
 from headgate.jobs.errors import SettingsInvalid
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Executor
 from headgate.jobs.testing import MessageState, VirtualClock

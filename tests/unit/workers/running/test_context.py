@@ -201,7 +201,7 @@ async def test_details_that_json_can_not_hold_fail_no_job(caplog: pytest.LogCapt
 
 async def test_a_host_without_a_sender_says_so() -> None:
     from headgate.jobs.core.events import Events
-    from headgate.jobs.execution.calling.call import Means
+    from headgate.jobs.execution.calling.means import Means
     from headgate.jobs.execution.delivery import Delivery
     from headgate.jobs.execution.outcome import Failed
     from headgate.jobs.execution.run import Executor

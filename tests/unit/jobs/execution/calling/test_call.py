@@ -12,7 +12,7 @@ import pytest
 from headgate import AsyncClient, JobContext
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Done, Failed, Interrupted
 from headgate.jobs.execution.run import Executor, Run

@@ -14,7 +14,7 @@ from headgate import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLa
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Events, JobDeadLettered, JobRetryScheduled, JobStarted
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
-from headgate.jobs.execution.calling.call import Means
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.execution.run import Executor
