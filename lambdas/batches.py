@@ -25,9 +25,10 @@ from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.execution.calling.batch_call import Seat
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.pausing import pause_of, without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder
-from headgate.jobs.execution.run import Executor, Run
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
@@ -59,7 +60,7 @@ class InvocationBatch:
     """One invocation's messages on their way to their verdicts; made in its event loop.
 
     Args:
-        executor: makes runs.
+        executor: the host of the runs.
         transport: connects to SQS.
         times: the invocation's timetable.
         concurrency: maximum number of jobs at once.
@@ -232,7 +233,7 @@ class InvocationBatch:
             await self._conclude(line, run, await self._verdict(run))
 
     async def _begun(self, delivery: Delivery) -> Run:
-        run = self._executor.begin(delivery)
+        run = Run(self._executor, delivery)
         starts = not self._is_late and self._has_time(run)
         if self._recorder is not None and starts and pause_of(run, self._paused) is None:
             await self._recorder.recall(run)

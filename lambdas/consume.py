@@ -45,13 +45,13 @@ from headgate.jobs.deployment.groups.consumer_group import FUNCTION_CONCURRENCY
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError, TransportError
-from headgate.jobs.execution.calling.means import Means, span_opener
 from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.handler_threads import HandlerThreads
+from headgate.jobs.execution.calling.means import Means, span_opener
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.recording.recorder import Recorder
-from headgate.jobs.execution.run import Executor
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused

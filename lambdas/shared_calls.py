@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from headgate.jobs.execution.calling.batch_call import BatchCall, Seat, company_of
 from headgate.jobs.execution.calling.means import Means
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.executor import Executor
+from headgate.jobs.execution.run import Run
 from headgate.lambdas.source import Line
 
 
@@ -18,7 +19,7 @@ def together(lines: Sequence[Line], executor: Executor) -> Iterator[Sequence[Lin
         return
     companies: defaultdict[Hashable, list[Line]] = defaultdict(list)
     for line in lines:
-        job = executor.begin(line[0]).job
+        job = Run(executor, line[0]).job
         key = None if job is None else company_of(job, line[0].queue)
         if job is None or key is None or (batch := job.handler.batch) is None:
             yield [line]

@@ -10,9 +10,10 @@ from dataclasses import replace
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder
-from headgate.jobs.execution.run import Executor, Run
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.settler import End
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.lambdas.deleting import Deletes
@@ -25,7 +26,7 @@ class Verdicts:
     """Settles messages, and keeps track of those that Lambda may delete.
 
     Args:
-        executor: makes runs.
+        executor: the host of the runs.
         transport: connects to SQS.
         settled_at: deadline of settling, on the loop's clock.
         eager: returns True when nothing else runs, so that batching would only delay requests.
@@ -88,7 +89,7 @@ class Verdicts:
         is left alone, unless SQS would not deliver it again.
         """
         delivery, delay_s = unstarted
-        run = self._executor.begin(delivery)
+        run = Run(self._executor, delivery)
         if self._recorder is not None:
             await self._recorder.recall(run)
         if not run.known and delivery.comes_again(self._means.clock.now()):

@@ -22,12 +22,12 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
 from headgate.jobs.definitions.policies import keeps_records, types_from
 from headgate.jobs.definitions.sealing import seals_of
-from headgate.jobs.execution.calling.means import Means, OpenSpan
 from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.handler_threads import HandlerThreads
+from headgate.jobs.execution.calling.means import Means, OpenSpan
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.hook_runner import HookRunner
-from headgate.jobs.execution.run import Executor
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.records.fleet.worker_status import WorkerStatus

@@ -10,7 +10,7 @@ SQS has confirmed the action.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,12 +20,12 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.batch_call import Seat
 from headgate.jobs.execution.calling.call import HandlerCall
-from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.claimed_call import OnceCall, call_of
 from headgate.jobs.execution.calling.payload import deferred, fetched
 from headgate.jobs.execution.calling.unique_claims import drop, replaced_by
 from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, Job, legible, load
 from headgate.jobs.execution.earlier_deliveries import History
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.failure import failure_of
 from headgate.jobs.execution.foregone import expired, foregone
 from headgate.jobs.execution.outcome import (
@@ -51,9 +51,6 @@ from headgate.jobs.execution.unrunnable import checked_late, refusal, verdict_on
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.keyring import KeyUnknown
 
-Backlog = Callable[[str], Awaitable[int]]
-"""Returns the number of visible messages in a queue, given its physical name."""
-
 _EARLY_S = 60.0
 """Seconds by which a job may run before it is due, since clocks may differ by as much."""
 
@@ -61,48 +58,15 @@ _CANCELLABLE = (Interrupted, Failed, Deferred, Crashed, Spent)
 """The outcomes that are replaced by `Cancelled` once the job is cancelled: none completed it."""
 
 
-async def _no_backlog(_queue: str) -> int:
-    return 0
+class Run:
+    """One delivery on its way to a verdict.
 
-
-class Executor:
-    """Makes runs for an app.
+    It is read at once; `verdict` calls the handler.
 
     Args:
-        means: the app, and the means of calling its handlers.
-        backlog: measures queues for adaptive backoffs; by default every queue looks empty.
-        records: whether a `Recorder` tells attempts from deliveries (`jobs.execution.recording`).
-        backstop: whether a job without records that is delivered much too often is taken for one
-            that kills its worker; false where a delivery may never have reached a worker.
-        scheduled: whether the host has a scheduler, so that one-time schedules can hold jobs.
-        received: whether its messages come from queues; one that was made in this process has not
-            been sealed.
+        executor: the host, and the means of calling its handlers.
+        delivery: the message, as SQS has given it out.
     """
-
-    def __init__(
-        self,
-        means: Means,
-        *,
-        backlog: Backlog = _no_backlog,
-        records: bool = False,
-        backstop: bool = True,
-        scheduled: bool = False,
-        received: bool = True,
-    ) -> None:
-        self.means = means
-        self.backlog = backlog
-        self.records = records
-        self.backstop = backstop
-        self.scheduled = scheduled
-        self.received = received
-
-    def begin(self, delivery: Delivery) -> Run:
-        """Read a delivery, and return its run; `Run.verdict` calls the handler."""
-        return Run(self, delivery)
-
-
-class Run:
-    """One delivery on its way to a verdict."""
 
     def __init__(self, executor: Executor, delivery: Delivery) -> None:
         self._executor = executor

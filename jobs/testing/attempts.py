@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Outcome
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.submission.prepare import Submission
 
 
@@ -15,7 +16,7 @@ async def attempted(executor: Executor, submission: Submission, number: int) -> 
     Raises:
         ValueError: the job has no such attempt.
     """
-    run = executor.begin(_delivery(submission, number, executor.means.clock.monotonic()))
+    run = Run(executor, _delivery(submission, number, executor.means.clock.monotonic()))
     most = run.job.attempt.max_attempts if run.job is not None else number
     if not 1 <= number <= most:
         raise ValueError(f"attempt must lie between 1 and {most}, got {number}")

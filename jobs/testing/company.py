@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from headgate.jobs.execution.calling.batch_call import BatchCall, company_of
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.run import Executor, Run
+from headgate.jobs.execution.executor import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.testing.next_message import NextMessage
 
@@ -21,7 +22,7 @@ async def together(
     """Return a run with those that share its call: of the jobs that wait in its queue now.
 
     Args:
-        executor: makes runs.
+        executor: the host of the runs.
         begin: begins the runs that join.
         following: takes their deliveries.
         first: the run that starts.
@@ -32,7 +33,7 @@ async def together(
     key = company_of(job, queue)
 
     def joins(delivery: Delivery) -> bool:
-        other = executor.begin(delivery).job
+        other = Run(executor, delivery).job
         return other is not None and company_of(other, queue) == key
 
     found = [] if key is None else await following.take_if(queue, joins, most=batch.size - 1)

@@ -23,11 +23,12 @@ from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import hooks_of, load_handlers
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import HeadgateError
-from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.claims import Claims
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Outcome
-from headgate.jobs.execution.run import Executor, Run
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.delayed_retry import HandOver
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import Envelope, new_job_id
@@ -329,7 +330,7 @@ class Harness:
         if (envelope := self._reader.envelope_of(delivery)) is not None:
             self._received[str(envelope.id)] = (envelope, delivery.message.receive_count)
             self._check(envelope.type)
-        return executor.begin(delivery)
+        return Run(executor, delivery)
 
     async def _settle(self, run: Run, verdict: Verdict, remembering: Remembering) -> None:
         verdict = await settled(

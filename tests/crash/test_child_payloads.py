@@ -13,8 +13,9 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Done
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.testing import MemorySqs, MemoryStore
 from headgate.workers.isolation.child_pool import ChildPool
 from tests.crash.test_child_pool import CLOCK, pool_of
@@ -44,7 +45,7 @@ async def result(pool: ChildPool, sqs: MemorySqs, store: MemoryStore | None = No
     means = Means(app=app, clock=CLOCK, events=Events(), call_isolated=pool.call, store=store)
     delivery = Delivery(message=message, queue=SPEC, received_at=CLOCK.monotonic())
     async with asyncio.timeout(GENEROUS_S):
-        outcome = (await Executor(means).begin(delivery).verdict()).outcome
+        outcome = (await Run(Executor(means), delivery).verdict()).outcome
     assert isinstance(outcome, Done), outcome
     return outcome.result
 

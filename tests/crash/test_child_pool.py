@@ -18,8 +18,9 @@ from headgate.jobs.definitions.app_path import app_path, load_app
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Deferred, Done, Outcome
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.testing import MemorySqs
 from headgate.workers.isolation.child_pool import ChildPool
 from tests.support import isolated_app
@@ -61,7 +62,7 @@ async def echo(pool: ChildPool) -> Outcome:
     means = Means(app=app, clock=CLOCK, events=Events(), call_isolated=pool.call)
     delivery = Delivery(message=message, queue=queue, received_at=CLOCK.monotonic())
     async with asyncio.timeout(GENEROUS_S):
-        return (await Executor(means).begin(delivery).verdict()).outcome
+        return (await Run(Executor(means), delivery).verdict()).outcome
 
 
 async def pid_of(pool: ChildPool) -> int:

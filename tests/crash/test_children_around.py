@@ -17,8 +17,9 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ChildFailed
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Done, Failed, Interrupted, Outcome
-from headgate.jobs.execution.run import Executor, Run
+from headgate.jobs.execution.run import Run
 from headgate.jobs.testing import MemorySqs
 from headgate.workers.isolation.child_pool import ChildPool
 from tests.support import surrounded_app
@@ -60,7 +61,7 @@ async def begun(
     [message] = await sqs.receive(queue.name, limit=1, wait_s=0)
     means = Means(app=app, clock=CLOCK, events=Events(*hear), call_isolated=pool.call)
     delivery = Delivery(message=message, queue=queue, received_at=CLOCK.monotonic())
-    return Executor(means).begin(delivery)
+    return Run(Executor(means), delivery)
 
 
 async def outcome(pool: ChildPool, job: JobType[Work, Any], text: str = "") -> Outcome:

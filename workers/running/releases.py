@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.pausing import without_attempt
 from headgate.jobs.execution.recording.recorder import Recorder
-from headgate.jobs.execution.run import Executor
 from headgate.workers.held import Hold, Holdings
 from headgate.workers.running.faults import log_fault
 from headgate.workers.running.settler import HoldSettler

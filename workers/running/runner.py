@@ -9,9 +9,10 @@ from functools import partial
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.execution.calling.batch_call import BatchCall
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Interrupted, Outcome
 from headgate.jobs.execution.recording.recorder import Recorder
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.workers.dispatch.admission import Admission
@@ -92,7 +93,7 @@ class Running:
         """Take in one message, perhaps into ``returns``; return False if a fault prevented it."""
         hold: Hold | None = None
         try:
-            hold = self._holdings.take(self._executor.begin(delivery))
+            hold = self._holdings.take(Run(self._executor, delivery))
             self._place(hold, returns)
         except Exception as error:  # noqa: BLE001 - SQS delivers it again
             tell_fault(error, delivery)

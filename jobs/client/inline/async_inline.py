@@ -15,11 +15,12 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.errors import InlineFailed
-from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.handler_host import Handles, Send
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Deferred, Failed
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack, Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.submission.prepare import Submission
@@ -179,7 +180,7 @@ class AsyncInline:
         self._events.emit(_inline(submission, reason, self._clock))
         attempt = 1
         while True:
-            verdict = await executor.begin(_delivery(submission, attempt, self._clock)).verdict()
+            verdict = await Run(executor, _delivery(submission, attempt, self._clock)).verdict()
             match verdict.action:
                 case Ack():
                     return None

@@ -30,8 +30,8 @@ from headgate.jobs.definitions.handlers.injection import Shared
 from headgate.jobs.definitions.handlers.resources import Layers
 from headgate.jobs.errors import ConfigurationError, Stopped
 from headgate.jobs.execution.calling.call import HandlerCall
-from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.invoking import in_loop, in_thread
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.execution.calling.time_limits import TimeLimit
 from headgate.jobs.execution.delivery import Job

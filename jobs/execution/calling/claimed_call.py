@@ -31,9 +31,9 @@ from headgate.jobs.errors import ConfigurationError, ItemUnreadable, TransportEr
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.calling.batch_call import Seat, seat_of
 from headgate.jobs.execution.calling.call import BatchSeat, HandlerCall
-from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.claim_items import Ended, Held, Unreadable
 from headgate.jobs.execution.calling.claims import Claim
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import (
     Deferred,

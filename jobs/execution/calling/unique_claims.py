@@ -12,8 +12,8 @@ from typing import Any, Literal
 from headgate.jobs.core.events import ClaimFailed, ItemsSkipped
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.claims import answered
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import DropKind, Dropped
 from headgate.jobs.submission.unique_keys import place

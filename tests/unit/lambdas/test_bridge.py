@@ -26,7 +26,8 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.executor import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.messages.envelope import derived_job_id, parse
 from headgate.jobs.schedules.bridging import Bridge
@@ -154,7 +155,7 @@ async def test_a_worker_runs_a_scheduled_job_with_the_defaults_of_its_model(
         queue=shop.app.topology.queue("jobs", Priority.HIGH),
         received_at=clock.monotonic(),
     )
-    verdict = await executor.begin(delivery).verdict()
+    verdict = await Run(executor, delivery).verdict()
 
     assert verdict.action == Ack()
     assert shop.ran == [(Report(), job_id)]

@@ -61,6 +61,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.run import Run
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.items import partition
@@ -496,22 +497,20 @@ def test_a_job_outlives_its_message_in_a_function_too() -> None:
 
 
 def test_a_fault_of_ours_costs_only_the_message_it_struck(
-    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     function, job = _mail(_nothing)
     with _closed(function):
         function.submit(job, "a")
         function.invoke()
-        assert function.consumer._opened is not None
-        executor = function.consumer._opened.executor
-        begin, faults = executor.begin, iter([RuntimeError("a fault of ours")])
+        begin, faults = Run.__init__, iter([RuntimeError("a fault of ours")])
 
-        def faulty(delivery: Delivery) -> Run:
+        def faulty(run: Run, executor: Executor, delivery: Delivery) -> None:
             for fault in faults:
                 raise fault
-            return begin(delivery)
+            begin(run, executor, delivery)
 
-        executor.begin = faulty  # type: ignore[method-assign]  # there is no other way in
+        monkeypatch.setattr(Run, "__init__", faulty)
         function.submit(job, "a", "b", "c")
         assert len(function.invoke()["batchItemFailures"]) == 1
     assert len(function.messages()) == 1

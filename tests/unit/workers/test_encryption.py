@@ -16,8 +16,9 @@ from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery, Job
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Done
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing import LoopClock
 from tests.support.tape import Tape, recorded
@@ -165,7 +166,7 @@ async def test_a_child_process_is_handed_the_payload_open() -> None:
     )
     [queue] = app.topology.queues
     delivery = Delivery(message=message, queue=queue, received_at=rig.clock.monotonic())
-    verdict = await Executor(means).begin(delivery).verdict()
+    verdict = await Run(Executor(means), delivery).verdict()
     assert isinstance(verdict.outcome, Done)
     assert handed == [CANARY]
     assert CANARY not in message.body

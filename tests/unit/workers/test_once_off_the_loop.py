@@ -14,11 +14,12 @@ from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeferred, JobInterrupted
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ServiceUnavailable
-from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.claims import Claims
+from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Interrupted
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.testing import LoopClock, MemoryTable
 from tests.support.journal import GENEROUS_S
 from tests.unit.workers.rig import Note, Rig, one_lane
@@ -106,6 +107,6 @@ async def test_a_child_process_is_ended_when_its_claim_is_lost() -> None:
     )
     delivery = Delivery(message=message, queue=queue, received_at=clock.monotonic())
     began = clock.monotonic()
-    verdict = await Executor(means).begin(delivery).verdict()
+    verdict = await Run(Executor(means), delivery).verdict()
     assert isinstance(verdict.outcome, Interrupted)
     assert ended[0] - began == pytest.approx(queue.visibility_s * 2 / 3, abs=0.1)

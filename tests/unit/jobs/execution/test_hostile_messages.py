@@ -18,8 +18,9 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Unrunnable
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import (
     Ack,
     DeadLetter,
@@ -102,7 +103,7 @@ class Host:
         return asyncio.run(self._through(Delivery(message=message, queue=QUEUE, received_at=0.0)))
 
     async def _through(self, delivery: Delivery) -> Verdict:
-        run = self._executor.begin(delivery)
+        run = Run(self._executor, delivery)
         verdict = run.unstarted(run.due_in_s) if run.due_in_s else await run.verdict()
         match verdict.action:
             case RetryAfter(way=way) | Release(way=way) if way is not Way.HIDDEN:

@@ -36,8 +36,9 @@ from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.app import DEFAULT_PARKING
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Cancelled, Done
-from headgate.jobs.execution.run import Executor, Run
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack, DeadLetter, Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
@@ -78,7 +79,7 @@ class _Bench:
             sent_at=_START,
         )
         queue = self.app.topology.queue("jobs", Priority.NORMAL)
-        return self.executor.begin(Delivery(message=message, queue=queue, received_at=0.0))
+        return Run(self.executor, Delivery(message=message, queue=queue, received_at=0.0))
 
     async def verdict(self, **arguments: Any) -> Verdict:
         async with asyncio.timeout(100_000):

@@ -12,7 +12,7 @@ from opentelemetry.trace import StatusCode
 
 from headgate import App, JobContext, Retry, RetryLater
 from headgate.jobs.definitions.handlers.resources import OpenResources
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.tracing import Tracing
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.submission.prepare import prepare_child

@@ -19,7 +19,8 @@ from headgate.jobs.core.topology import DEFAULT_LANES, QueueSpec
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.executor import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.testing import MessageState, VirtualClock
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.dispatch.shares import Shares
@@ -125,7 +126,7 @@ def _hold(waiting_in: str, received_at: float) -> Hold:
         sent_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     delivery = Delivery(message=message, queue=spec, received_at=received_at)
-    return Hold(_EXECUTOR.begin(delivery), received_at)
+    return Hold(Run(_EXECUTOR, delivery), received_at)
 
 
 def _always(_queue: QueueSpec) -> bool:

@@ -21,7 +21,7 @@ from headgate.jobs.errors import (
     Throttled,
     TransportError,
 )
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.testing import MessageState
 from headgate.workers.configuration import short_wait
 from headgate.workers.dispatch.fifo_groups import Groups
@@ -309,9 +309,9 @@ def _break_once(monkeypatch: pytest.MonkeyPatch, where: type, method: str, text:
     works = getattr(where, method)
     failed: list[str] = []
 
-    def fails(self: Any, given: Any, **others: Any) -> Any:
-        result = works(self, given, **others)
-        message = getattr(given, "delivery", given).message
+    def fails(self: Any, *given: Any, **others: Any) -> Any:
+        result = works(self, *given, **others)
+        message = getattr(given[-1], "delivery", given[-1]).message
         if text in message.body and not failed:
             failed.append(text)
             raise KeyError(text)
@@ -320,7 +320,7 @@ def _break_once(monkeypatch: pytest.MonkeyPatch, where: type, method: str, text:
     monkeypatch.setattr(where, method, fails)
 
 
-_STEPS = [(Executor, "begin"), (Groups, "take"), (Waiting, "put")]
+_STEPS = [(Run, "__init__"), (Groups, "take"), (Waiting, "put")]
 """The steps that take in a message, from its delivery to its place in line."""
 
 

@@ -203,8 +203,9 @@ async def test_a_host_without_a_sender_says_so() -> None:
     from headgate.jobs.core.events import Events
     from headgate.jobs.execution.calling.means import Means
     from headgate.jobs.execution.delivery import Delivery
+    from headgate.jobs.execution.executor import Executor
     from headgate.jobs.execution.outcome import Failed
-    from headgate.jobs.execution.run import Executor
+    from headgate.jobs.execution.run import Run
 
     app, parent, _child = parent_and_child(plain=False)
     rig = Rig(app)
@@ -212,7 +213,7 @@ async def test_a_host_without_a_sender_says_so() -> None:
     [message] = await rig.sqs.receive(MAIL, limit=1, wait_s=0)
     [spec] = [spec for spec in app.topology.queues if spec.name == MAIL]
     executor = Executor(Means(app=app, clock=rig.clock, events=Events()))
-    run = executor.begin(Delivery(message=message, queue=spec, received_at=0))
+    run = Run(executor, Delivery(message=message, queue=spec, received_at=0))
     outcome = (await run.verdict()).outcome
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, ConfigurationError)

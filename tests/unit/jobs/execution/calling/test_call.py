@@ -14,8 +14,9 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Done, Failed, Interrupted
-from headgate.jobs.execution.run import Executor, Run
+from headgate.jobs.execution.run import Run
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.testing import LoopClock, MemorySqs
 from tests.support.backends import async_over
@@ -55,7 +56,7 @@ async def _run_of(job: JobType[Note, Any], text: str, means: Means) -> Run:
         await client.submit(job, Note(text=text))
     [message] = await sqs.receive(MAIL, limit=1, wait_s=0)
     queue = APP.topology.queues[0]
-    return Executor(means).begin(Delivery(message=message, queue=queue, received_at=0))
+    return Run(Executor(means), Delivery(message=message, queue=queue, received_at=0))
 
 
 @pytest.mark.parametrize(("text", "kind"), [("returns", Done), ("fails", Failed)])

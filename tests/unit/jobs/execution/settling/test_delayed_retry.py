@@ -16,8 +16,9 @@ from headgate.jobs.core.events import Events, JobDeadLettered, JobRetryScheduled
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Reason
-from headgate.jobs.execution.run import Executor
+from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Release, Way
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.delayed_job import DelayedJob, delayed, retry_name, schedule_of
@@ -207,7 +208,7 @@ def test_a_message_within_a_second_of_the_end_of_its_time_is_sent_anew() -> None
         sent_at=jobs.clock.now() - lives,
     )
     delivery = Delivery(message=message, queue=spec, received_at=jobs.clock.monotonic())
-    run = Executor(Means(app=app, clock=jobs.clock, events=Events())).begin(delivery)
+    run = Run(Executor(Means(app=app, clock=jobs.clock, events=Events())), delivery)
     action = run.unstarted(3_600).action
     assert isinstance(action, Release)
     assert action.way is Way.ANEW, "hidden for 0 s it would come again and again until then"
