@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from headgate.jobs.aws.queue_attributes import lacks
 from headgate.jobs.aws.queue_descriptions import QueueDescription, pairs, quarantine
+from headgate.jobs.aws.queue_differences import lacks
 from headgate.jobs.aws.stages.differences import (
     Difference,
     of_bucket,

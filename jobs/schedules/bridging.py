@@ -4,9 +4,11 @@
 
 A job may be sent many times in its life: by its schedule, and again by each one-time schedule that
 holds it until a later attempt. So the sending is claimed, never the job. The item is written with
-``false`` before the message is sent and with ``true`` after; an invocation that finds ``true``
-sends nothing. Two simultaneous invocations may both send: rare, and no worse than SQS's own
-duplicates. An invocation whose table doesn't answer sends too, since no job may be lost for that.
+``false`` before the message is sent and with ``true`` after. The first write also reads: where the
+item exists, the table refuses it and returns the one that stands, and an invocation that finds
+``true`` sends nothing. One that finds ``false`` sends, since the other may have died before.
+Two simultaneous invocations may both send: rare, and no worse than SQS's own duplicates. An
+invocation whose table doesn't answer sends too, since no job may be lost for that.
 
 Inputs are written by whoever may create a schedule, so nothing in them is believed. A job goes only
 where `jobs.schedules.routes` has it. And the digest is that of the very message and its queue: an

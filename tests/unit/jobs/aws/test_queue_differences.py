@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headgate import App, Existing, ExistingQueue
-from headgate.jobs.aws.queue_attributes import lacks
 from headgate.jobs.aws.queue_descriptions import QueueDescription, create_attributes, pairs
+from headgate.jobs.aws.queue_differences import lacks
 
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234"
 
