@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from headgate.jobs.client.jobs.filters import JobFilter
 from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.immediate import drive
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.records.history import JobRecord, read_job
-from headgate.jobs.records.items import LISTS, Mark, read_partitions
+from headgate.jobs.records.items import LISTS, Mark, asked_partition, partition
 from headgate.jobs.records.lists.entries import ListEntry, lists_of, read_entry
 from headgate.jobs.records.lists.merged import MergedLists
 from headgate.jobs.records.state import JobState
@@ -34,10 +35,11 @@ MOST_COUNTED = 100_000
 """Number of entries of the lists that a count reads by default."""
 
 _LOOKED_AT = 20
-"""Entries that a page looks at for each job that it may show; beyond that it ends early."""
+"""Entries that a page looks at for each job that it may show, and jobs whose records it reads;
+beyond that it ends early."""
 
-_CHUNK, _COUNTED_CHUNK = 25, 1_000
-"""Entries that a request reads of one list: for a page, and at most for a count."""
+_CHUNK, _LARGEST_CHUNK = 25, 1_000
+"""Entries that a request reads of one list: the first, and one that follows many others."""
 
 _LONGEST_RUN = MAX_VISIBILITY
 """The longest that an attempt runs: SQS then delivers its message again."""
@@ -47,6 +49,13 @@ _ENDS = LISTS.keys() - {Mark.STARTED}
 
 _AT_ONCE = 16
 """Maximum number of jobs whose records are read at the same time."""
+
+_FOR_GOOD = frozenset(
+    {JobState.COMPLETED, JobState.DISCARDED, JobState.DROPPED, JobState.CANCELLED}
+)
+"""States of jobs that nothing reopens."""
+
+_DEATHS = frozenset({Mark.DEAD, Mark.QUARANTINED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +88,8 @@ class JobPage:
     """The newest first."""
     next: str
     """The ``after`` of the next page; empty at the end. A page may have fewer jobs than were asked
-    for, or none, and not be the last: entries of other queues and tenants were in between."""
+    for, or none, and not be the last: entries of other queues and tenants were in between, or of
+    jobs that are in another state by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +125,21 @@ class AsyncJobDesk:
         self._services = services
 
     async def list(
-        self, wanted: JobFilter = EVERY_JOB, *, limit: int = 50, after: str = ""
+        self,
+        wanted: JobFilter = EVERY_JOB,
+        *,
+        limit: int = 50,
+        after: str = "",
+        most: int | None = None,
     ) -> JobPage:
         """`JobDesk.list`, awaited."""
         check_limit(limit)
+        if most is not None and most < 1:
+            raise ConfigurationError(f"most must be at least 1, got {most}")
         states = [JobState(each) for each in wanted.states]
         merged = self._merged(wanted, states, before=_place_of(after))
         page = _Page(self._services, merged, wanted, limit)
-        return await page.read()
+        return await page.read(limit * _LOOKED_AT if most is None else most)
 
     async def count(self, wanted: JobFilter = EVERY_JOB, *, most: int = MOST_COUNTED) -> JobCounts:
         """`JobDesk.count`, awaited."""
@@ -162,8 +179,8 @@ class AsyncJobDesk:
             self._services.concurrency,
             after=since,
             before=until,
-            chunk=min(share, _COUNTED_CHUNK),
-            largest=_COUNTED_CHUNK,
+            chunk=min(share, _LARGEST_CHUNK),
+            largest=_LARGEST_CHUNK,
         )
 
     def _merged(self, wanted: JobFilter, states: Sequence[JobState], *, before: str) -> MergedLists:
@@ -178,6 +195,7 @@ class AsyncJobDesk:
             after=since,
             before=before or until,
             chunk=_CHUNK,
+            largest=_LARGEST_CHUNK,
         )
 
 
@@ -195,22 +213,32 @@ class JobDesk:
     def __init__(self, engine: AsyncJobDesk) -> None:
         self._desk = engine
 
-    def list(self, wanted: JobFilter = EVERY_JOB, *, limit: int = 50, after: str = "") -> JobPage:
+    def list(
+        self,
+        wanted: JobFilter = EVERY_JOB,
+        *,
+        limit: int = 50,
+        after: str = "",
+        most: int | None = None,
+    ) -> JobPage:
         """Return a page of jobs, the newest first, each once and in the state that it is in now.
 
-        It takes one query for each list (four for each type and state), and two for each job on the
-        page, however many jobs there are; of ``running`` also two for each job that was started
-        meanwhile and has ended.
+        It takes one query for each list (four for each type and state), however many jobs there
+        are, and up to two for each job on the page and for each that it reads past, such as one
+        listed as ``running`` that has ended.
 
         Args:
             wanted: selects the jobs.
             limit: the maximum number of jobs on the page, up to 1,000.
             after: the ``next`` of the page before; empty begins with the newest.
+            most: the number of entries to read past and to show, such as those of other queues and
+                tenants; None for 20 for each job that the page may have. The records of more jobs
+                than that are never read for a page.
 
         Raises:
-            ConfigurationError: ``limit`` is out of range, or ``after`` is of no page.
+            ConfigurationError: ``limit`` or ``most`` is out of range, or ``after`` is of no page.
         """
-        return drive(self._desk.list(wanted, limit=limit, after=after))
+        return drive(self._desk.list(wanted, limit=limit, after=after, most=most))
 
     def count(self, wanted: JobFilter = EVERY_JOB, *, most: int = MOST_COUNTED) -> JobCounts:
         """Count jobs by type and state, each once, by the newest entry of it.
@@ -243,17 +271,25 @@ class _Page:
         self._last = ""
         """The place of the last entry that was taken."""
 
-    async def read(self) -> JobPage:
-        """Read the entries, and the records of their jobs."""
+    async def read(self, most: int) -> JobPage:
+        """Read the entries, up to a number of them, and the records of their jobs."""
         jobs: builtins.list[ListedJob] = []
-        left = self._limit * _LOOKED_AT
-        while len(jobs) < self._limit and left > 0:
-            entries, looked_at = await self._entries(self._limit - len(jobs), left)
-            left -= looked_at
+        left, unread = most, self._limit * _LOOKED_AT
+        while len(jobs) < self._limit and left > 0 and unread > 0:
+            # Once some were in vain, those that follow may be as well: not one at a time.
+            wanted = max(self._limit - len(jobs), _AT_ONCE if self._last else 1)
+            entries, looked_at = await self._entries(min(wanted, unread), left)
+            left, unread = left - looked_at, unread - len(entries)
             if not looked_at:
                 break
             found = await self._services.concurrency.each(self._job, entries, at_once=_AT_ONCE)
-            jobs.extend(each for each in found if each is not None)
+            shown = [
+                (entry, job) for entry, job in zip(entries, found, strict=True) if job is not None
+            ]
+            room = self._limit - len(jobs)
+            jobs.extend(job for _, job in shown[:room])
+            if len(shown) > room:  # the next page begins after the last of this one
+                return JobPage(jobs=jobs, next=cursor_of(shown[room - 1][0].place))
         more = self._last and await self._merged.peek()
         return JobPage(jobs=jobs, next=cursor_of(self._last) if more else "")
 
@@ -281,14 +317,35 @@ class _Page:
 
     async def _job(self, entry: ListEntry) -> ListedJob | None:
         """Return a job, unless a newer entry stands for it, or it is in another state by now."""
-        items = await read_partitions(self._services.table, entry.job_id)
-        now = self._services.clock.now()
-        record = read_job(entry.job_id, items, entry.job_type, now=now)
-        listed = (each.at for each in record.timeline if each.what in self._listed)
-        newest = max(listed, default=None)
-        if newest != entry.at or not self._wanted.has_state(record.state):
+        job_id, table = entry.job_id, self._services.table
+        own = await table.query(partition(job_id))
+        record = self._record(entry, own)
+        if (newest := self._newest(record)) is not None and newest > entry.at:
+            return None  # whatever its submitters have written
+        if not _is_told(record):
+            record = self._record(entry, [*own, *await table.query(asked_partition(job_id))])
+        if self._newest(record) != entry.at or not self._wanted.has_state(record.state):
             return None
         return listed_job(record, entry.job_type, entry.at)
+
+    def _record(self, entry: ListEntry, items: Sequence[Item]) -> JobRecord:
+        now = self._services.clock.now()
+        return read_job(entry.job_id, items, entry.job_type, now=now)
+
+    def _newest(self, record: JobRecord) -> datetime | None:
+        """Return the time of the last thing that a job is listed for."""
+        listed = (each.at for each in record.timeline if each.what in self._listed)
+        return max(listed, default=None)
+
+
+def _is_told(record: JobRecord) -> bool:
+    """Return True if the items of a job's workers tell all that a list shows of it.
+
+    What its submitters and replays write can then change nothing.
+    """
+    has_died = any(each.what in _DEATHS for each in record.timeline)
+    knows_submission = record.submitted_at is not None and record.priority is not None
+    return record.state in _FOR_GOOD and not has_died and knows_submission
 
 
 def check_limit(limit: int) -> None:

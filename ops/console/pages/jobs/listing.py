@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from headgate.jobs.client.jobs.desk import JobCounts, JobPage, ListedJob
+from headgate.jobs.client.jobs.desk import JobCounts, JobPage
 from headgate.jobs.client.jobs.filters import JobFilter
 from headgate.jobs.records.lists.entries import lists_of
 from headgate.jobs.records.state import JobState
@@ -31,7 +31,9 @@ UNCOUNTED = (JobState.RUNNING,)
 AGES = ("15m", "1h", "6h", "1d", "7d", "30d")
 
 _LIMIT = 50
-_MOST_PAGES = 10
+_MOST_ENTRIES = 10_000
+"""Entries that a page reads past: few of a list's may be of the queue or tenant."""
+
 _MOST_COUNTED = 5_000
 _FRESH_S, _COUNTS_FRESH_S = 5.0, 30.0
 _REQUESTS_PER_MINUTE, _COUNTS_REQUESTS_PER_MINUTE = 3_000, 600
@@ -78,7 +80,7 @@ def _listed(
     requests = _lists(console, chosen) + 2 * _LIMIT
     return console.reader.read(
         key,
-        lambda: _page(console, chosen, after),
+        lambda: console.client.jobs.list(chosen, limit=_LIMIT, after=after, most=_MOST_ENTRIES),
         fresh_s=_pace_s(console, _JOBS, requests, _FRESH_S, _REQUESTS_PER_MINUTE),
     )
 
@@ -104,18 +106,6 @@ def _pace_s(console: Console, kind: str, requests: int, least_s: float, per_minu
     """Return the seconds for which an answer serves, so that all of its kind stay in a bound."""
     in_use = max(1, console.reader.in_use(kind))
     return max(least_s, requests * in_use * 60 / per_minute)
-
-
-def _page(console: Console, wanted: JobFilter, after: str) -> JobPage:
-    """Read on until a page is full: few of a list's entries may be of the queue or tenant."""
-    found: list[ListedJob] = []
-    for _ in range(_MOST_PAGES):
-        page = console.client.jobs.list(wanted, limit=_LIMIT - len(found), after=after)
-        found.extend(page.jobs)
-        after = page.next
-        if len(found) >= _LIMIT or not after:
-            break
-    return JobPage(jobs=found, next=after)
 
 
 def _by_state(counts: JobCounts | None) -> Counter[JobState]:

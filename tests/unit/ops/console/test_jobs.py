@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
 from headgate import JobState
+from headgate.jobs.core.ports.table import MAX_PUT
 from headgate.jobs.errors import ServiceUnavailable
+from headgate.ops.console.pages.jobs import listing
 from headgate.testing import DrainUnfinished
 from tests.support.console import MARKUP, Browser
 from tests.support.story import Story
@@ -87,6 +91,46 @@ def test_a_search_leads_to_a_job_or_a_list(browser: Browser, dead: Sequence[str]
     ):
         answer = browser.get(f"/jobs?q={words.replace(' ', '+')}")
         assert (answer.status, answer.headers["location"]) == (303, path)
+
+
+def of_tenant(shop: Shop, org: str, jobs: int) -> Sequence[Story]:
+    """Return jobs of a tenant that died one after the other, the last one now, and are recorded."""
+    now = shop.harness.clock.now()
+    stories = [
+        Story(str(uuid4()), job_type="send-email", start=now - timedelta(seconds=number)).run(
+            0, "dead", attempt=1, tenant={"org": org}
+        )
+        for number in range(jobs)
+    ]
+    items = [item for each in stories for item in each.items]
+    for first in range(0, len(items), MAX_PUT):
+        assert not shop.harness.table.sync.put(items[first : first + MAX_PUT])
+    return stories
+
+
+def test_one_job_among_many_of_others_takes_few_requests(
+    shop: Shop, browser: Browser, looks: Looks
+) -> None:
+    looks.wait = True  # so that nothing is counted
+    [wanted] = of_tenant(shop, "org-1", 1)
+    shop.later()
+    of_tenant(shop, "org-2", 1_200)
+    shop.harness.table.calls.clear()
+    assert listed(browser, "?state=dead&type=send-email&tenant=org-1") == {wanted.job_id}
+    assert shop.harness.table.calls.count("lines") <= 4 * 6
+
+
+def test_an_empty_page_that_is_not_the_last_leads_on(
+    shop: Shop, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_MOST_ENTRIES", 5)
+    [wanted] = of_tenant(shop, "org-1", 1)
+    shop.later()
+    of_tenant(shop, "org-2", 8)
+    text = browser.get("/jobs?tenant=org-1").text
+    assert "None so far" in text
+    [after] = [part.split('"')[0] for part in text.split('rel="next" href="/jobs')[1:]]
+    assert listed(browser, after.replace("&amp;", "&")) == {wanted.job_id}
 
 
 def test_no_text_of_a_filter_becomes_markup(browser: Browser) -> None:

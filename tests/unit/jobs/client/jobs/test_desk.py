@@ -23,6 +23,13 @@ from tests.support.story import START, Story
 
 LATER = START + timedelta(days=1)
 
+SUBMISSION: dict[str, Any] = {
+    "attempt": 1,
+    "submitted_at": START.isoformat(),
+    "priority": "normal",
+}
+"""The facts about its submission that each item of a job's deliveries repeats."""
+
 
 class CountingTable(MemoryTable):
     """A table that counts the items that are read from it."""
@@ -403,9 +410,79 @@ async def test_a_page_costs_the_same_however_many_jobs_are_recorded(jobs: int) -
     assert office.table.read <= SHARDS * 25 + 10
 
 
+async def test_a_page_reads_past_as_many_entries_as_it_is_to() -> None:
+    office = Office()
+    wanted = office.story().run(0, "dead", attempt=1, tenant={"org": "org-1"})
+    others = [office.story(at=at / 8 + 1).run(0, "dead", attempt=1) for at in range(2_000)]
+    await office.write(wanted, *others)
+    office.table.calls.clear()
+    chosen = JobFilter(states=("dead",), tenants=("org-1",))
+
+    page = await office.client.jobs.list(chosen, most=10_000)
+
+    assert ([each.id for each in page.jobs], page.next) == ([wanted.job_id], "")
+    assert office.table.calls.count("query") == 2, "only the records of the job that is shown"
+    assert office.table.calls.count("lines") <= SHARDS * 6, "each request reads twice as many"
+
+
+async def test_a_job_that_ended_since_it_was_listed_as_running_takes_one_query() -> None:
+    office = Office(now=START + timedelta(hours=1))
+    runs = office.story().run(0, "started", attempt=1)
+    ended = [
+        office.story(at=each).run(0, "started", attempt=1).run(1, "completed", attempt=1)
+        for each in range(1, 31)
+    ]
+    await office.write(runs, *ended)
+    office.table.calls.clear()
+    page = await office.client.jobs.list(JobFilter(states=("running",)), limit=5)
+    assert [each.id for each in page.jobs] == [runs.job_id]
+    assert office.table.calls.count("query") == len(ended) + 2
+
+
+@pytest.mark.parametrize(
+    ("story", "queries"),
+    [
+        pytest.param(Story().run(1, "cancelled", **SUBMISSION), 1, id="cancelled"),
+        pytest.param(Story().run(1, "cancelled"), 2, id="of an unknown submission"),
+        pytest.param(Story().run(1, "failed", **SUBMISSION), 2, id="retrying"),
+        pytest.param(Story().run(1, "dead", **SUBMISSION), 2, id="dead"),
+        pytest.param(
+            Story().run(1, "dead", **SUBMISSION).run(9, "cancelled", message="m-2", **SUBMISSION),
+            2,
+            id="cancelled after a replay",
+        ),
+    ],
+)
+async def test_a_job_that_ended_for_good_takes_one_query(story: Story, queries: int) -> None:
+    office = Office()
+    await office.write(story)
+    page = await office.client.jobs.list()
+    assert [each.id for each in page.jobs] == [story.job_id]
+    assert office.table.calls.count("query") == queries
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 30])
+async def test_pages_of_jobs_among_many_that_have_ended_leave_none_out(limit: int) -> None:
+    office = Office(now=START + timedelta(hours=1))
+    stories = [office.story(at=at).run(0, "started", attempt=1) for at in range(90)]
+    for number, story in enumerate(stories):
+        if number % 3 or 30 < number < 60:
+            story.run(1, "completed", attempt=1)
+    await office.write(*stories)
+    running, found = JobFilter(states=("running",)), list[str]()
+    page = await office.client.jobs.list(running, limit=limit)
+    found += [each.id for each in page.jobs]
+    while page.next:
+        page = await office.client.jobs.list(running, limit=limit, after=page.next)
+        assert len(page.jobs) <= limit
+        found += [each.id for each in page.jobs]
+    assert found == [each.job_id for each in reversed(stories) if len(each.items) == 1]
+
+
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
+        ({"most": 0}, "most must be at least 1, got 0"),
         ({"limit": 0}, "limit must lie between 1 and 1,000, got 0"),
         ({"limit": MOST_LISTED + 1}, "got 1001"),
         ({"after": "nonsense"}, "'nonsense' is the end of no page"),
