@@ -19,6 +19,7 @@ from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import (
+    AccessDenied,
     HeadgateError,
     ReplayMissing,
     ScheduleMissing,
@@ -112,10 +113,16 @@ async def _http_fault(request: Request, error: Exception) -> Response:
 
 async def _known_fault(request: Request, error: Exception) -> Response:
     if isinstance(error, TransportError):
-        return render_error(request, 502, "AWS did not answer", text_of(error))
+        return render_error(request, 502, _title_of(error), text_of(error))
     if isinstance(error, _MISSING):
         return render_error(request, 404, "Not found", text_of(error))
     return render_error(request, 400, "That can't be done", text_of(error))
+
+
+def _title_of(error: TransportError) -> str:
+    if isinstance(error, AccessDenied) or isinstance(error.__cause__, AccessDenied):
+        return "AWS does not allow that"
+    return "AWS did not answer" if error.transient else "AWS could not do that"
 
 
 async def _unknown_fault(request: Request, error: Exception) -> Response:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from headgate import acting_as
-from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.errors import AccessDenied, ServiceUnavailable, TransportError
+from headgate.ops import console as console_package
 from headgate.ops.console.pages import ROUTES
 from headgate.ops.console.rendering import NAVIGATION
 from tests.support.console import MARKUP, Browser
 from tests.unit.ops.console.conftest import Email, Shop
+
+HOME = Path(console_package.__file__).parent
+MOST_BYTES = 500_000
 
 PAGES = [
     "/",
@@ -62,6 +67,51 @@ def test_a_page_says_that_aws_does_not_answer(shop: Shop, browser: Browser, path
 
 
 @pytest.mark.parametrize("path", PAGES)
+def test_a_page_says_what_the_credentials_may_not_read(
+    shop: Shop, browser: Browser, path: str
+) -> None:
+    denied = AccessDenied(f"the credentials may not do that: {MARKUP}")
+    shop.harness.sqs.faults.raise_on("depth", denied, times=100)
+    shop.harness.table.faults.raise_on(None, denied, times=500)
+    shop.harness.scheduler.error = denied
+    answer = browser.get(path)
+    assert answer.status == 200
+    assert "the credentials may not do that: &lt;script&gt;" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [
+        (AccessDenied("no"), "AWS does not allow that"),
+        (ServiceUnavailable("no"), "AWS did not answer"),
+        (TransportError("no"), "AWS could not do that"),
+    ],
+)
+def test_an_action_that_aws_does_not_carry_out_says_why(
+    shop: Shop, browser: Browser, error: TransportError, title: str
+) -> None:
+    shop.harness.table.faults.raise_on("replace", error, times=100)
+    answer = browser.post("/queues/payments/pause", {"reason": "the bank is away"})
+    assert answer.status == 502
+    assert title in answer.text
+    assert "nothing was done, since the audit could not be written: no" in answer.text
+
+
+def test_a_console_without_the_right_to_read_letters_counts_them(
+    shop: Shop, browser: Browser
+) -> None:
+    shop.client.submit(shop.send_email, Email(to="bad"))
+    shop.harness.drain()
+    denied = AccessDenied("the credentials may not do sqs:ReceiveMessage")
+    shop.harness.sqs.faults.raise_on("receive", denied, times=100)
+    answer = browser.get("/dead")
+    assert answer.status == 200
+    assert "can't be read" in answer.text
+    assert "the credentials may not do sqs:ReceiveMessage" in answer.text
+    assert '<td class="right trouble" data-label="dead">' in browser.get("/queues").text
+
+
+@pytest.mark.parametrize("path", PAGES)
 def test_ten_who_look_cost_aws_as_much_as_one(
     shop: Shop, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +136,12 @@ def test_ten_who_look_cost_aws_as_much_as_one(
         return asked() - before
 
     assert requests(10) == requests(1) > 0
+
+
+def test_its_files_are_small_in_a_wheel() -> None:
+    files = [each for each in HOME.rglob("*") if each.is_file() and each.suffix != ".pyc"]
+    assert len(files) > 40
+    assert sum(each.stat().st_size for each in files) < MOST_BYTES
 
 
 def test_addresses_that_lead_nowhere_say_so(browser: Browser) -> None:
