@@ -4,13 +4,14 @@
 
 Prints a line for each step, by `AsyncClient`: the first page of 50, the page after it, one type's
 dead jobs, and a count, each after a thousand jobs and after all of them, with the requests to the
-table. Filling the table takes the most time.
+table. Filling the table takes the most time; its progress is told on stderr.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ from tests.support.java_servers import java_process
 FEW = 1_000
 TYPES = ("send-email", "charge-card", "resize-image", "sync-stock")
 _AT_ONCE = 8
+_TOLD_EVERY = 50_000
 _RETENTION = timedelta(days=4)
 
 
@@ -95,19 +97,24 @@ async def _measure(what: str, table: _Counted, step: Callable[[], Awaitable[Any]
     before, began_s = table.requests, time.perf_counter()
     found = await step()
     took_s = time.perf_counter() - began_s
-    print(f"  {what:<32} {took_s:7.3f} s  {table.requests - before:6,} requests")
+    requests = table.requests - before
+    print(f"  {what:<32} {took_s:7.3f} s  {requests:6,} requests", flush=True)
     return found
 
 
 async def fill(table: AsyncDynamoTable, numbers: Sequence[int]) -> None:
     """Write the failures and the ends of jobs that died, one after the other by their time."""
-    now = datetime.now(UTC)
+    now, told = datetime.now(UTC), 0
 
     async def put(batch: Sequence[int]) -> None:
+        nonlocal told
         items: Sequence[Item] = [item for number in batch for item in _died(number, now)]
         while items:
             with suppress(TransportError):  # a machine that is busy; the same items are put again
                 items = await table.put(items)
+        if batch[-1] // _TOLD_EVERY > told:
+            told = batch[-1] // _TOLD_EVERY
+            print(f"{told * _TOLD_EVERY:,} jobs", file=sys.stderr, flush=True)
 
     jobs = MAX_PUT // 2
     batches = [numbers[first : first + jobs] for first in range(0, len(numbers), jobs)]
