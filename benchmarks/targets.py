@@ -18,8 +18,6 @@ class Target:
     """Returns the judged figure; None if something it needs was not measured."""
     at_most: float | None = None
     at_least: float | None = None
-    when_missed: str = ""
-    """The reason for missing it, as far as known."""
 
     def verdict(self, results: Results) -> str:
         """Return ``met``, ``not met``, or nothing if it was not measured."""
@@ -29,8 +27,7 @@ class Target:
         met = (self.at_most is None or value <= self.at_most) and (
             self.at_least is None or value >= self.at_least
         )
-        reason = "" if met or not self.when_missed else f": {self.when_missed}"
-        return f"{self.text}: **{'met' if met else 'not met'}** ({value:.3g}){reason}"
+        return f"{self.text}: **{'met' if met else 'not met'}** ({value:.3g})"
 
 
 def ours(row: str) -> Callable[[Results], float | None]:
@@ -72,14 +69,14 @@ def of_bare(row: str) -> Callable[[Results], float | None]:
     return measure
 
 
-def above_server(row: str, floor_row: str) -> Callable[[Results], float | None]:
+def above_bare(row: str) -> Callable[[Results], float | None]:
     """Return a measure: Headgate's median minus the bare loop's.
 
     The bare loop's is the server's and the client library's own time.
     """
 
     def measure(results: Results) -> float | None:
-        figure, floor = results.get(row, HEADGATE.name), results.get(floor_row, BARE.name)
+        figure, floor = results.get(row, HEADGATE.name), results.get(row, BARE.name)
         return figure.median - floor.median if figure and floor else None
 
     return measure
