@@ -178,6 +178,8 @@ class Poller:
             await self._try_receive(self._wait_of_receive_s(), claim)
             if pause_s := self._gathering.pause_s():
                 await self._pause(pause_s)
+            elif self._last and not self._full:
+                await asyncio.sleep(0)  # what came alone starts before the next request is made
 
     def _wait_of_receive_s(self) -> float:
         """Return the wait of a receive; short until one has succeeded, so readiness shows soon."""

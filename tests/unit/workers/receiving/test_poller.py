@@ -69,6 +69,28 @@ async def test_a_message_on_any_queue_is_picked_up_while_the_other_polls_are_idl
             assert rig.clock.monotonic() - before < 0.05
 
 
+async def test_a_job_that_comes_alone_starts_before_more_is_asked_for() -> None:
+    app, mail = one_lane(records="off")
+    steps: list[str] = []
+
+    @mail.job("work")
+    async def work(_note: Note) -> None:
+        steps.append("started")
+
+    async def asked() -> None:
+        steps.append("asked")
+
+    rig = Rig(app)
+    rig.wire.requests["receive"] = asked
+    async with rig.working():
+        await asyncio.sleep(30)  # its long poll waits
+        steps.clear()
+        await rig.submit(work)
+        await rig.happens(JobCompleted)
+        await asyncio.sleep(1)
+    assert steps[:2] == ["started", "asked"]
+
+
 async def test_an_idle_worker_asks_each_queue_three_times_a_minute() -> None:
     app, _ = _shop()
     rig = Rig(app)
