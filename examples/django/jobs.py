@@ -7,8 +7,12 @@ from pydantic import BaseModel
 from headgate import App
 from headgate.contrib.django.tasks import task_router
 
-app = App("bookshop", handlers=["headgate.contrib.django.setup", "examples.django.handlers"])
-app.include(task_router())
+app = App(
+    "bookshop",
+    handlers=["headgate.contrib.django.setup", "examples.django.handlers"],
+    priorities="used",
+)
+app.include(task_router(other_priorities=["high"]))
 
 
 class Confirmation(BaseModel):

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from headgate import App, JobContext
 
-app = App("orders")
+app = App("orders", priorities="used")
 
 
 class Receipt(BaseModel):

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from headgate import App
 from headgate.contrib.flask import Headgate
 
-app = App("newsletter")
+app = App("newsletter", priorities="used")
 jobs = Headgate(app)
 
 

@@ -21,6 +21,7 @@ from headgate import App, Backoff, Priority, RateLimit, Retry, Schedule, cron
 app = App(
     "ecommerce",
     handlers=["examples.shop.handlers"],
+    priorities="used",
     # One team deploys this shop's submitters and workers at once, so a message that no worker
     # knows is parked after seconds. Where deploys roll, keep the default: about 16 minutes.
     parking=Retry(max_attempts=3, backoff=Backoff.fixed(2)),
@@ -158,7 +159,13 @@ class Analytics(_Payload):
 
 # --- job types -----------------------------------------------------------------------------------
 
-send_email = app.define("send-email", Email, priority=Priority.HIGH, timeout=timedelta(seconds=30))
+send_email = app.define(
+    "send-email",
+    Email,
+    priority=Priority.HIGH,
+    other_priorities=[Priority.CRITICAL],  # confirmations of orders
+    timeout=timedelta(seconds=30),
+)
 generate_report = app.define(
     "generate-report",
     Report,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from headgate.jobs.core.existing.resources import NOTHING, Existing, read_existing
 from headgate.jobs.core.keys.encryption import Encryption
@@ -28,7 +28,7 @@ from headgate.jobs.definitions.handlers.provides import Provides
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.job_options import check_timeout
 from headgate.jobs.definitions.options.replay import Replay, check_replay
-from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue, Used
+from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Priorities, Queue, Used
 from headgate.jobs.definitions.router import Router
 from headgate.jobs.errors import (
     ConfigurationError,
@@ -73,6 +73,8 @@ class App(Declares, Provides, Hooks):
         handlers: modules that attach handlers; imported by workers, but not by submitters.
         default_queue: ``Queue("jobs", ...)``, with other options for the queue group of the types
             that are declared on the app itself; None takes those of a plain ``Queue("jobs")``.
+        priorities: the priorities of queue groups that list none: ``used`` for those of their types
+            (``priority=`` and ``other_priorities=``), ``all`` for all four. Each is an SQS queue.
         parking: the number of tries, and the delays between them, of a message that can't be run
             here, before it is parked in the dead-letter queue.
         timeout: the timeout of one attempt of a type without ``timeout=``, in seconds or as a
@@ -121,6 +123,7 @@ class App(Declares, Provides, Hooks):
         stage: str | None = None,
         handlers: Iterable[str] = (),
         default_queue: Queue | None = None,
+        priorities: Priorities = "all",
         timeout: Duration | None = DEFAULT_TIMEOUT,
         parking: Retry = DEFAULT_PARKING,
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
@@ -158,6 +161,7 @@ class App(Declares, Provides, Hooks):
             ("existing", existing, Existing | None),
         ):
             check_kind(f"App({option}=...)", given, kind)
+        self._priorities = _checked_priorities(priorities)
         self.timeout = check_timeout(f"the app {name!r}", timeout)
         self.parking = parking
         self.crash_limit = crash_limit
@@ -193,7 +197,7 @@ class App(Declares, Provides, Hooks):
         self,
         name: str,
         *,
-        priorities: Iterable[Priority | PriorityName | Used] = tuple(Priority),
+        priorities: Iterable[Priority | PriorityName | Used] | None = None,
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
         fifo: bool = False,
@@ -228,6 +232,7 @@ class App(Declares, Provides, Hooks):
                 f"the app {self.name!r} has two queues {queue.name!r}: rename one (every app has a "
                 f"queue {DEFAULT_QUEUE!r} from the start; App(default_queue=...) sets its options)"
             )
+        queue.settle(self.name, self._priorities)
         queue.join(self._types)
         self._queues[queue.name] = queue
 
@@ -366,6 +371,15 @@ def _checked_limit(limit: int) -> int:
             f"{MAX_MESSAGE_BYTES:,} bytes (SQS's limit), got {limit:,}"
         )
     return limit
+
+
+def _checked_priorities(priorities: Priorities) -> Priorities:
+    if priorities not in get_args(Priorities):
+        raise ConfigurationError(
+            "App(priorities=...) is 'used' or 'all', for queue groups that list none, got "
+            f"{priorities!r}: list those of one group with Queue(..., priorities=[...])"
+        )
+    return priorities
 
 
 def _checked_default(queue: object) -> Queue:

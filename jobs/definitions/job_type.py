@@ -93,6 +93,8 @@ class JobType(Hooks, Generic[P, R]):
         self._payloads = PayloadFormat(name, payload)
         self.queue = queue
         self.place = Place(name, queue, options.get("priority"), options.get("retry"))
+        self.other_priorities = tuple(options.get("other_priorities", ()))
+        """Further priorities that submissions of its jobs may take."""
         own = "timeout" in options
         self.timeout = check_timeout(f"the type {name!r}", options["timeout"]) if own else None
         """The type's own timeout of one attempt; None takes the app's."""

@@ -24,6 +24,9 @@ Used = Literal["used"]
 USED: Used = "used"
 """The priorities of a group's types, in place of priorities."""
 
+Priorities = Literal["all", "used"]
+"""The priorities of groups that list none: all four, or those of their types."""
+
 
 class Queue(Declares):
     """A queue group: one SQS queue per priority, and the settings that its job types share.
@@ -31,8 +34,9 @@ class Queue(Declares):
     Args:
         name: lower-case words joined by hyphens; part of the physical names.
         priorities: the group's priorities; each is an SQS queue with its dead-letter queue.
-            ``["used"]`` has those of its types, and besides them any others in the list, for
-            submissions that override a type's priority.
+            ``["used"]`` has those of its types (``priority=`` and ``other_priorities=``), and
+            besides them any others in the list. None does as the app's ``priorities=`` says: all
+            four, or those of its types.
         lanes: the numbers of priorities that differ from `DEFAULT_LANES`.
         retry: the retry policy of types that declare none.
         fifo: jobs of one group run one at a time, in the order of their submission; see ``group``
@@ -45,7 +49,7 @@ class Queue(Declares):
         self,
         name: str,
         *,
-        priorities: Iterable[Priority | PriorityName | Used] = tuple(Priority),
+        priorities: Iterable[Priority | PriorityName | Used] | None = None,
         lanes: Mapping[Priority, Lane] | None = None,
         retry: Retry = DEFAULT_RETRY,
         fifo: bool = False,
@@ -58,16 +62,17 @@ class Queue(Declares):
         self.retry = retry
         check_limit_names(limits, f"the queue {name!r}", Queue.__init__.__kwdefaults__ or ())
         self.limits = Limits.of(limits)
-        chosen = _priorities(name, priorities)
-        self._as_used = USED in chosen
-        """True if a type's priority becomes one of the group's."""
+        self._listed = None if priorities is None else _priorities(name, priorities)
+        """The priorities that it lists; None: it lists none."""
+        self._by_app: Priorities | None = None
+        """What its app has for groups that list none; None until it is included."""
+        self._used: set[Priority] = set()
+        """Those that its types name."""
         check_kind(f"the queue {name!r}: lanes", lanes, Mapping | None)
         self._numbers = dict(DEFAULT_LANES)
-        self.lanes = {each: DEFAULT_LANES[each] for each in Priority if each in chosen}
         for priority, lane in (lanes or {}).items():
             check_kind(f"the queue {name!r}: lanes[{priority!r}]", lane, Lane)
             self._numbers[self._check_priority(priority)] = self._check_lane(lane)
-        self.lanes = {priority: self._numbers[priority] for priority in self.lanes}
         self._own: dict[str, JobType[Any, Any]] = {}
         self._registries = [self._own]
 
@@ -77,6 +82,20 @@ class Queue(Declares):
     @property
     def _queue_name(self) -> str:
         return self.name
+
+    @property
+    def lanes(self) -> dict[Priority, Lane]:
+        """Its priorities with their numbers, the most urgent first."""
+        wanted = self._listed
+        if self._has_used():
+            wanted = frozenset({*(wanted or ()), *self._used})
+        return {each: self._numbers[each] for each in Priority if wanted is None or each in wanted}
+
+    @property
+    def unused(self) -> tuple[Priority, ...]:
+        """The priorities that it neither lists nor has a type for."""
+        listed = self._listed is not None
+        return () if listed else tuple(each for each in self.lanes if each not in self._used)
 
     def _adopt(self, declared: JobType[Any, Any]) -> None:
         self.adopt(declared)
@@ -101,9 +120,24 @@ class Queue(Declares):
             )
         _check_bundling(declared, fifo=self.fifo)
         wanted = declared.place.wanted or self._default_priority(declared.name)
-        declared.place.settle(self._lane_for(wanted), self.retry)
+        own, *others = map(self._check_priority, (wanted, *declared.other_priorities))
+        declared.place.settle(own, self.retry)
         _check_accepting(declared, self._own.values(), fifo=self.fifo)
         _register(self._registries, declared)
+        self._used.update((own, *others))
+
+    def settle(self, app: str, priorities: Priorities) -> None:
+        """Set the priorities of a group that lists none, as it joins an app.
+
+        Raises:
+            ConfigurationError: an app that it is in sets them otherwise.
+        """
+        if self._by_app not in (None, priorities) and self._listed is None:
+            raise ConfigurationError(
+                f"the queue {self.name!r} lists no priorities, and is in two apps: {app!r} says "
+                f"priorities={priorities!r}, and the other doesn't. List those of the queue"
+            )
+        self._by_app = priorities
 
     def join(self, registry: dict[str, JobType[Any, Any]]) -> None:
         """Add this queue's types, present and future, to an app's registry.
@@ -153,16 +187,12 @@ class Queue(Declares):
             existing=found,
         )
 
-    def _lane_for(self, priority: Priority | PriorityName) -> Priority:
-        """Return a type's priority, as one that the group has from now on."""
-        chosen = self._check_priority(priority)
-        if chosen not in self.lanes:
-            used = {*self.lanes, chosen}
-            self.lanes = {each: self._numbers[each] for each in Priority if each in used}
-        return chosen
+    def _has_used(self) -> bool:
+        """Return True if a type's priority becomes one of the group's."""
+        return self._by_app == USED if self._listed is None else USED in self._listed
 
     def _default_priority(self, job_type: str) -> Priority:
-        if self._as_used:
+        if self._listed is None or self._has_used():
             return Priority.NORMAL
         if len(self.lanes) == 1:
             return next(iter(self.lanes))
@@ -182,11 +212,12 @@ class Queue(Declares):
         return lane
 
     def _check_priority(self, priority: Priority | PriorityName) -> Priority:
-        known = tuple(Priority) if self._as_used else tuple(self.lanes)
+        any_of_them = self._has_used()
+        known = tuple(Priority) if any_of_them else tuple(self.lanes)
         if priority not in known:
             raise ConfigurationError(
                 f"the queue {self.name!r} has no priority {str(priority)!r}: "
-                f"{'there are' if self._as_used else 'it was declared with'} {', '.join(known)}"
+                f"{'there are' if any_of_them else 'it was declared with'} {', '.join(known)}"
             )
         return Priority(priority)
 

@@ -26,8 +26,9 @@ class Fault:
     """The consequence."""
     instead: str
     """The code to write instead."""
-    severity: Literal["error", "warning"] = "error"
-    """``error`` or ``warning``; an app with errors is not synthesized."""
+    severity: Literal["error", "warning", "advice"] = "error"
+    """``error``, ``warning`` or ``advice``: an app with errors is not synthesized, and what
+    ``headgate check`` only advises is right as it is."""
 
     def __str__(self) -> str:
         end = "" if self.what.endswith("?") else "."

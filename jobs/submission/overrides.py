@@ -70,7 +70,13 @@ def queue_of(
     try:
         return topology.queue(job.queue, _priority(job, wanted))
     except UnknownQueue as error:
-        raise UnknownQueue(f"{job.name!r}: {error}") from error
+        told = f"{job.name!r}: {error}"
+        if wanted is not None:
+            told += (
+                f". To submit with it, declare the type with other_priorities=[{str(wanted)!r}], "
+                "or add it to the priorities= that the queue lists, and deploy"
+            )
+        raise UnknownQueue(told) from error
 
 
 def _priority(job: JobType[Any, Any], wanted: Priority | PriorityName | None) -> Priority:

@@ -12,12 +12,12 @@ EXIT_FAULTY = 1
 
 
 def show_faults(faults: Sequence[Fault], *, as_json: bool) -> int:
-    """Print faults; returns the exit code."""
+    """Print faults and advice; returns the exit code."""
     if as_json:
         show_json(faults)
-    elif not faults:
-        show("no faults")
     else:
+        if all(fault.severity == "advice" for fault in faults):
+            show("no faults")
         for fault in faults:
             show(in_line(f"{fault.severity}: {fault}"))
     return EXIT_FAULTY if any(fault.severity == "error" for fault in faults) else 0

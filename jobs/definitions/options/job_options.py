@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
@@ -39,6 +39,9 @@ class JobOptions(TypedDict, total=False):
     priority: Priority | PriorityName | None
     """The priority of its jobs, which selects their queue; None takes NORMAL, or the group's only
     one."""
+    other_priorities: Sequence[Priority | PriorityName]
+    """Further priorities that submissions of its jobs may take. A queue group that has the
+    priorities of its types has these as well; any other has to list them."""
     timeout: Duration | None
     """The timeout of one attempt, in seconds or as a timedelta. If left out, it is the app's (15
     minutes, unless ``App(timeout=...)`` sets another); None explicitly sets none but SQS's limit of
@@ -172,6 +175,7 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
             f"the type {name!r}: unique must be a Unique, got {unique!r}: write "
             "unique=Unique(within=timedelta(hours=1))"
         )
+    _check_other_priorities(name, options.get("other_priorities", ()))
     _check_accepts_from(name, options.get("accepts_from", ()))
     check_kind(f"the type {name!r}: schema", schema := options.get("schema", 1), int)
     if schema < 1:
@@ -181,6 +185,15 @@ def _check_kinds(name: str, options: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 f"the type {name!r}: {flag} must be True or False, got {given!r}"
             )
+
+
+def _check_other_priorities(name: str, priorities: object) -> None:
+    """Check that they are a list; their queue knows whether it has each."""
+    if not isinstance(priorities, list | tuple) or not all(isinstance(p, str) for p in priorities):
+        raise ConfigurationError(
+            f"the type {name!r}: other_priorities must be a list of priorities, got "
+            f"{priorities!r}: write other_priorities=[Priority.HIGH]"
+        )
 
 
 def _check_accepts_from(name: str, queues: object) -> None:

@@ -41,14 +41,14 @@ def stack_too_large(app: App, deployment: Deployment) -> Iterator[Fault]:
         return
     why = "Synthesis nests alarms of queue groups then; in a CDK app of your own it fails"
     instead = (
-        'Declare fewer priorities (priorities=["used"]), or write "nested": '
+        'Declare fewer priorities (App(..., priorities="used")), or write "nested": '
         f'["{app.topology.groups[-1]}"] into the deployment, and more groups if need be'
     )
     if _is_too_large_nested(app, deployment):
         why = "Nesting the alarms of all queue groups is not enough; services and data never move"
         instead = (
             'Let one worker group serve several queue groups ("queues": [...]), declare fewer '
-            'priorities (priorities=["used"]), or make two apps of it'
+            'priorities (App(..., priorities="used")), or make two apps of it'
         )
     yield Fault(
         rule="stack-too-large",

@@ -34,9 +34,10 @@ def check(
     """Find errors in the configuration before AWS does.
 
     The deployment is taken from the context of ./cdk.json, if there is one, with its standby in
-    another region. Exits with 1 if there are errors; warnings alone leave it at 0.
+    another region. Exits with 1 if there are errors; warnings and advice alone leave it at 0.
     """
     from headgate.jobs.definitions.policies import load_handlers
+    from headgate.ops.advice import advice
     from headgate.ops.cdk_context import stages_from_cdk_json
     from headgate.ops.views.faults import show_faults
 
@@ -46,6 +47,8 @@ def check(
     faults = _faults(app, stage, now, live=live)
     if standby is not None:
         faults += _of_standby(_faults(app, standby, now, live=live), standby, faults)
+    if not any(fault.severity == "error" for fault in faults):
+        faults += advice(stage.app_in(app), stage.deployment)
     raise typer.Exit(show_faults(faults, as_json=json))
 
 

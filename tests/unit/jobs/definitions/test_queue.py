@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import BaseModel
 
@@ -86,3 +88,77 @@ def test_an_unknown_priority_is_refused_with_all_that_there_are() -> None:
         Queue("jobs", priorities=["urgent"])  # type: ignore[list-item] # what is tested
     with pytest.raises(ConfigurationError, match="no priority 'urgent'"):
         used().define("send-email", Order, priority="urgent")  # type: ignore[call-overload] # likewise
+
+
+# --- the priorities of an app's groups ------------------------------------------------------------
+
+
+def test_groups_that_list_no_priorities_have_those_of_their_types_if_the_app_says_so() -> None:
+    app = App("shop", stage="test", priorities="used")
+    app.define("send-email", Order, priority=Priority.HIGH)
+    app.queue("mail").define("send-letter", Order)
+    assert names(app) == ["shop-test-jobs-high", "shop-test-mail-normal"]
+
+
+def test_an_app_that_says_nothing_has_all_four_as_in_every_version_before() -> None:
+    app = App("shop", stage="test")
+    app.define("send-email", Order)
+    app.queue("mail").define("send-letter", Order)
+    every = [f"shop-test-{group}-{each}" for group in ("jobs", "mail") for each in Priority]
+    assert names(app) == every
+
+
+def test_a_group_that_lists_its_priorities_has_them_whatever_the_app_says() -> None:
+    app = App("shop", stage="test", priorities="used")
+    app.queue("mail", priorities=["high", "low"])
+    assert names(app) == ["shop-test-mail-high", "shop-test-mail-low"]
+
+
+def test_a_queue_that_was_declared_elsewhere_takes_the_priorities_of_its_app() -> None:
+    app, mail = App("shop", stage="test", priorities="used"), Queue("mail")
+    mail.define("send-letter", Order)
+    app.include(mail)
+    mail.define("send-parcel", Order, priority="low")
+    assert names(app) == ["shop-test-mail-normal", "shop-test-mail-low"]
+
+
+def test_a_queue_of_two_apps_that_differ_has_to_list_its_priorities() -> None:
+    mail, listed = Queue("mail"), Queue("letters", priorities=["low"])
+    App("shop", stage="test", priorities="used").include(mail, listed)
+    other = App("post", stage="test")
+    other.include(listed)
+    with pytest.raises(ConfigurationError, match="'mail' lists no priorities, and is in two apps"):
+        other.include(mail)
+
+
+def test_a_type_that_may_be_overridden_says_with_which_priorities() -> None:
+    app = App("shop", stage="test", priorities="used")
+
+    @app.job("send-email", other_priorities=["high"])
+    def send_email(order: Order) -> None: ...
+
+    assert names(app) == ["shop-test-jobs-high", "shop-test-jobs-normal"]
+    client = Harness(app).client
+    client.submit(send_email, Order(), priority=Priority.HIGH)
+    with pytest.raises(UnknownQueue, match=r"other_priorities=\['low'\]"):
+        client.submit(send_email, Order(), priority=Priority.LOW)
+
+
+def test_a_group_without_a_type_s_other_priority_is_told_when_the_type_is_declared() -> None:
+    app = App("shop", stage="test")
+    mail = app.queue("mail", priorities=["normal"])
+    with pytest.raises(ConfigurationError, match="'mail' has no priority 'high'"):
+        mail.define("send-letter", Order, other_priorities=[Priority.HIGH])
+    assert "send-letter" not in app.types
+
+
+@pytest.mark.parametrize("wanted", ["high", [1], 5, {"high": 1}])
+def test_other_priorities_that_are_no_list_are_refused(wanted: Any) -> None:
+    with pytest.raises(ConfigurationError, match="other_priorities must be a list of priorities"):
+        App("shop", stage="test").define("send-email", Order, other_priorities=wanted)
+
+
+@pytest.mark.parametrize("wanted", ["some", ["used"], None, Priority.HIGH])
+def test_an_app_s_priorities_are_all_or_used(wanted: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is 'used' or 'all'"):
+        App("shop", stage="test", priorities=wanted)

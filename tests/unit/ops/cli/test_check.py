@@ -32,9 +32,22 @@ def _for_trial(here: Path) -> None:
 
 def test_an_app_without_faults_passes_the_check(headgate: CommandLine) -> None:
     ended = headgate("check", app=APP)
-    assert (ended.code, ended.out) == (0, "no faults\n")
+    assert (ended.code, ended.out.splitlines()[0]) == (0, "no faults")
     ended = headgate("check", "--json", app=APP)
-    assert (ended.code, json.loads(ended.out)) == (0, [])
+    assert ended.code == 0
+    assert {each["severity"] for each in json.loads(ended.out)} <= {"advice"}
+
+
+def test_the_check_advises_on_queues_that_no_type_uses_and_what_they_cost(
+    here: Path, headgate: CommandLine
+) -> None:
+    told = headgate("check", app=APP).out
+    assert "advice: app shop: no type names the priorities of" in told
+    assert "USD a month" in told
+    declared = (here / "cli_shop.py").read_text()
+    slim = declared.replace('App("shop"', 'App("shop", priorities="used"')
+    (here / "cli_slim_shop.py").write_text(slim)
+    assert headgate("check", app="cli_slim_shop:app").out == "no faults\n"
 
 
 def test_a_fault_is_exit_code_1_and_one_line_that_names_its_rule(
