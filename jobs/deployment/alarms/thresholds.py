@@ -115,10 +115,10 @@ class Thresholds:
     """Jobs of one queue that run, are held, or wait for a retry; SQS stops at 120,000."""
     queues: Mapping[str, QueueThresholds] = field(default_factory=dict, hash=False)
     """Thresholds of their own for queue groups, by name."""
-    by_tenant: bool = False
+    by_tenant: bool = True
     """True to leave noisy tenants out of ``late`` and ``oldest`` in standard queues: while one has
-    a backlog, these go off by the jobs of the others. For apps that submit with ``tenant=``; two
-    more metrics for each of these alarms.
+    a backlog, these go off by the jobs of the others. Without ``tenant=`` in any submission no
+    tenant is noisy; False then saves two metrics of each of these alarms.
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html"""
     pages: tuple[AlarmKind, ...] = PAGES
     """Kinds of alarms that page; all others open a ticket."""

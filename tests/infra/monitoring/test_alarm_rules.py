@@ -390,7 +390,7 @@ def test_dead_letters_of_all_queues_together_alarm(all_rules: Mapping[str, Rule]
 def test_one_noisy_tenant_sets_off_no_alarm_while_the_others_jobs_start_in_time(
     app: App, kind: str
 ) -> None:
-    told = rules(app, Deployment(alarms=Thresholds(by_tenant=True)))[f"jobs-high-{kind}"]
+    told = rules(app)[f"jobs-high-{kind}"]
     flood: dict[str, Minutes] = {
         "waiting": steady(90_000),
         "oldest": steady(9_000),
@@ -406,8 +406,16 @@ def test_one_noisy_tenant_sets_off_no_alarm_while_the_others_jobs_start_in_time(
 def test_sqs_tells_no_noisy_tenants_of_fifo_queues() -> None:
     app = App("shop", stage="test")
     app.queue("ledger", fifo=True).define("book", Params)
-    told = rules(app, Deployment(alarms=Thresholds(by_tenant=True)))
+    told = rules(app)
+    ledger = [rule for name, rule in told.items() if name.startswith("ledger-")]
+    assert ledger
+    assert not any("noisy" in rule.metrics for rule in ledger)
+
+
+def test_an_app_without_tenants_may_save_their_metrics(app: App) -> None:
+    told = rules(app, Deployment(alarms=Thresholds(by_tenant=False)))
     assert not any("noisy" in rule.metrics for rule in told.values())
+    assert goes_off(told["jobs-high-oldest"], {"waiting": steady(1), "oldest": steady(9_000)})
 
 
 # --- pages and tickets ---------------------------------------------------------------------------
