@@ -20,6 +20,7 @@ from headgate.infra.data.alert_topic import Alerts
 from headgate.infra.data.bucket import Objects
 from headgate.infra.data.encryption import named_key
 from headgate.infra.data.existing_resources import ExistingResources
+from headgate.infra.data.log_groups import encrypt_logs
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.payload_keys import PayloadKey
 from headgate.infra.data.queues import Queues
@@ -158,6 +159,7 @@ class JobSystem(IJobSystem):
         }
         """The functions that run jobs, by their groups' names."""
         self._watching = self._watch()
+        encrypt_logs(self, deployment.log_key)
         add_tags(self, deployment)
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 
 def add_log_group(
@@ -19,3 +19,12 @@ def add_log_group(
     assert isinstance(resource, logs.CfnLogGroup)  # noqa: S101 - CDK's own structure
     resource.retention_in_days = days
     return made
+
+
+def encrypt_logs(scope: IConstruct, key_arn: str | None) -> None:
+    """Have a key encrypt all log groups within a construct; None leaves that to CloudWatch."""
+    if key_arn is None:
+        return
+    for made in scope.node.find_all():
+        if isinstance(made, logs.CfnLogGroup):
+            made.kms_key_id = key_arn

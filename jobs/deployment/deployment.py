@@ -96,6 +96,10 @@ class Deployment:
     """Days for which logs of workers and functions are kept, as CloudWatch Logs offers them: 1, 3,
     5, 7, 14, 30, 60, 90, 120, 150, 180, 365 and more.
     https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
+    log_key: str | None = None
+    """The ARN of a customer-managed KMS key for the logs of workers and functions; None: a key of
+    CloudWatch's. Its policy has to let ``logs.REGION.amazonaws.com`` use it.
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html"""
     alerts_to: tuple[str, ...] = ()
     """E-mail addresses for pages: a mail for each group of workers or functions with an alarm that
     pages (`Thresholds.pages`), and for dead letters of types with ``alert_at_once=True``."""
@@ -184,12 +188,12 @@ class Deployment:
         self._check_console()
 
     def _check_names(self) -> None:
-        if self.encryption_key is not None and not _KEY.fullmatch(self.encryption_key):
-            raise ConfigurationError(
-                "encryption_key must be the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID, "
-                "and not of an alias, by which no role is permitted to use it, got "
-                f"{self.encryption_key!r}"
-            )
+        for name, key in (("encryption_key", self.encryption_key), ("log_key", self.log_key)):
+            if key is not None and not _KEY.fullmatch(key):
+                raise ConfigurationError(
+                    f"{name} must be the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID, and "
+                    f"not of an alias, by which nothing is permitted to use it, got {key!r}"
+                )
         if self.cluster is not None and not _CLUSTER.fullmatch(self.cluster):
             raise ConfigurationError(f"cluster must be the name of one, got {self.cluster!r}")
         for name in ("alerts_to", "tickets_to"):

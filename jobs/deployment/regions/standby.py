@@ -153,8 +153,9 @@ def _elsewhere(deployment: Deployment, fields: Mapping[str, Any], region: str) -
     for name in ("vpc", "cluster"):
         if getattr(deployment, name) is not None and name not in fields:
             yield name
-    if _of_another(deployment.encryption_key, region):
-        yield "encryption_key"
+    for name in ("encryption_key", "log_key"):
+        if _of_another(getattr(deployment, name), region):
+            yield name
     if deployment.console is not None:
         if _of_another(deployment.console.certificate, region):
             yield "the console's certificate"

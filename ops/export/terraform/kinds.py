@@ -93,6 +93,7 @@ KINDS: Mapping[str, Mapping[str, Argument]] = {
     },
     "AWS::Logs::LogGroup": {
         "RetentionInDays": plain("retention_in_days"),
+        "KmsKeyId": plain("kms_key_id"),
         "Tags": tags,
     },
     "AWS::SNS::Subscription": {

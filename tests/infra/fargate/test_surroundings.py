@@ -15,6 +15,7 @@ from tests.infra.templates import listed, resources
 
 DATABASE = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:shop-db-AbCdEf"
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/0a1b2c3d"
+LOG_KEY = "arn:aws:kms:eu-central-1:111122223333:key/4e5f6a7b"
 CDK_JSON: Mapping[str, Any] = {
     "environment": {"CURRENCY": "EUR", "SMTP_HOST": "localhost"},
     "secrets": {"DATABASE_PASSWORD": f"{DATABASE}:password", "STRIPE_KEY": "ssm:/shop/stripe-key"},
@@ -23,6 +24,7 @@ CDK_JSON: Mapping[str, Any] = {
     "architecture": "x86_64",
     "encryption_key": KEY,
     "log_retention_days": 90,
+    "log_key": LOG_KEY,
     "workers": [
         {"name": "mail", "environment": {"SMTP_HOST": "mail.example.com"}, "queues": ["payments"]},
         {"name": "rest", "queues": ["jobs"], "secrets": {"TOKEN": DATABASE}},
@@ -116,3 +118,8 @@ def test_all_logs_are_kept_for_the_days_that_are_named(system: Deployed) -> None
     groups = resources(system.template, "AWS::Logs::LogGroup")
     assert len(groups) == len(("mail", "rest", "bridge", "sweep"))
     assert {each["RetentionInDays"] for each in groups.values()} == {90}
+
+
+def test_all_logs_are_encrypted_with_the_key_that_is_named(system: Deployed) -> None:
+    groups = resources(system.template, "AWS::Logs::LogGroup")
+    assert {each["KmsKeyId"] for each in groups.values()} == {LOG_KEY}

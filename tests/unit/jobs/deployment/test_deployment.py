@@ -205,6 +205,7 @@ OF_TASK = {"name": "traces", "image": "collector:1"}
         ({"encryption_key": "alias/jobs"}, "must be the ARN of a KMS key"),
         ({"encryption_key": KEY.replace("key/1", "alias/jobs")}, "not of an alias"),
         ({"encryption_key": "arn:aws:kms:eu-central-1"}, "must be the ARN of a KMS key"),
+        ({"log_key": "alias/logs"}, "log_key must be the ARN of a KMS key"),
         ({"alerts_to": ("a@b.c", "a@b.c")}, "alerts_to: 'a@b.c' is named twice"),
         ({"tickets_to": ("@",)}, "not an e-mail address: '@'"),
         ({"cluster": "a/b c"}, "cluster must be the name of one"),

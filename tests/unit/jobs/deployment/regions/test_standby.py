@@ -73,6 +73,7 @@ def test_a_stage_with_a_standby_names_its_own_region() -> None:
     ("fields", "what"),
     [
         ({"encryption_key": KEY.format(ACTIVE)}, "encryption_key"),
+        ({"log_key": KEY.format(ACTIVE)}, "log_key"),
         ({"cluster": "shared"}, "cluster"),
         ({"vpc": {"id": "vpc-1", "subnets": ["subnet-1"]}}, "vpc"),
         ({"secrets": {"PASSWORD": STORED.format(ACTIVE)}}, "the secret PASSWORD"),
