@@ -255,6 +255,11 @@ def declarations_at_fault() -> None:
     @app.job("from-one", accepts_from="uploads")  # type: ignore[arg-type]
     async def from_one(_email: Email) -> None: ...
 
+    App("some", priorities="some")  # type: ignore[arg-type]
+
+    @app.job("one-other", other_priorities="high")  # type: ignore[arg-type]
+    def one_other(payload: Email) -> None: ...
+
     @app.job("misspelt", prioriy=Priority.LOW)  # type: ignore[call-arg]
     def misspelt(payload: Email) -> None: ...
 
@@ -397,6 +402,8 @@ def durations(client: Client) -> None:
     client.submit(async_one, email, expires=datetime(2030, 1, 31, tzinfo=UTC))
     client.submit(async_one, email).wait(minute)
     App("seconds", timeout=30, keep=0)
+    used = App("used", priorities="used")
+    used.define("others", Email, other_priorities=["critical", Priority.LOW])
     App("timedeltas", timeout=minute, keep=Keep(minute, failed=86_400))
 
 
