@@ -71,7 +71,7 @@ sbom: $(INSTALLED) ## Bills of materials and licences of what runs in AWS, into 
 audit: $(INSTALLED) ## Known vulnerabilities of all that is locked, if an index answers
 	@$(BIN)/python -m tests.supply_chain audit
 
-pin-images: $(INSTALLED) ## The present digests of the base images, into workers/Dockerfile (docker)
+pin-images: $(INSTALLED) ## The present digests of the base images, into all files that name them (docker)
 	@$(BIN)/python -m tests.supply_chain pin
 
 format: $(INSTALLED) ## Put the code into its one format

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.supply_chain.audit import audit
-from tests.supply_chain.images import digest_by_docker, pin
+from tests.supply_chain.images import FILES, digest_by_docker, pin
 from tests.supply_chain.sbom import LOCKS, write
 
 _FOLDER = Path("build/sbom")
@@ -20,7 +20,7 @@ def _sbom() -> int:
 
 
 def _pin() -> int:
-    images = pin(Path("workers/Dockerfile"), digest_by_docker)
+    images = pin(map(Path, FILES), digest_by_docker)
     sys.stdout.writelines(f"{image}\n" for image in images)
     return 0
 

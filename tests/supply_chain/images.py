@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+FILES = ("workers/Dockerfile", "ops/scaffold/templates/Dockerfile.txt", "docs/worker-service.md")
+"""The files that name base images: the shop's, that of new projects, and the page to copy from."""
 
 _FROM = re.compile(r"^(FROM\s+)([^\s@]+:[^\s@]+)(?:@sha256:[0-9a-f]{64})?", re.MULTILINE)
 _INSPECT = ("docker", "buildx", "imagetools", "inspect")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-def pin(dockerfile: Path, digest_of: Callable[[str], str]) -> list[str]:
-    """Write the digests of a Dockerfile's base images beside their tags; return the images."""
+def pin(files: Iterable[Path], digest_of: Callable[[str], str]) -> list[str]:
+    """Write the digests of base images beside their tags, the same in all files; return the images.
+
+    No file is changed unless all digests are known.
+    """
     digests: dict[str, str] = {}
 
     def pinned(found: re.Match[str]) -> str:
@@ -23,8 +29,9 @@ def pin(dockerfile: Path, digest_of: Callable[[str], str]) -> list[str]:
             digests[image] = digest_of(image)
         return f"{found[1]}{image}@{digests[image]}"
 
-    text = _FROM.sub(pinned, dockerfile.read_text())
-    dockerfile.write_text(text)
+    texts = {path: _FROM.sub(pinned, path.read_text()) for path in files}
+    for path, text in texts.items():
+        path.write_text(text)
     return [f"{image}@{digest}" for image, digest in digests.items()]
 
 

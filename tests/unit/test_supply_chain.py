@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.supply_chain.audit import UNANSWERED, verdict
-from tests.supply_chain.images import pin
+from tests.supply_chain.images import FILES, pin
 from tests.supply_chain.licences import licence_of, refused, report
 from tests.supply_chain.sbom import LOCKS, with_licences
 
@@ -53,32 +53,64 @@ def test_the_report_has_a_row_for_each_package() -> None:
 
 
 def test_base_images_are_pinned_beside_their_tags_and_again_later(tmp_path: Path) -> None:
-    dockerfile = tmp_path / "Dockerfile"
-    dockerfile.write_text(
-        "# FROM a comment\nFROM place/python:3 AS build\nRUN x\nFROM place/python:3\n"
-    )
+    files = [tmp_path / "Dockerfile", tmp_path / "page.md"]
+    for path in files:
+        path.write_text(
+            "# FROM a comment\nFROM place/python:3 AS build\nRUN x\nFROM place/python:3\n"
+        )
     asked: list[str] = []
 
     def digest_of(image: str) -> str:
         asked.append(image)
         return f"sha256:{len(asked):064d}"
 
-    assert pin(dockerfile, digest_of) == [f"place/python:3@sha256:{1:064d}"]
-    assert pin(dockerfile, digest_of) == [f"place/python:3@sha256:{2:064d}"]
+    assert pin(files, digest_of) == [f"place/python:3@sha256:{1:064d}"]
+    assert pin(files, digest_of) == [f"place/python:3@sha256:{2:064d}"]
     now = f"place/python:3@sha256:{2:064d}"
-    assert dockerfile.read_text() == f"# FROM a comment\nFROM {now} AS build\nRUN x\nFROM {now}\n"
+    for path in files:
+        assert path.read_text() == f"# FROM a comment\nFROM {now} AS build\nRUN x\nFROM {now}\n"
     assert asked == ["place/python:3"] * 2
 
 
-def test_every_base_image_of_the_workers_can_be_pinned(tmp_path: Path) -> None:
-    copy = tmp_path / "Dockerfile"
-    copy.write_text((_ROOT / "workers/Dockerfile").read_text())
+def test_no_file_is_changed_while_a_digest_is_unknown(tmp_path: Path) -> None:
+    files = [tmp_path / "one", tmp_path / "two"]
+    texts = ["FROM place/python:3\n", "FROM place/other:1\n"]
+    for path, text in zip(files, texts, strict=True):
+        path.write_text(text)
 
-    pin(copy, lambda _image: _DIGEST)
+    def digest_of(image: str) -> str:
+        if "other" in image:
+            raise ValueError("no such image")
+        return _DIGEST
 
-    froms = [line for line in copy.read_text().splitlines() if line.startswith("FROM ")]
-    assert len(froms) == 2
-    assert all(f"@{_DIGEST}" in line for line in froms)
+    with pytest.raises(ValueError, match="no such image"):
+        pin(files, digest_of)
+    assert [path.read_text() for path in files] == texts
+
+
+def test_every_base_image_has_its_tag_and_one_digest_in_all_files() -> None:
+    froms = {
+        name: re.findall(r"^FROM (\S+)", (_ROOT / name).read_text(), re.MULTILINE) for name in FILES
+    }
+    assert {name: len(found) for name, found in froms.items()} == dict(
+        zip(FILES, (2, 1, 2), strict=True)
+    )
+    [image] = {image for found in froms.values() for image in found}
+    assert re.fullmatch(r"\S+/python:3\.\d+-slim@sha256:[0-9a-f]{64}", image)
+
+
+def test_all_files_that_name_a_base_image_are_known() -> None:
+    texts = (
+        path
+        for folder in ("benchmarks", "docs", "examples", "infra", "ops", "workers")
+        for path in (_ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix in ("", ".md", ".txt")
+    )
+    assert {
+        str(path.relative_to(_ROOT))
+        for path in texts
+        if re.search(r"^FROM \S+[:@]", path.read_text(errors="replace"), re.MULTILINE)
+    } == set(FILES)
 
 
 def test_an_audit_names_what_is_known_and_where_it_is_fixed() -> None:
