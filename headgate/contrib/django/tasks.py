@@ -10,6 +10,8 @@ The app has to include the job type that runs them: ``app.include(task_router())
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -37,6 +39,8 @@ else:
         except ModuleNotFoundError as error:
             raise needed("django.tasks", error) from error
 
+from django.apps import apps
+from django.conf import ENVIRONMENT_VARIABLE, settings
 from django.core.checks import CheckMessage, Error
 from django.utils import timezone
 from django.utils.module_loading import import_string
@@ -126,7 +130,16 @@ def _job_type(app: App) -> JobType[TaskCall, Any]:
 
 
 def _task_at(path: str) -> Task[Any, Any]:
-    """Return the task at a path, which a message names: nothing else there is ever called."""
+    """Return the task at a path, which a message names: nothing else there is ever called.
+
+    Nor is a module of anything but the project imported for its sake: that alone runs its code.
+    """
+    module = path.rpartition(".")[0]
+    if module not in sys.modules and module.partition(".")[0] not in _packages():
+        raise DoNotRetry(
+            f"there is no task {path!r} here: {module!r} is in no package of the project or of an "
+            "installed Django app, and no module of handlers=[...] imports it"
+        )
     try:
         found = import_string(path)
     except ImportError as error:
@@ -134,6 +147,16 @@ def _task_at(path: str) -> Task[Any, Any]:
     if not isinstance(found, Task):
         raise DoNotRetry(f"{path!r} is no task of Django's")
     return found
+
+
+def _packages() -> set[str]:
+    """Return the names of the packages of the project and of its installed Django apps."""
+    named = (
+        *(config.name for config in apps.get_app_configs()),
+        os.environ.get(ENVIRONMENT_VARIABLE, ""),  # the settings
+        getattr(settings, "HEADGATE_APP", None) or "",
+    )
+    return {each.partition(":")[0].partition(".")[0] for each in named} - {""}
 
 
 def _priority(of_task: int) -> Priority:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import django
 import pytest
+from django.conf import settings
 
 from headgate import App
 from headgate.contrib.django import using_client
@@ -113,6 +116,37 @@ def test_nothing_but_a_task_is_called_whatever_a_message_names(harness: Harness,
     [letter] = harness.dead_letters(job)
     assert letter.attributes["Reason"] == "do-not-retry"
     assert ran == []
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two packages that nobody has imported: ``tasksofours`` is of the project."""
+    for name in ("tasksofours", "tasksofothers"):
+        (tmp_path / name).mkdir()
+        code = f"from {__name__} import ran, task\nran.append('imported')\n"
+        (tmp_path / name / "acts.py").write_text(f"{code}@task\ndef act():\n    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(settings, "HEADGATE_APP", "tasksofours.jobs:app")
+    yield
+    for name in [name for name in sys.modules if name.startswith("tasksof")]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_message_has_only_modules_of_the_project_imported(harness: Harness) -> None:
+    job = harness.app.types[JOB_TYPE]
+    handle = harness.client.submit(job, TaskCall(task="tasksofothers.acts.act"))
+    harness.drain()
+    [letter] = harness.dead_letters(job)
+    assert letter.attributes["JobId"] == handle.id
+    assert letter.attributes["Reason"] == "do-not-retry"
+    assert ran == []
+    assert "tasksofothers" not in sys.modules
+
+    harness.client.submit(job, TaskCall(task="tasksofours.acts.act"))
+    harness.drain()
+    assert ran == ["imported"]
+    assert len(harness.dead_letters(job)) == 1
 
 
 def test_a_task_that_is_no_module_level_function_is_refused() -> None:
