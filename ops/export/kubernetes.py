@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -29,6 +30,7 @@ _READY_EVERY_S = 10
 _PROCESSORS = {"arm64": "arm64", "x86_64": "amd64"}
 _INSTANCE = "app.kubernetes.io/instance"
 _ROLE = "eks.amazonaws.com/role-arn"
+_FILLED_IN = re.compile(r"\$(?=[$(])")
 
 
 def manifests(target: Target, image: str) -> Iterator[Manifest]:
@@ -159,7 +161,7 @@ def _container(target: Target, group: WorkerGroup, image: str) -> Manifest:
         "name": WORKER,
         "image": image,
         "command": ["headgate"],
-        "args": command(reachable(group), emf=False),
+        "args": [_literal(word) for word in command(reachable(group), emf=False)],
         "env": list(_environment(target, group)),
         "ports": [{"name": f"health-{at}", "containerPort": port} for at, port in enumerate(ports)],
         "startupProbe": {
@@ -192,7 +194,7 @@ def _container(target: Target, group: WorkerGroup, image: str) -> Manifest:
 
 def _environment(target: Target, group: WorkerGroup) -> Iterator[Manifest]:
     for name, value in target.variables(group).items():
-        yield {"name": name, "value": value}
+        yield {"name": name, "value": _literal(value)}
     for name in target.secrets(group):
         reference = {"name": target.service(group), "key": name}
         yield {"name": name, "valueFrom": {"secretKeyRef": reference}}
@@ -210,10 +212,10 @@ def _probe(group: WorkerGroup, path: str) -> Manifest:
 def _sidecar(sidecar: Sidecar) -> Manifest:
     made: Manifest = {"name": sidecar.name, "image": sidecar.image, "restartPolicy": "Always"}
     if sidecar.command:
-        made["args"] = list(sidecar.command)
+        made["args"] = [_literal(word) for word in sidecar.command]
     if sidecar.environment:
         made["env"] = [
-            {"name": name, "value": value} for name, value in sidecar.environment.items()
+            {"name": name, "value": _literal(value)} for name, value in sidecar.environment.items()
         ]
     if sidecar.memory_mib is not None:
         made["resources"] = {"limits": {"memory": f"{sidecar.memory_mib}Mi"}}
@@ -249,3 +251,11 @@ def _labels(target: Target, group: WorkerGroup) -> dict[str, str]:
 
 def _selector(target: Target, group: WorkerGroup) -> dict[str, str]:
     return {_INSTANCE: target.service(group)}
+
+
+def _literal(text: str) -> str:
+    """Return a text in which Kubernetes fills in no variables.
+
+    https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+    """
+    return _FILLED_IN.sub("$$", text)

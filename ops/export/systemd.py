@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from headgate.infra.fargate.worker_command import HEALTH_PORT, command
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
+from headgate.jobs.errors import ConfigurationError
 from headgate.ops.export.artifacts import Artifact, ExportOrigin
 from headgate.ops.export.target import Target
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_FOLDER = re.compile(r"/[\w./+@:-]*")
 
 _UNIT = """
 [Unit]
@@ -52,8 +57,9 @@ def units(target: Target, origin: ExportOrigin, *, code: str, venv: str) -> Iter
         venv: its virtual environment there.
 
     Raises:
-        ConfigurationError: a name is too long.
+        ConfigurationError: a name is too long, or a folder not one that a unit can name.
     """
+    code, venv = _checked("--code", code), _checked("--venv", venv)
     port = HEALTH_PORT
     for group in target.groups:
         text = origin.comment + _unit(target, group, port=port, code=code, venv=venv)
@@ -80,7 +86,22 @@ def _unit(target: Target, group: WorkerGroup, *, port: int, code: str, venv: str
 def _quoted(value: str) -> str:
     """Return a value inside quotation marks, with nothing that systemd would replace.
 
+    To systemd a carriage return ends a line as a line feed does.
     https://www.freedesktop.org/software/systemd/man/latest/systemd.syntax.html#Quoting
     """
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return escaped.replace("%", "%%")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", escaped)
+
+
+def _checked(option: str, folder: str) -> str:
+    """Return a folder as it may stand in a unit.
+
+    Raises:
+        ConfigurationError: it is not absolute, or has characters that mean something to systemd.
+    """
+    if not _FOLDER.fullmatch(folder):
+        raise ConfigurationError(
+            f"{option} names a folder by its absolute path, of letters, digits and any of "
+            f"._+@:-, got {folder!r:.200}"
+        )
+    return folder

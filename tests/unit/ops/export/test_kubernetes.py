@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from headgate.infra.fargate.worker_command import command, health_check
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
+from headgate.jobs.deployment.surroundings import Sidecar
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.export.files import kubernetes_files
 from headgate.ops.export.kubernetes import manifests
@@ -208,3 +210,27 @@ def test_a_deployment_whose_workers_run_elsewhere_has_one_group_there() -> None:
     made = manifests(target(deployment=Deployment(workers=())), "shop:1")
     names = [each["metadata"]["name"] for each in made if each["kind"] == "Deployment"]
     assert names == ["shop-prod-workers"]
+
+
+def _filled_in(text: str, known: dict[str, str]) -> str:
+    """Return what Kubernetes makes of a value: ``$(NAME)`` is replaced, and ``$$`` is a ``$``."""
+    return re.sub(
+        r"\$(\$|\((.*?)\))",
+        lambda found: "$" if found[1] == "$" else known.get(found[2], found[0]),
+        text,
+    )
+
+
+def test_values_keep_their_dollars_and_name_no_other_variable() -> None:
+    values = {"LITERAL": "$(DATABASE_PASSWORD) $$ $$(X) $5 $", "PLAIN": "100%"}
+    sidecar = Sidecar(name="traces", image="otel:1", environment=values, command=("$(X)",))
+    group = WorkerGroup(name="all", environment=values, sidecars=(sidecar,))
+    made = list(manifests(target(deployment=Deployment(workers=(group,))), "shop:1"))
+    [pod] = [each["spec"]["template"]["spec"] for each in made if each["kind"] == "Deployment"]
+
+    for container in (*pod["containers"], *pod["initContainers"]):
+        found = {each["name"]: each["value"] for each in container["env"]}
+        assert found["PLAIN"] == "100%"
+        read = _filled_in(found["LITERAL"], {"DATABASE_PASSWORD": "secret", "X": "x"})
+        assert read == values["LITERAL"]
+    assert pod["initContainers"][0]["args"] == ["$$(X)"]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import shlex
 
+import pytest
+
 from headgate.infra.fargate.worker_command import command
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.errors import ConfigurationError
 from headgate.ops.export.files import systemd_files
 from tests.unit.ops.export.shop import GROUPS, ORIGIN, target
 
@@ -54,3 +58,28 @@ def test_values_keep_their_percent_signs_and_secrets_have_a_file() -> None:
     assert '"PRICE=$5 at 100%%"' in made["Environment"]
     assert made["EnvironmentFile"] == ["-/etc/headgate/shop-prod-rest.env"]
     assert not [each for each in made["Environment"] if "DATABASE_PASSWORD" in each]
+
+
+def test_a_value_stays_within_its_line_whatever_is_in_it() -> None:
+    value = 'one\rExecStartPre=/bin/evil\ntwo"\\\tthree'
+    files = systemd_files(
+        target(deployment=Deployment(workers=GROUPS, environment={"NOTE": value})),
+        ORIGIN,
+        code="/srv/shop",
+        venv="/srv/venv",
+    )
+    for file in files:
+        made = read(file.text)
+        assert "ExecStartPre" not in made
+        line = '"NOTE=one\\x0dExecStartPre=/bin/evil\\x0atwo\\"\\\\\\x09three"'
+        assert line in made["Environment"]
+
+
+@pytest.mark.parametrize(
+    "folder", ["srv/shop", "", "/srv/my shop", "/srv\nExecStartPre=/bin/evil", "/srv/%n", "/a\\"]
+)
+def test_a_folder_that_a_unit_cannot_name_is_refused(folder: str) -> None:
+    with pytest.raises(ConfigurationError, match="--code names a folder"):
+        systemd_files(target(), ORIGIN, code=folder, venv="/srv/venv")
+    with pytest.raises(ConfigurationError, match="--venv names a folder"):
+        systemd_files(target(), ORIGIN, code="/srv/shop", venv=folder)
