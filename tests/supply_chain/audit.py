@@ -17,7 +17,7 @@ def audit(locks: Iterable[str]) -> int:
     """Print what is known against the packages of the locks; return the exit code.
 
     Returns:
-        0: nothing; 1: something, or the tool failed on a lock; `UNANSWERED`: no index answered.
+        0: nothing; 1: something, or the tool failed on a lock; `UNANSWERED`: no index answered for it.
     """
     codes = [_audit(lock) for lock in locks]
     return max(codes)
@@ -36,12 +36,17 @@ def verdict(lock: str, output: str, complaint: str) -> tuple[int, str]:
     """Return the exit code and the text for one lock, from what pip-audit has printed.
 
     pip-audit exits with 1 for a vulnerability and for an index that can't be reached alike; only in
-    the first case does it print its findings.
+    the first case does it print its findings. A mirror without vulnerabilities answers, and knows no
+    package at all.
     """
+    packages: Sequence[dict[str, Any]]
     try:
-        packages: Sequence[dict[str, Any]] = json.loads(output)["dependencies"]
+        packages = json.loads(output)["dependencies"]
     except ValueError:
         return UNANSWERED, f"{lock}: NOT AUDITED, no index answered: {_last(complaint)}\n"
+    reasons = [package["skip_reason"] for package in packages if "skip_reason" in package]
+    if reasons and len(reasons) == len(packages):
+        return UNANSWERED, f"{lock}: NOT AUDITED, the index knows no package: {reasons[0]}\n"
     known = [
         f"  {package['name']} {package['version']}: {found['id']}, fixed in "
         f"{', '.join(found['fix_versions']) or 'no version yet'}\n"

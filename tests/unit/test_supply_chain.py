@@ -131,10 +131,20 @@ def test_an_audit_without_an_answer_is_none_and_says_so() -> None:
     assert told == "lock: NOT AUDITED, no index answered: ERROR: could not connect\n"
 
 
+def test_an_index_that_knows_no_package_has_audited_nothing() -> None:
+    unknown = [{"name": name, "skip_reason": f"{name} not found"} for name in ("a", "b")]
+
+    code, told = verdict("lock", json.dumps({"dependencies": unknown}), "")
+
+    assert code == UNANSWERED
+    assert told == "lock: NOT AUDITED, the index knows no package: a not found\n"
+
+
 def test_a_package_that_the_index_does_not_know_is_no_clean_audit() -> None:
     unknown = {"name": "a", "skip_reason": "no such package"}
+    sound = {"name": "b", "version": "1", "vulns": []}
 
-    code, told = verdict("lock", json.dumps({"dependencies": [unknown]}), "")
+    code, told = verdict("lock", json.dumps({"dependencies": [unknown, sound]}), "")
 
     assert code == 1
     assert "a: not audited: no such package" in told
