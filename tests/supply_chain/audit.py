@@ -17,7 +17,7 @@ def audit(locks: Iterable[str]) -> int:
     """Print what is known against the packages of the locks; return the exit code.
 
     Returns:
-        0: nothing; 1: something, or the tool failed on a lock; `UNANSWERED`: no index answered for it.
+        0: nothing; 1: something, or the tool failed on a lock; `UNANSWERED`: no index answered.
     """
     codes = [_audit(lock) for lock in locks]
     return max(codes)
@@ -36,8 +36,8 @@ def verdict(lock: str, output: str, complaint: str) -> tuple[int, str]:
     """Return the exit code and the text for one lock, from what pip-audit has printed.
 
     pip-audit exits with 1 for a vulnerability and for an index that can't be reached alike; only in
-    the first case does it print its findings. A mirror without vulnerabilities answers, and knows no
-    package at all.
+    the first case does it print its findings. A mirror that tells no vulnerabilities answers, and
+    knows no package.
     """
     packages: Sequence[dict[str, Any]]
     try:
