@@ -212,9 +212,9 @@ def _of_console(name: str) -> Any:
     try:
         return getattr(import_module("headgate.ops.console"), name)
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"headgate.{name} needs {error.name}: pip install 'headgate[console]'"
-        ) from error
+        from headgate.jobs.errors import LibraryMissing
+
+        raise LibraryMissing(f"headgate.{name}", error.name, "headgate[console]") from error
 
 
 def __dir__() -> list[str]:

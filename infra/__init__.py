@@ -77,8 +77,8 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module(f"headgate.{_HOMES[name]}")
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"headgate.infra.{name} needs {error.name}: pip install 'headgate[infra]'"
-        ) from error
+        from headgate.jobs.errors import LibraryMissing
+
+        raise LibraryMissing(f"headgate.infra.{name}", error.name, "headgate[infra]") from error
     globals()[name] = found = getattr(module, name)
     return found

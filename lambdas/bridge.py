@@ -20,18 +20,24 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
-from aws_lambda_powertools import Logger
-
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.immediate import ImmediateSecretStore
 from headgate.jobs.definitions.event_rules.event_rule import Occurrence
+from headgate.jobs.errors import LibraryMissing
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import Firing
 from headgate.jobs.schedules.inputs import Input, read_input
 from headgate.jobs.schedules.routes import FILE, Routes
+
+try:
+    from aws_lambda_powertools import Logger
+except ImportError as error:
+    raise LibraryMissing(
+        "headgate.lambdas.bridge", "aws-lambda-powertools", "headgate[lambda]"
+    ) from error
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -26,8 +26,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
-
 from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.child_handles import async_child_handles
@@ -63,6 +61,7 @@ from headgate.lambdas.timetable import Timetable
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
+    from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
     from botocore.config import Config
 
 _DEPTH_S = 1.0

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
-
 from headgate.jobs.core.event_log import BoundedTraces, name_job
+from headgate.jobs.errors import LibraryMissing
+
+try:
+    from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
+except ImportError as error:
+    raise LibraryMissing("headgate.lambdas", "aws-lambda-powertools", "headgate[lambda]") from error
 
 
 class _Formatter(BoundedTraces, LambdaPowertoolsFormatter):

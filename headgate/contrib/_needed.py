@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headgate.errors import ConfigurationError
+from headgate.errors import LibraryMissing
 
 
-def needed(integration: str, error: ModuleNotFoundError) -> ConfigurationError:
+def needed(integration: str, error: ModuleNotFoundError) -> LibraryMissing:
     """Return the error that names what to install.
 
     Args:
@@ -13,6 +13,4 @@ def needed(integration: str, error: ModuleNotFoundError) -> ConfigurationError:
         error: the failed import.
     """
     library = (error.name or integration).partition(".")[0].replace("_", "-")
-    return ConfigurationError(
-        f"headgate.contrib.{integration} needs {library}: pip install {library}"
-    )
+    return LibraryMissing(f"headgate.contrib.{integration}", library, library)

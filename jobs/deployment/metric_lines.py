@@ -18,7 +18,7 @@ from typing import Any
 
 from headgate.jobs.core.events import Event
 from headgate.jobs.deployment.metric_names import MOST_VALUES, NAMESPACE, Dimensions, measured
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import LibraryMissing
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class MetricLines:
         write: writes one line.
 
     Raises:
-        ConfigurationError: aws-lambda-powertools is not installed.
+        LibraryMissing: aws-lambda-powertools is not installed.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class MetricLines:
         try:
             import aws_lambda_powertools.metrics  # noqa: F401 - fails now and not in a minute
         except ImportError as error:
-            raise ConfigurationError(
-                "metrics for CloudWatch need aws-lambda-powertools: pip install 'headgate[emf]'"
+            raise LibraryMissing(
+                "writing metrics for CloudWatch", "aws-lambda-powertools", "headgate[emf]"
             ) from error
         self._service = service
         self._rng = rng

@@ -23,7 +23,7 @@ from headgate.jobs.core.events import (
     JobQuarantined,
     JobRetryScheduled,
 )
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import ConfigurationError, LibraryMissing
 
 if TYPE_CHECKING:
     from headgate.jobs.definitions.app import App
@@ -79,9 +79,7 @@ class Reporter:
         try:
             from sentry_sdk.integrations.logging import ignore_logger
         except ImportError as error:
-            raise ConfigurationError(
-                "reports to Sentry need sentry-sdk: pip install 'headgate[sentry]'"
-            ) from error
+            raise LibraryMissing("reporting to Sentry", "sentry-sdk", "headgate[sentry]") from error
         ignore_logger(_LOGGER)
         self._every = failures == "every"
         self._failed: OrderedDict[str, JobFailed] = OrderedDict()

@@ -6,6 +6,7 @@ HeadgateError
 │   ├── AppImportError              "module:app" doesn't lead to an App
 │   ├── DuplicateJobType            two types of one name
 │   ├── HandlerMissing              a worker would receive a type that it can't run
+│   ├── LibraryMissing              a library of an extra is not installed; an ImportError, too
 │   └── SettingsInvalid             a setting is unknown or out of range
 ├── SubmissionError                 a job was refused before it was sent
 │   ├── PayloadInvalid
@@ -84,6 +85,7 @@ from headgate.jobs.errors.configuration import (
     DuplicateJobType,
     Fault,
     HandlerMissing,
+    LibraryMissing,
     SettingsInvalid,
 )
 from headgate.jobs.errors.messages import (
@@ -189,6 +191,7 @@ __all__ = [
     "JobNotEnded",
     "JobTimeout",
     "JobTypeWrong",
+    "LibraryMissing",
     "MessageError",
     "MessageQueueWrong",
     "MessageSchemaNewer",

@@ -57,3 +57,26 @@ class HandlerMissing(ConfigurationError):
 
 class SettingsInvalid(ConfigurationError):
     """A setting is unknown, out of range, or contradicts another."""
+
+
+class LibraryMissing(ConfigurationError, ImportError):
+    """A part of Headgate needs a library that is not installed; the message says how to install it.
+
+    It is an `ImportError` too, which is what a failed import is expected to raise.
+    """
+
+    def __init__(self, part: str, library: str | None, install: str, *, then: str = "") -> None:
+        """Compose the message.
+
+        Args:
+            part: the part, as the subject of a sentence.
+            library: the library's name.
+            install: what to give to pip, such as ``headgate[worker]``.
+            then: what else is to be done, or may be done instead.
+        """
+        from shlex import quote  # only for errors
+
+        ending = f", {then}" if then else ""
+        super().__init__(
+            f"{part} needs {library}: pip install {quote(install)}{ending}", name=library
+        )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import LibraryMissing
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.redaction import NOTHING, Redaction
@@ -27,8 +27,8 @@ try:
         get_tracer,
     )
 except ImportError as error:
-    raise ConfigurationError(
-        "tracing needs OpenTelemetry: pip install 'headgate[otel]', and configure its SDK"
+    raise LibraryMissing(
+        "tracing", "OpenTelemetry", "headgate[otel]", then="and configure its SDK"
     ) from error
 
 _NO_FAULT = (RetryLater, Discard)

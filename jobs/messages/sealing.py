@@ -27,7 +27,7 @@ from pydantic_core import to_json
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.keys.encryption import Encryption
 from headgate.jobs.core.keys.key_ring import Context, KeyRing
-from headgate.jobs.errors import ConfigurationError, PayloadTooLarge, PayloadUnopenable
+from headgate.jobs.errors import LibraryMissing, PayloadTooLarge, PayloadUnopenable
 from headgate.jobs.messages.envelope import Envelope, Sealed
 from headgate.jobs.values.texts import legible
 from headgate.jobs.values.yielding import read
@@ -96,13 +96,13 @@ def check_library() -> None:
     """Check that the library is installed, before anything is to be sealed.
 
     Raises:
-        ConfigurationError: it is not.
+        LibraryMissing: it is not.
     """
     try:
         import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401 - is it there?
     except ImportError as error:
-        raise ConfigurationError(
-            "App(encryption=...) needs the library cryptography: pip install 'headgate[encryption]'"
+        raise LibraryMissing(
+            "App(encryption=...)", "cryptography", "headgate[encryption]"
         ) from error
 
 

@@ -22,6 +22,7 @@ from headgate.ops.cli.dead_letters.copies import dead_letters
 from headgate.ops.cli.deploying import check, diff, verify
 from headgate.ops.cli.deploying.export import export
 from headgate.ops.cli.jobs import jobs
+from headgate.ops.cli.libraries import missing_library
 from headgate.ops.cli.local import demo, dev, new, shell
 from headgate.ops.cli.overview import audit, console, health
 from headgate.ops.cli.overview.dashboard import dashboard
@@ -109,9 +110,9 @@ def main() -> None:
     """Run the command line.
 
     An error of Headgate's becomes one line and an exit code: 2 when the command, the app or the
-    environment has to change, 1 when running it again may help. A reader that has gone, as that of
-    ``| head``, ends it with 1 and in silence. Any other error ends it with 1 and a traceback, whose
-    text, too, can do nothing to a terminal.
+    environment has to change, a missing library of an extra included, 1 when running it again may
+    help. A reader that has gone, as that of ``| head``, ends it with 1 and in silence. Any other
+    error ends it with 1 and a traceback, whose text, too, can do nothing to a terminal.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # whatever the terminal's encoding lacks
@@ -128,6 +129,9 @@ def main() -> None:
         show_error("".join((str(error), *getattr(error, "__notes__", ()))))
         sys.exit(EXIT_USAGE if isinstance(error, _WRONG) else EXIT_FAULT)
     except Exception as error:  # noqa: BLE001 - the process's boundary
+        if (missing := missing_library(error)) is not None:
+            show_error(str(missing))
+            sys.exit(EXIT_USAGE)
         show_traceback(error)
         sys.exit(EXIT_FAULT)
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import LibraryMissing
 from headgate.ops.dev import ministack
 from headgate.ops.dev.options import DevOptions
 from headgate.ops.local.state_folder import state_held
@@ -25,17 +25,16 @@ def run_dev(options: DevOptions) -> None:
     """Run an app locally until Ctrl-C or SIGTERM; nothing is left but a cached MiniStack.
 
     Raises:
-        ConfigurationError: a library of the extra ``local`` is not installed, the state can't be
-            kept where it is wanted, or nothing answers at the endpoint.
+        LibraryMissing: a library of the extra ``local`` is not installed.
+        ConfigurationError: the state can't be kept where it is wanted, or nothing answers at the
+            endpoint.
         HeadgateError: the local AWS could not be installed or started.
         KeyboardInterrupt: it was interrupted while that was installed.
     """
     try:
         from headgate.ops.dev.session import run
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"headgate dev needs {error.name}: pip install 'headgate[local]'"
-        ) from error
+        raise LibraryMissing("headgate dev", error.name, "headgate[local]") from error
     if options.console:
         _check_console()
     signal.signal(signal.SIGTERM, _interrupt)  # until the session handles both
@@ -47,9 +46,11 @@ def run_dev(options: DevOptions) -> None:
 def _check_console() -> None:
     for name in _CONSOLES:
         if find_spec(name) is None:
-            raise ConfigurationError(
-                f"the console of headgate dev needs {name}: pip install 'headgate[local]', or "
-                "leave the console out with --no-console"
+            raise LibraryMissing(
+                "the console of headgate dev",
+                name,
+                "headgate[local]",
+                then="or leave the console out with --no-console",
             )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import LibraryMissing
 
 try:
     import yaml
 except ModuleNotFoundError as error:
-    raise ConfigurationError("writing YAML needs PyYAML: pip install 'headgate[export]'") from error
+    raise LibraryMissing("writing YAML", "PyYAML", "headgate[export]") from error
 
 _WIDTH = 10_000  # a long line is one line
 

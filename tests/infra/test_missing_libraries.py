@@ -33,5 +33,6 @@ def test_a_construct_names_the_extra_and_a_deployment_needs_none() -> None:
     ended = run_without_cdk("from headgate.infra import Deployment, JobSystem")
     [*_, last] = ended.stderr.splitlines()
     assert last == (
-        "ImportError: headgate.infra.JobSystem needs aws_cdk: pip install 'headgate[infra]'"
+        "headgate.jobs.errors.configuration.LibraryMissing: "
+        "headgate.infra.JobSystem needs aws_cdk: pip install 'headgate[infra]'"
     )

@@ -15,7 +15,7 @@ from headgate.jobs.aws.connections.faults import FOREIGN_AT_OPENING, fault
 from headgate.jobs.aws.connections.instance_role import expects_role, no_role_yet
 from headgate.jobs.aws.connections.plain_http import check_endpoint
 from headgate.jobs.core.immediate import immediate
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import LibraryMissing
 from headgate.jobs.values.own_version import own_version
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ async def async_aws_client(
     """Open an aiobotocore client; ``session`` shares credentials between clients.
 
     Raises:
-        ConfigurationError: aiobotocore is not installed.
+        LibraryMissing: aiobotocore is not installed.
         SettingsInvalid: the endpoint is another host's, and without TLS.
         TransportError: the region or the profile is missing, or the endpoint is not a URL.
     """
@@ -205,13 +205,13 @@ def async_session(given: Any = None) -> AioSession:
     While the credentials of ours are not available, each call looks them up again.
 
     Raises:
-        ConfigurationError: aiobotocore is not installed.
+        LibraryMissing: aiobotocore is not installed.
     """
     try:
         from headgate.jobs.aws.connections.late_credentials import PatientSession
     except ImportError as error:
-        raise ConfigurationError(
-            "talking to AWS from an event loop needs aiobotocore: pip install 'headgate[worker]'"
+        raise LibraryMissing(
+            "talking to AWS from an event loop", "aiobotocore", "headgate[worker]"
         ) from error
     return PatientSession() if given is None else given
 

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import ConfigurationError, LibraryMissing
 from headgate.jobs.records.cancellation import LONGEST_ACTOR
 from headgate.jobs.values.texts import legible
 from headgate.ops.console.access.rules import SIGN_OUT, Viewer
@@ -258,7 +258,6 @@ def _require_cryptography() -> None:
     try:
         import cryptography  # noqa: F401 - is it there?
     except ImportError as error:
-        raise ConfigurationError(
-            "signatures of load balancers are checked with the library cryptography: "
-            "pip install 'headgate[console,encryption]'"
+        raise LibraryMissing(
+            "checking signatures of load balancers", "cryptography", "headgate[console,encryption]"
         ) from error
