@@ -28,6 +28,7 @@ from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import ExistingVpc, Hardening
 from headgate.jobs.errors import ConfigurationError, did_you_mean
+from headgate.jobs.values.faults import words_of
 
 COMMON = "headgate:deployment"
 """Key in CDK's context for the fields that all stages share."""
@@ -172,7 +173,7 @@ def _first_of(error: ValidationError) -> str:
         known = [each.name for each in fields(part)]
         said = did_you_mean(str(first["loc"][-1]), known)
         return f"the deployment's {where}: there is no such field: {said}"
-    said = _SAID.get(kind, first["msg"].lower())
+    said = _SAID.get(kind, words_of(first).lower())
     return f"the deployment's {where}: {said}, got {first['input']!r}"
 
 

@@ -23,7 +23,12 @@ def told(fault: ErrorDetails, *, discreet: bool) -> str:
     """Return the fault's message, or a neutral one if ``discreet`` and it is from the model's own
     validator, whose message may quote the value."""
     own = fault["type"] in ("value_error", "assertion_error")
-    return "a validator of the model refuses it" if discreet and own else fault["msg"]
+    return "a validator of the model refuses it" if discreet and own else words_of(fault)
+
+
+def words_of(fault: ErrorDetails) -> str:
+    """Return the fault's message without the kind that pydantic puts before a validator's own."""
+    return fault["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
 
 
 def faults_in(error: ValidationError, whole: str, *, beneath: int = 0) -> str:
@@ -35,6 +40,6 @@ def faults_in(error: ValidationError, whole: str, *, beneath: int = 0) -> str:
         beneath: the number of leading parts of each path to leave out.
     """
     return "; ".join(
-        f"{'.'.join(map(str, fault['loc'][beneath:])) or whole}: {fault['msg']}"
+        f"{'.'.join(map(str, fault['loc'][beneath:])) or whole}: {words_of(fault)}"
         for fault in error.errors(include_input=False, include_url=False)
     )

@@ -7,7 +7,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+import typer
 from typer.core import TyperGroup
+
+from headgate.ops.cli.refusals import in_own_words
 
 APP_FLAGS = ("-A", "--app")
 
@@ -19,7 +22,19 @@ _RENAMED = {("status",): ("jobs", "show"), ("schedules", "ls"): ("schedules", "l
 
 
 class Commands(TyperGroup):
-    """The commands of ``headgate``. One that is misspelt in a known way is told the right line."""
+    """The commands of ``headgate``.
+
+    One that is misspelt in a known way is told the right line, and values that an option does not
+    take are refused in words of ours.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, whose own options are read within."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            in_own_words(error)
+            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; completion by a shell is left alone."""

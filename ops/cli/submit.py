@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headgate.jobs.core.retention import Keep
     from headgate.jobs.definitions.app import App
     from headgate.jobs.definitions.job_type import JobType
+    from headgate.jobs.messages.job_options import JobKeep
 
 EXAMPLES = examples(
     'headgate -A shop.app:app submit send-email \'{"to": "ada@example.com"}\'',
@@ -134,13 +135,11 @@ def submit(
     from headgate.jobs.client.waiting import keeps_outcomes
     from headgate.jobs.definitions.options.submit_options import SubmitOptions
     from headgate.jobs.definitions.options.uniqueness import Unique
-    from headgate.jobs.messages.job_options import JobKeep
     from headgate.ops.views.job import show_end
 
     app = app_of(context)
     declared = app.find_type(job_type)
-    own = None if keep is None else JobKeep(completed_s=keep.total_seconds())
-    if wait and not keeps_outcomes(app, declared, own):
+    if wait and not keeps_outcomes(app, declared, _own_keep(keep)):
         raise typer.BadParameter("--wait needs a type with records='outcomes' or 'full'")
     loaded = declared.load(_json(payload))
     options = SubmitOptions(
@@ -161,6 +160,15 @@ def submit(
         show(job.id, at_once=True)
         if wait:
             raise typer.Exit(show_end(job, timeout))
+
+
+def _own_keep(keep: timedelta | None) -> JobKeep | None:
+    from headgate.jobs.messages.job_options import LONGEST_KEPT, JobKeep
+
+    if keep is None:
+        return None
+    within = min(keep, LONGEST_KEPT)  # the submission refuses a longer one
+    return JobKeep(completed_s=within.total_seconds())
 
 
 def _keep(
