@@ -11,9 +11,10 @@ from typing import NoReturn
 from rich.console import Console
 
 from headgate.jobs.errors import LibraryMissing
+from headgate.jobs.values.texts import printable
 from headgate.ops.dev import ministack
 from headgate.ops.dev.options import DevOptions
-from headgate.ops.local.state_folder import state_held
+from headgate.ops.local.state_folder import set_aside_unreadable, state_held
 
 __all__ = ["DevOptions", "run_dev"]
 
@@ -39,6 +40,8 @@ def run_dev(options: DevOptions) -> None:
         _check_console()
     signal.signal(signal.SIGTERM, _interrupt)  # until the session handles both
     with state_held(options.state):
+        for line in set_aside_unreadable(options.state):
+            print(printable(line))
         python = None if options.endpoint_url is not None else ministack.interpreter(print)
         asyncio.run(run(options, Console(), python))
 

@@ -49,7 +49,7 @@ async def run(options: DevOptions, console: Console, python: Path | None) -> Non
     """
     board = Board()
     with Screen(console, board) as screen, _stopping() as stop, _listening(options) as listener:
-        async with _local_aws(options, python, stop) as endpoint_url:
+        async with _local_aws(options, python, stop, screen) as endpoint_url:
             if stop.is_set():
                 return
             surroundings = Surroundings(
@@ -226,7 +226,7 @@ def _console_link(listener: socket.socket) -> str:
 
 @asynccontextmanager
 async def _local_aws(
-    options: DevOptions, python: Path | None, stop: asyncio.Event
+    options: DevOptions, python: Path | None, stop: asyncio.Event, screen: Screen
 ) -> AsyncIterator[str]:
     """Yield the endpoint of a local AWS; an empty text if it was stopped while it started."""
     if options.endpoint_url is not None:
@@ -237,6 +237,9 @@ async def _local_aws(
         yield aws.endpoint_url if await _started(aws, stop) else ""
     finally:
         await asyncio.to_thread(aws.stop)
+        if options.state is not None and not aws.ended_in_order:
+            text = f"the state could not be saved in time: {options.state} has that of the start"
+            screen.say(Said(text=text, style="bad"))
 
 
 async def _started(aws: LocalAws, stop: asyncio.Event) -> bool:

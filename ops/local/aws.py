@@ -13,6 +13,7 @@ from pathlib import Path
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.local.server_process import LOOPBACK, START_BOUND_S, ServerProcess
+from headgate.ops.local.state_folder import KEPT
 
 _SAVE_BOUND_S = 1.5
 
@@ -80,12 +81,8 @@ class LocalAws(ServerProcess):
 
     def _spawn(self, home: Path) -> subprocess.Popen[bytes]:
         if self._state is not None:
-            _move_queues(self._state / _KEPT / "sqs.json", self._port)
+            _move_queues(self._state / KEPT / "sqs.json", self._port)
         return super()._spawn(home)
-
-
-_KEPT = "state"
-"""The folder of what MiniStack keeps in a folder of state, but for S3's objects."""
 
 
 def _move_queues(kept: Path, port: int) -> None:
@@ -125,6 +122,6 @@ def _kept_in(state: Path) -> dict[str, str]:
     return {
         "PERSIST_STATE": "1",
         "S3_PERSIST": "1",
-        "STATE_DIR": f"{folder}/{_KEPT}",
+        "STATE_DIR": f"{folder}/{KEPT}",
         "S3_DATA_DIR": f"{folder}/s3",
     }

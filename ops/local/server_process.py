@@ -108,6 +108,8 @@ class ServerProcess:
         self._home: Path | None = None
         self._port = 0
         self._reserved: socket.socket | None = None
+        self.ended_in_order = True
+        """False once `stop` had to kill it before it had done what it does at its end."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -159,7 +161,7 @@ class ServerProcess:
         home, self._home = self._home, None
         reserved, self._reserved = self._reserved, None
         if process is not None:
-            _end(process, self._end_within_s)
+            self.ended_in_order = _end(process, self._end_within_s)
         if reserved is not None:
             reserved.close()
         if home is not None:
@@ -262,15 +264,16 @@ def _free_port(port: int, *, reuse: bool) -> int:
         return found
 
 
-def _end(process: subprocess.Popen[bytes], within_s: float) -> None:
+def _end(process: subprocess.Popen[bytes], within_s: float) -> bool:
     """End the server in order if it has time for that; then kill it, children included.
 
-    Its stdin ends, and it kills its process group itself.
+    Its stdin ends, and it kills its process group itself. Returns False if it took too long.
     """
     if within_s:
         with suppress(subprocess.TimeoutExpired, ProcessLookupError):
             process.terminate()
             process.wait(within_s)
+    in_order = not within_s or process.returncode is not None
     if process.stdin is not None:
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
@@ -278,3 +281,4 @@ def _end(process: subprocess.Popen[bytes], within_s: float) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    return in_order
