@@ -11,6 +11,7 @@ is told on stderr.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import resource
 import sys
@@ -26,8 +27,10 @@ import boto3
 
 from benchmarks.stage import REGION, use_test_account
 from headgate import App, Client
+from headgate.jobs.aws.provision import create_table
 from headgate.jobs.client.dead_letters.answers import LetterCounts, LetterPage, LettersExported
 from headgate.jobs.core.topology import MAX_BATCH
+from headgate.ops.local.aws import LocalAws
 from tests.support.servers import running_server
 
 _AT_ONCE = 8
@@ -45,10 +48,12 @@ def main() -> None:
     parser.add_argument("--letters", type=int, default=100_000)
     count = parser.parse_args().letters
     use_test_account()
-    with running_server("elasticmq") as endpoint_url:
-        os.environ["AWS_ENDPOINT_URL"] = endpoint_url
+    with running_server("elasticmq") as sqs_url, LocalAws() as others:
+        os.environ["AWS_ENDPOINT_URL_SQS"] = sqs_url
+        os.environ["AWS_ENDPOINT_URL"] = others.endpoint_url
         app = App(f"b{uuid4().hex[:8]}", records="off")
         app.define("send-email", dict[str, str])
+        asyncio.run(create_table(app.topology.table_name))  # the audit has each export
         fill(app, count)
         with Client(app) as client, Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             letters = client.dead_letters

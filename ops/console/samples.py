@@ -42,22 +42,24 @@ class Samples:
         *,
         over: Callable[[Iterable[float]], float] = sum,
     ) -> Curve | None:
-        """Return the curve of a number of queues; None with fewer than two samples.
+        """Return the curve of a number of queues; None with fewer than two samples that have it.
 
         Args:
-            value: returns a queue's number; None counts as 0.
+            value: returns a queue's number. Where it is None, unknown, the queue is left out, and
+                so is a sample without any that is known.
             group: the only queue group that counts; None counts all.
             over: makes one number of those of all queues, of which there is at least one.
         """
         with self._lock:
             kept = list(self._kept)
-        if len(kept) < 2:
+        points: list[tuple[float, float]] = []
+        for sample in kept:
+            told = [value(each) for each in sample.queues if group in (None, each.queue)]
+            if known := [each for each in told if each is not None]:
+                points.append((sample.at.timestamp(), over(known)))
+        if len(points) < 2:
             return None
-        values = [
-            over([value(each) or 0.0 for each in sample.queues if group in (None, each.queue)])
-            for sample in kept
-        ]
-        return curve([sample.at.timestamp() for sample in kept], values)
+        return curve([at for at, _ in points], [number for _, number in points])
 
     @property
     def since(self) -> datetime | None:

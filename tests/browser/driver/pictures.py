@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 
-_COLOURS = 64
+_COLOURS = 96
 _TALLEST = {DESKTOP: 1_250, PHONE: 900}
 """Pixels of CSS after which a long page is cut."""
 
@@ -38,9 +38,10 @@ def main() -> None:
 def _wait_for_charts(browser: Browser, stage: Stage) -> None:
     page = new_page(browser, stage)
     page.goto("/")
-    print("waiting until the charts have a past: two minutes")
+    print("waiting until all charts have a past: two minutes")
     page.wait_for_function(
-        "least => document.querySelector('.chart polyline')?.points.length >= least",
+        """least => [...document.querySelectorAll('.chart polyline')]
+            .filter(each => each.points.length >= least).length == 6""",
         arg=_POINTS,
         timeout=300_000,
     )
@@ -69,9 +70,19 @@ def _save(page: Page, path: Path, size: tuple[int, int]) -> None:
     height = min(page.evaluate("document.documentElement.scrollHeight"), _TALLEST[size])
     page.set_viewport_size({"width": size[0], "height": height})  # what sticks is at its bottom
     shot = Image.open(BytesIO(page.screenshot()))
-    few = shot.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    few = shot.convert("RGB").quantize(palette=_palette(shot), dither=Image.Dither.NONE)
     few.save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size / 1024:.0f} KB")
+
+
+def _palette(shot: Image.Image) -> Image.Image:
+    """Return the commonest colours as they are: a mean would turn the few red pixels brown."""
+    rgb = shot.convert("RGB")
+    counted = rgb.getcolors(rgb.width * rgb.height) or []
+    commonest = sorted(counted, key=lambda each: each[0], reverse=True)[:_COLOURS]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for _, colour in commonest for part in colour])
+    return palette
 
 
 if __name__ == "__main__":

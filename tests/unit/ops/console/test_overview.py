@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ import pytest
 
 from headgate import Client, Schedule
 from headgate.jobs.client.overview.queue_metrics import QueueMetrics
-from headgate.jobs.client.overview.queues import QueueList
+from headgate.jobs.client.overview.queues import QueueList, QueueStatus
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
@@ -159,6 +160,23 @@ def test_of_the_ages_of_lanes_the_oldest_is_charted_and_of_their_letters_the_sum
     drawn = {each.title: each.curve.last for each in charts(console)}
     assert drawn["Oldest"] == 30 * (len(told) - 1) > 30
     assert drawn["Dead"] == 2 * len(told)
+
+
+def test_what_cloudwatch_has_not_told_is_not_charted_as_none(shop: Shop) -> None:
+    console = Console(app=shop.app, client=shop.client, clock=shop.harness.clock)
+    listed = shop.client.queues.list()
+    unknown = [replace(each, metrics=QueueMetrics()) for each in listed.queues]
+    rate = QueueMetrics(sent_per_minute=60.0)
+    told = [replace(listed.queues[0], metrics=rate), *unknown[1:]]
+
+    def drawn(*samples: Sequence[QueueStatus]) -> dict[str, float]:
+        for queues in samples:
+            shop.later()
+            console.samples.add(shop.harness.clock.now(), replace(listed, queues=queues))
+        return {each.title: each.curve.last for each in charts(console)}
+
+    assert drawn(unknown, unknown).keys() == {"Waiting", "In flight", "Dead"}
+    assert drawn(told, told)["Submitted"] == 60.0
 
 
 def test_a_month_is_not_estimated_without_a_deployment_or_for_another_app(shop: Shop) -> None:
