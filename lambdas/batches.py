@@ -26,7 +26,7 @@ from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.execution.calling.batch_call import Seat
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.executor import Executor
-from headgate.jobs.execution.pausing import pause_of, without_attempt
+from headgate.jobs.execution.pausing import away_s, pause_of, returned
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack
@@ -246,8 +246,9 @@ class InvocationBatch:
         if run.due_in_s or run.delivery.is_scattered:
             return run.unstarted(run.due_in_s)
         if (pause := pause_of(run, self._paused)) is not None:
-            away_s = pause.away_s(self._means.clock.now()) * self._rng.uniform(1, 1 + _JITTER)
-            return without_attempt(self._means.app, run, run.unstarted(away_s))
+            delay_s = away_s(run, pause, self._means.clock.now())
+            delay_s *= self._rng.uniform(1, 1 + _JITTER)
+            return returned(self._means.app, run, pause, delay_s)
         self._started += 1
         self._cancel(run)
         self._running.add(run)

@@ -196,8 +196,9 @@ class Pauses:
     ) -> bool:
         """Resume what `create` with the same names paused; return False if that was not paused.
 
-        A queue is received from again within seconds. Messages that were given back return within a
-        tenth of the time that the pause has lasted, after an hour at the latest.
+        A queue is received from again within seconds. Messages that were given back return within
+        about a minute or, after more than ten minutes, an eighth of the time that the pause has
+        lasted.
 
         Raises:
             SettingsInvalid: none or several things are named to resume.

@@ -6,6 +6,8 @@
                                      a live worker can have written
     deferred, released, unrunnable,  neither
     interrupted
+    none, after a release because    nothing, and explained up to the next delivery of which such a
+    of a pause                       release is told (`jobs.records.pausing.returns`)
     started, and no end              judged by the life of the worker that began it
     (`jobs.records.lives`):
       it died                        an attempt and a crash
@@ -31,6 +33,7 @@ from headgate.jobs.core.ports.table import Item
 from headgate.jobs.execution.outcome import Attempt, LastFailure, Reason
 from headgate.jobs.records.items import Mark, deliveries_of
 from headgate.jobs.records.lives import Fate
+from headgate.jobs.records.pausing.returns import is_told
 
 _KINDS = frozenset(Mark)
 
@@ -236,10 +239,21 @@ class Past:
         return None
 
     def _unexplained(self, fates: Mapping[int, Fate], silence: Fate | None) -> int:
-        unmarked = 0 if silence is None else sum(not self._marks[n] for n in self._earlier)
+        unmarked = 0 if silence is None else self._unmarked()
         lost = sum(fates[start.receive] is Fate.LIVED for start in self.starts)
         judged = self.is_silent and fates.get(1) in (Fate.DIED, Fate.OPEN)
         return unmarked + lost - judged
+
+    def _unmarked(self) -> int:
+        """Return the number of deliveries without a mark that no pause explains."""
+        count, is_paused = 0, False
+        for number in self._earlier:
+            if marks := self._marks[number]:
+                release = marks.get(Mark.RELEASED)
+                is_paused = release is not None and release.data.get("paused") is True
+            elif not is_paused or is_told(number):
+                count, is_paused = count + 1, False
+        return count
 
     def _crashed(self) -> list[int]:
         return [

@@ -109,6 +109,8 @@ class Unstarted:
 
     after_s: float = 0.0
     reason: str = ""
+    paused: bool = False
+    """True if it is released because of a pause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import records_of
+from headgate.jobs.execution.outcome import Unstarted
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.pausing.pause import Pause
@@ -26,13 +28,28 @@ def pause_of(run: Run, paused: Paused) -> Pause | None:
     return paused.of(run.delivery.queue, job_type, tenant)
 
 
-def without_attempt(app: App, run: Run, verdict: Verdict) -> Verdict:
+def away_s(run: Run, pause: Pause, now: datetime) -> float:
+    """Return the seconds for which a paused job's message stays away."""
+    return pause.away_s(now, run.delivery.message.receive_count - 1)
+
+
+def returned(app: App, run: Run, pause: Pause, delay_s: float) -> Verdict:
     """Return the verdict on an unstarted, paused job such that it uses up no attempt.
 
     The attempts of a type without records are counted by its message's deliveries. So its job goes
     on in a new message, which takes the number of attempts along, unless the message is foreign or
     its queue FIFO.
+
+    Args:
+        app: the app.
+        run: the delivery.
+        pause: the pause that concerns it.
+        delay_s: the seconds for which the message stays away.
     """
-    if run.job is None or records_of(app, run.job.type) != "off":
+    verdict = run.unstarted(delay_s)
+    if run.job is None:
         return verdict
-    return replace(verdict, attempt=replace(verdict.attempt, worn_at=0))
+    outcome = Unstarted(after_s=delay_s, reason=f"{pause.target} is paused", paused=True)
+    if records_of(app, run.job.type) != "off":
+        return replace(verdict, outcome=outcome)
+    return replace(verdict, outcome=outcome, attempt=replace(verdict.attempt, worn_at=0))

@@ -21,6 +21,7 @@ from headgate.jobs.records.state import (
     JobState,
     last_final,
     order_of,
+    paused_by,
     state_of,
     timeline_of,
 )
@@ -91,7 +92,7 @@ class JobRecord:
     inferred: bool = False
     """True if nothing is recorded of the job, and its state follows from its id alone."""
     explanation: str = ""
-    """The basis of a state that no record tells; empty if records do."""
+    """The basis of a state that no record tells, or the pause that the job waits for."""
     type: str | None = None
     other_types: tuple[str, ...] = ()
     """Types of other jobs that have the same id, which its sender chooses; this record has nothing
@@ -160,6 +161,7 @@ def read_job(
     timeline = [each for each in everything if each.job_type in (None, chosen)]
     state = state_of(timeline, now)
     ended = last_final(timeline) if state.is_final else None
+    paused = paused_by(timeline, state)
     if ended is not None and ended.what == Mark.COMPLETED:
         ended = _with_result(timeline, ended)
     of_job = {each.what: each for each in timeline if not each.message_id}
@@ -167,6 +169,7 @@ def read_job(
     return JobRecord(
         id=job_id,
         state=state,
+        explanation=_pause(paused) if paused is not None else "",
         type=_named(timeline, "type"),
         other_types=tuple(each for each in types if each != chosen),
         queue=_named(timeline, "queue"),
@@ -179,6 +182,11 @@ def read_job(
         cancel_actor=cancel.text("actor") if cancel else "",
         timeline=tuple(timeline),
     )
+
+
+def _pause(release: Happening) -> str:
+    at = release.at.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
+    return f"it was given back at {at}, since {release.text('reason')}"
 
 
 def _with_result(timeline: Sequence[Happening], ended: Happening) -> Happening:

@@ -10,11 +10,11 @@
 
     state         what the items say
     unknown       nothing; `jobs.client.inference` then infers the state from the job's id
-    waiting       it was sent to its queue
+    waiting       it was sent to its queue; or given back unstarted, before any attempt
     delayed       likewise, and ``not_before`` is still to come
     running       a worker has started it; said of a job that has run for a second
-    retrying      it is delivered again: an attempt failed or crashed, it was given back, or it
-                  could not be run where it was received
+    retrying      it is delivered again: an attempt failed, crashed or was interrupted, it was
+                  put off, or it could not be run where it was received
     completed     its handler returned
     discarded     its handler ended it
     dropped       it ended without a run: a later job replaced it
@@ -217,12 +217,25 @@ def _open_state(timeline: Sequence[Happening], now: datetime) -> JobState:
     if latest is not None and latest.what == Mark.STARTED:
         return JobState.RUNNING
     if latest is not None:
-        came_early = latest.what in _UNBEGUN and _is_early(latest, now)
-        return JobState.DELAYED if came_early else JobState.RETRYING
+        if latest.what in _UNBEGUN and _is_early(latest, now):
+            return JobState.DELAYED
+        given_back = all(each.what == Mark.RELEASED for each in timeline if each.message_id)
+        return JobState.WAITING if given_back else JobState.RETRYING
     submitted = next((each for each in timeline if each.what in (SUBMITTED, REPLAYED)), None)
     if submitted is None:
         return JobState.UNKNOWN
     return JobState.DELAYED if _is_early(submitted, now) else JobState.WAITING
+
+
+def paused_by(timeline: Sequence[Happening], state: JobState) -> Happening | None:
+    """Return the release by which a job that waits for its delivery went back because of a pause.
+
+    None if the latest that is known of it is something else.
+    """
+    if state not in (JobState.WAITING, JobState.RETRYING, JobState.DELAYED):
+        return None
+    latest = _latest_delivery(timeline)
+    return latest if latest is not None and latest.data.get("paused") is True else None
 
 
 def _is_early(happening: Happening, now: datetime) -> bool:

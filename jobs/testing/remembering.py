@@ -13,7 +13,7 @@ from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records
-from headgate.jobs.execution.pausing import pause_of, without_attempt
+from headgate.jobs.execution.pausing import away_s, pause_of, returned
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.verdict import Verdict
@@ -81,8 +81,7 @@ class Remembering:
         await self._recorder.recall(run)
         await self._cancelling.look()
         if (pause := pause_of(run, self._paused)) is not None:
-            away_s = pause.away_s(self._clock.now())
-            return without_attempt(self._app, run, run.unstarted(away_s))
+            return returned(self._app, run, pause, away_s(run, pause, self._clock.now()))
         self._cancel(run)
         await self._recorder.starts(run)
         return await run.verdict()

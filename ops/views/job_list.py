@@ -66,12 +66,12 @@ def tell_cancelled(outcome: JobsCancelled, verb: str) -> int:
 
 
 def show_job(job: ListedJob, now: datetime) -> None:
-    """Print one or two lines, which fit 80 columns unless its names are long."""
+    """Print up to three lines, which fit 80 columns unless its names are long."""
     age = in_short(now - job.changed_at)
     show(in_line(f"{job.id}  {age:>4}  {job.type}: {job.state}"))
     error = ": ".join(filter(None, (job.error_type, job.error_message))) or job.reason
-    if error:
-        show(in_line(f"    {error if len(error) <= _LINE else f'{error[: _LINE - 1]}…'}"))
+    for said in filter(None, (error, job.explanation)):
+        show(in_line(f"    {said if len(said) <= _LINE else f'{said[: _LINE - 1]}…'}"))
 
 
 def _jobs_of(count: int) -> str:

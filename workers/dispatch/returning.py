@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.execution.delivery import Job
+from headgate.jobs.execution.pausing import away_s
+from headgate.jobs.records.pausing.pause import Pause
 from headgate.workers.dispatch.admission import Admission
 from headgate.workers.dispatch.line import Line
 from headgate.workers.dispatch.patience import GoesBack, Patience, Stays, Waiter
@@ -24,8 +26,9 @@ class Return:
 
     hold: Hold
     away_s: int
-    is_paused: bool = False
-    """True if it goes back because it is paused, so that no attempt may be used up."""
+    pause: Pause | None = None
+    """The pause because of which it goes back, so that no attempt may be used up; None if there is
+    another reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +71,28 @@ class Returns:
         """Return what becomes of a message just received, or None if it waits here."""
         if hold.delivery.is_scattered:
             return Return(hold, 0)
-        due_in_s, paused_s = hold.run.due_in_s, self._paused_s(hold)
-        if not (due_in_s or paused_s or self._is_stopping):
+        due_in_s, pause = hold.run.due_in_s, self._admission.pause_of(hold)
+        if not (due_in_s or pause or self._is_stopping):
             return None  # as nearly all: it waits for a slot, at most
+        paused_s = 0.0 if pause is None else self._away_s(hold, pause)
         waiter = Waiter(is_stopping=self._is_stopping, due_in_s=due_in_s, paused_s=paused_s)
         decision = self._patience.decide(waiter)
         if not isinstance(decision, GoesBack):
             return None
-        return Return(hold, decision.away_s, is_paused=paused_s > 0 and not self._is_stopping)
+        return Return(hold, decision.away_s, None if self._is_stopping else pause)
 
     def paused(self) -> list[Return]:
         """Remove the messages that have been paused since they came."""
         going = [
-            (hold, decision.away_s)
+            Return(hold, decision.away_s, pause)
             for line in self._waiting.lines()
             for hold in line
-            if (paused_s := self._paused_s(hold))
-            and isinstance(decision := self._patience.decide(Waiter(paused_s=paused_s)), GoesBack)
+            if (pause := self._admission.pause_of(hold)) is not None
+            and isinstance(decision := self._patience.decide(self._paused(hold, pause)), GoesBack)
         ]
-        return [replace(self._taken(hold, away_s), is_paused=True) for hold, away_s in going]
+        for back in going:
+            self._waiting.remove(back.hold)
+        return going
 
     def stop(self) -> list[Return]:
         """Remove all messages, and let none wait from now on: the worker starts nothing more."""
@@ -121,10 +127,11 @@ class Returns:
         ]
         return [self._taken(hold, away_s) for hold, away_s in going]
 
-    def _paused_s(self, hold: Hold) -> float:
-        if (pause := self._admission.pause_of(hold)) is None:
-            return 0.0
-        return pause.away_s(self._clock.now())
+    def _paused(self, hold: Hold, pause: Pause) -> Waiter:
+        return Waiter(paused_s=self._away_s(hold, pause))
+
+    def _away_s(self, hold: Hold, pause: Pause) -> float:
+        return away_s(hold.run, pause, self._clock.now())
 
     def _waiters(self, line: Line) -> Iterator[tuple[Hold, Waiter]]:
         """Yield the waiting messages of a queue; what limits hold back is asked once a limit."""

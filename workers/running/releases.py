@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from headgate.jobs.execution.executor import Executor
-from headgate.jobs.execution.pausing import without_attempt
+from headgate.jobs.execution.pausing import returned
 from headgate.jobs.execution.recording.recorder import Recorder
+from headgate.jobs.records.pausing.pause import Pause
 from headgate.workers.held import Hold, Holdings
 from headgate.workers.running.faults import log_fault
 from headgate.workers.running.settler import HoldSettler
@@ -45,13 +46,14 @@ class Releases:
         """Their messages."""
         return [*self._tasks.values()]
 
-    def put(self, hold: Hold, delay_s: int, *, is_paused: bool = False) -> None:
+    def put(self, hold: Hold, delay_s: int, *, pause: Pause | None = None) -> None:
         """Give back a message, which becomes visible again after ``delay_s``.
 
         Args:
             hold: the message; one that goes back already is left alone.
             delay_s: the delay.
-            is_paused: True if its job must not lose an attempt by it, however those are counted.
+            pause: the pause because of which it goes back, if one is the reason; its job then loses
+                no attempt by it, however those are counted.
         """
         if hold.returning:
             return  # it goes back already, with an earlier one of its group
@@ -60,7 +62,7 @@ class Releases:
         if self.is_gone(hold):
             self._holdings.drop(hold)
             return
-        give_back = self._give_back(hold, delay_s, is_paused=is_paused)
+        give_back = self._give_back(hold, delay_s, pause)
         task = asyncio.create_task(give_back, name="headgate-release")
         self._tasks[task] = hold
         task.add_done_callback(self._ended)
@@ -69,12 +71,13 @@ class Releases:
         """Return True if another worker may have an unstarted message as well."""
         return hold.lost or hold.shared or hold.lapsed(self._means.clock.monotonic())
 
-    async def _give_back(self, hold: Hold, delay_s: int, *, is_paused: bool) -> None:
-        verdict = hold.run.unstarted(delay_s)
-        if is_paused:
-            verdict = without_attempt(self._means.app, hold.run, verdict)
+    async def _give_back(self, hold: Hold, delay_s: int, pause: Pause | None) -> None:
+        if pause is None:
+            verdict = hold.run.unstarted(delay_s)
+        else:
+            verdict = returned(self._means.app, hold.run, pause, delay_s)
         if self._recorder is not None:
-            await self._recorder.released(hold.run)
+            await self._recorder.released(hold.run, verdict)
         settled = await self._settler.settle(hold, verdict, regardless=True)
         if self._recorder is not None and settled:
             self._recorder.parked(hold.run, verdict)

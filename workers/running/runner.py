@@ -15,6 +15,7 @@ from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.records.pausing.pause import Pause
 from headgate.workers.dispatch.admission import Admission
 from headgate.workers.dispatch.forming import FormingBatches
 from headgate.workers.dispatch.returning import Return, Returns
@@ -206,7 +207,7 @@ class Running:
         dropping = self._process(hold, _verdict_unstarted)
         self._tasks[hold] = asyncio.create_task(dropping, name="headgate-cancelled")
 
-    def release(self, hold: Hold, delay_s: int = 0, *, is_paused: bool = False) -> int:
+    def release(self, hold: Hold, delay_s: int = 0, *, pause: Pause | None = None) -> int:
         """Give back an unstarted message, which becomes visible again after ``delay_s``.
 
         Returns:
@@ -215,17 +216,17 @@ class Running:
         """
         self._forming.discard(hold)
         departure = self._admission.left(hold, gone=False)
-        self._releases.put(hold, delay_s, is_paused=is_paused)
+        self._releases.put(hold, delay_s, pause=pause)
         self._release_unstarted(departure.returning)
         return len(departure.returning)
 
     def _send_back(self, back: Return) -> int:
-        return self.release(back.hold, back.away_s, is_paused=back.is_paused)
+        return self.release(back.hold, back.away_s, pause=back.pause)
 
     def _decline(self, back: Return) -> None:
         """Send back a message just received; a receive that brings only paused ones was in vain."""
         followers = self._send_back(back)
-        if back.is_paused:
+        if back.pause is not None:
             self._demand.in_vain(1 + followers, back.hold.delivery.queue)
 
     def _release_unstarted(self, holds: Sequence[Hold]) -> None:

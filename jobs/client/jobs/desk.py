@@ -78,6 +78,8 @@ class ListedJob:
     error_type: str
     """The class of the last error; empty if there is none."""
     error_message: str
+    explanation: str = ""
+    """The pause because of which it was given back last; empty if it waits for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,6 +378,7 @@ def listed_job(record: JobRecord, job_type: str, changed_at: datetime) -> Listed
         reason=record.reason,
         error_type=record.error_type if ended else (last.error_type if last else ""),
         error_message=record.error_message if ended else (last.error_message if last else ""),
+        explanation=record.explanation if record.is_recorded else "",
     )
 
 

@@ -32,6 +32,13 @@ def seen(run: Run) -> dict[str, Any]:
     return {"beats": dict(run.beats)} if run.beats else {}
 
 
+def pause_details(outcome: Outcome) -> dict[str, Any]:
+    """Return the data of a release because of a pause; nothing of any other outcome."""
+    if not (isinstance(outcome, Unstarted) and outcome.paused):
+        return {}
+    return {"reason": outcome.reason, "paused": True}
+
+
 def mark_of(outcome: Outcome, *, began: bool) -> Mark | None:
     """Return the mark of an attempt that did not end its job; None if it did, or leaves no mark.
 
@@ -80,7 +87,7 @@ def details(verdict: Verdict, *, began: bool) -> dict[str, Any]:
             | Unstarted(reason=reason)
             | Cancelled(reason=reason)
         ):
-            return {"reason": reason, **ran, **again}
+            return {"reason": reason, **ran, **again, **pause_details(verdict.outcome)}
         case Unrunnable(reason=why, detail=detail):
             return {"reason": why, "detail": detail, **again}
         case _:

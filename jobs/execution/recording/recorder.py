@@ -29,8 +29,16 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import job_keep_of, records_of
 from headgate.jobs.errors import ResultNotKept
 from headgate.jobs.execution.adoption import UNNAMED
-from headgate.jobs.execution.outcome import Attempt, Deferred, Discarded, Done, Dropped
-from headgate.jobs.execution.recording.marks import details, mark_of, seen
+from headgate.jobs.execution.outcome import (
+    Attempt,
+    Deferred,
+    Discarded,
+    Done,
+    Dropped,
+    Outcome,
+    Unstarted,
+)
+from headgate.jobs.execution.recording.marks import details, mark_of, pause_details, seen
 from headgate.jobs.execution.recording.progress import Progress
 from headgate.jobs.execution.recording.recall import Recall
 from headgate.jobs.execution.recording.writer import RecordWriter
@@ -42,6 +50,7 @@ from headgate.jobs.records.items import Mark, Scribe, keeps, submission_of
 from headgate.jobs.records.large_results import LargeResults
 from headgate.jobs.records.late_starts import LateStarts
 from headgate.jobs.records.lives import Lives
+from headgate.jobs.records.pausing.returns import is_told
 from headgate.jobs.records.results import MAX_RESULT_BYTES, dumped
 
 _log = logging.getLogger("headgate.worker")
@@ -170,6 +179,8 @@ class Recorder:
         outcome = verdict.outcome
         if isinstance(outcome, Done | Discarded | Dropped):
             await self._ended(scribe, verdict)
+        elif _is_untold(run, outcome):
+            return
         elif (kind := mark_of(outcome, began=run.began)) is not None:
             told = details(verdict, began=run.began)
             data = {"attempt": verdict.attempt.number, **told, **seen(run)}
@@ -194,10 +205,13 @@ class Recorder:
                 told |= {"detail": detail}
                 self._journal.put(scribe.mark(Mark.QUARANTINED, self._clock.now(), told))
 
-    async def released(self, run: Run) -> None:
+    async def released(self, run: Run, verdict: Verdict) -> None:
         """Record that the job is released unstarted; to be awaited before the release."""
+        if _is_untold(run, verdict.outcome):
+            return
         if (scribe := self._scribe(run)) is not None:
-            item = scribe.mark(Mark.RELEASED, self._clock.now(), seen(run))
+            told = pause_details(verdict.outcome) | seen(run)
+            item = scribe.mark(Mark.RELEASED, self._clock.now(), told)
             await self._writer.write(scribe, item)
 
     def hurry(self) -> None:
@@ -290,6 +304,12 @@ def _tells_ends(level: RecordsLevel, keep: Keep, receive: int) -> bool:
     A job that completes at its first delivery may leave nothing.
     """
     return receive > 1 or (bool(keep.completed) and keeps(level, "outcomes"))
+
+
+def _is_untold(run: Run, outcome: Outcome) -> bool:
+    """Return True if a job goes back because of a pause, and an earlier record explains that."""
+    is_paused = isinstance(outcome, Unstarted) and outcome.paused
+    return is_paused and not is_told(run.delivery.message.receive_count)
 
 
 def _not_kept(scribe: Scribe, error: ResultNotKept) -> dict[str, Any]:

@@ -33,10 +33,13 @@ LONGEST_NAME = 128
 """Maximum number of characters of a name: SQS's for a MessageGroupId, which is a tenant's."""
 
 _FRACTION = 0.1
-_SOONEST_S, _LATEST_S = 5.0, 3600.0
-"""A message that comes while it is paused stays away for a tenth of the time that the pause has
-lasted, within these bounds: a pause of days costs a few hundred receives of SQS's 1,000, and what
-is resumed comes back within a tenth of its pause."""
+_SOONEST_S, _SOON_S, _LATEST_S = 5.0, 60.0, 3600.0
+"""A message that comes while it is paused stays away for 5 s, for twice as long after each return,
+up to a minute, but not for longer than the pause has lasted; and at least for a tenth of that, up
+to an hour. So a pause of days costs a few hundred receives of SQS's 1,000, and what is resumed
+comes back within a minute, or within a tenth of a pause of more than ten minutes."""
+
+_MOST_DOUBLINGS = 10
 
 PauseKind = Literal["queue", "type", "tenant"]
 
@@ -104,12 +107,18 @@ class Pause:
             and target.priority in (None, queue.priority)
         )
 
-    def away_s(self, now: datetime) -> float:
-        """Return the seconds for which a message that comes now stays away: ever more, the longer
-        the pause has lasted, but not beyond its end."""
+    def away_s(self, now: datetime, returns: int = 0) -> float:
+        """Return the seconds for which a message that comes now stays away, but not beyond its end.
+
+        Args:
+            now: the time; aware.
+            returns: the number of the message's earlier deliveries; with each it stays away longer.
+        """
         lasted_s = (now - self.at).total_seconds()
         left_s = (self.until - now).total_seconds()
-        return max(1.0, min(max(_SOONEST_S, _FRACTION * lasted_s), _LATEST_S, left_s))
+        soon_s = min(_SOONEST_S * 2.0 ** min(returns, _MOST_DOUBLINGS), _SOON_S, lasted_s)
+        late_s = min(_FRACTION * lasted_s, _LATEST_S)
+        return max(1.0, min(max(_SOONEST_S, soon_s, late_s), left_s))
 
 
 def pause_item(pause: Pause) -> Item:

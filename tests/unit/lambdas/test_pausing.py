@@ -43,11 +43,11 @@ def test_what_is_paused_goes_back_with_a_delay_and_loses_no_attempt() -> None:
         [message] = function.messages()
         assert message.visible_at is not None
         wait = message.visible_at - function.clock.now()
-        assert timedelta(seconds=4) <= wait <= timedelta(seconds=60)
+        assert timedelta(seconds=4) <= wait <= timedelta(seconds=72)
         function.clock.advance(wait + timedelta(seconds=1))
     assert (attempts, function.heard(QueuePaused)) == ([], 1)
     marks = asyncio.run(function.table.query(partition(job_id)))
-    assert sum(item.sk.endswith(f"#{Mark.RELEASED}") for item in marks) == 5
+    assert sum(item.sk.endswith(f"#{Mark.RELEASED}") for item in marks) == 3, "of 1, 2 and 4"
 
     resume(function, queue="mail")
     function.clock.advance(60)

@@ -15,6 +15,7 @@ from headgate.jobs.execution.earlier_deliveries import History, Past, UnendedSta
 from headgate.jobs.execution.outcome import LastFailure, Reason
 from headgate.jobs.records.items import Mark, partition
 from headgate.jobs.records.lives import Fate
+from headgate.jobs.records.pausing.returns import is_told
 from tests.support.records import mark
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -169,6 +170,27 @@ def test_items_of_another_message_of_the_same_job_are_left_out() -> None:
 def test_what_can_not_be_read_about_a_delivery_is_ignored(strange: Item) -> None:
     found = history([strange, item(1, Mark.FAILED)], 2)
     assert (found.failures, found.crashes) == (1, 0)
+
+
+def test_a_release_because_of_a_pause_explains_the_returns_that_are_not_told() -> None:
+    told = [item(receive, Mark.RELEASED, paused=True) for receive in (1, 2, 4, 8, 16)]
+    assert history(told, 24) == History()
+    assert history(told, 25).unexplained == 1  # of the 24th a pause would be told
+    assert history(told, 31).unexplained == 7
+    assert history([*told, item(24, Mark.FAILED)], 31).unexplained == 6
+    other = [item(1, Mark.RELEASED), item(2, Mark.RELEASED), item(4, Mark.RELEASED, paused="yes")]
+    assert history(other, 8).unexplained == 4
+
+
+def test_whatever_a_pause_lasts_all_its_returns_are_explained() -> None:
+    for receive in range(2, 1_000, 7):
+        told = [item(n, Mark.RELEASED, paused=True) for n in range(1, receive) if is_told(n)]
+        assert history(told, receive) == History()
+
+
+def test_a_first_delivery_that_nothing_explains_is_a_crash_though_a_pause_followed() -> None:
+    found = history([item(2, Mark.RELEASED, paused=True)], 4)
+    assert (found.crashes, found.unexplained) == (1, 0)
 
 
 def test_the_last_failure_carries_its_error_and_whether_it_is_final() -> None:

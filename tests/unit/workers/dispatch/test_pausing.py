@@ -6,11 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, Backoff, Concurrency, JobContext, Pause, Retry, acting_as
+from headgate import (
+    App,
+    AsyncClient,
+    Backoff,
+    Concurrency,
+    JobContext,
+    JobState,
+    Pause,
+    RateLimit,
+    Retry,
+    acting_as,
+)
 from headgate.jobs.client.pauses import AsyncPauses
 from headgate.jobs.core.events import (
     ItemsSkipped,
@@ -27,12 +39,16 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.records.cancellation import CANCELLATIONS, cancellation
 from headgate.jobs.records.cancellations import PAGE, POLL_S
 from headgate.jobs.records.items import Mark, partition
+from headgate.jobs.records.pausing.returns import is_told
 from tests.unit.workers.rig import MAIL, Gate, Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
 
 GRACE_S = 2 * POLL_S
 """Two looks, each up to a fifth late, take no longer than that, together with what is under way."""
+
+LONGEST_AWAY_S = 60 * 1.2
+"""The longest time away in the first ten minutes of a pause, with its jitter."""
 
 
 class Log:
@@ -241,7 +257,7 @@ async def test_jobs_of_a_paused_tenant_wait_and_those_of_others_run() -> None:
         resumed_at = now()
         await resume(rig, tenant="acme")
         await rig.happens(JobCompleted, 60)
-        assert now() - resumed_at <= 0.1 * 420 * 1.2 + 2 * POLL_S
+        assert now() - resumed_at <= LONGEST_AWAY_S + 2 * POLL_S
     assert set(log.attempts) == {1}
     assert rig.heard(JobDeadLettered) == []
 
@@ -434,6 +450,102 @@ async def test_a_retry_that_comes_while_it_is_paused_keeps_its_attempts() -> Non
         await resume(rig, job_type=send)
         await rig.happens(JobDeadLettered)
     assert log.attempts == [1, 2, 3]
+
+
+async def test_what_waits_for_the_end_of_a_pause_says_so_and_is_seldom_written_of() -> None:
+    app, log, send, _ = two_types()
+    rig = Rig(app)
+    await pause(rig, job_type=send)
+    [job_id] = await rig.submit(send, "waits")
+    async with rig.working(), AsyncClient(app, backend=rig.backend) as client:
+        await asyncio.sleep(590)
+        [message] = rig.sqs.messages(MAIL)
+        assert 5 < message.receive_count < 20
+        told = await releases(rig, job_id)
+        assert told == [n for n in range(1, message.receive_count + 1) if is_told(n)]
+        record = await client.handle(job_id).history()
+        assert (record.state, record.attempts) == (JobState.WAITING, ())
+        assert record.explanation.endswith(", since the type 'send' is paused")
+        await resume(rig, job_type=send)
+        resumed_at = now()
+        await rig.happens(JobCompleted)
+        assert now() - resumed_at <= LONGEST_AWAY_S + 2 * POLL_S
+        await asyncio.sleep(1)
+        assert (await client.handle(job_id).history()).explanation == ""
+    assert log.attempts == [1]
+
+
+async def test_a_retry_that_waits_for_the_end_of_a_pause_says_both() -> None:
+    app, mail = one_lane(Retry(max_attempts=3, backoff=Backoff.fixed(20)))
+
+    @mail.job("send")
+    async def send(_note: Note) -> None:
+        raise ConnectionError
+
+    mail.job("other")(Log().__call__)
+    rig = Rig(app)
+    [job_id] = await rig.submit(send, "unlucky", tenant="acme")
+    async with rig.working(), AsyncClient(app, backend=rig.backend) as client:
+        await rig.happens(JobFailed)
+        await pause(rig, tenant="acme")
+        await asyncio.sleep(200)
+        record = await client.handle(job_id).history()
+        [listed] = (await client.jobs.list()).jobs
+    assert (record.state, listed.state) == (JobState.RETRYING, JobState.RETRYING)
+    assert record.explanation.endswith(", since the tenant 'acme' is paused")
+    assert listed.explanation == record.explanation
+
+
+async def test_a_job_that_a_limit_held_back_and_a_pause_then_loses_no_attempt() -> None:
+    app, mail = one_lane()
+    log = Log()
+    limit = RateLimit(1, per=30)
+    send = mail.job("send", rate_limit=limit, retry=Retry(max_attempts=1))(log.__call__)
+    mail.job("other")(Log().__call__)
+    rig = Rig(app)
+    texts = [str(number) for number in range(12)]
+    await rig.submit(send, *texts)
+    async with rig.working(give_back_after=timedelta(seconds=1)):
+        await rig.happens(JobCompleted, 3)
+        await pause(rig, job_type=send)
+        await rig.happens(QueuePaused)
+        started = len(log.starts)
+        await asyncio.sleep(300)
+        assert len(log.starts) == started
+        await resume(rig, job_type=send)
+        await rig.happens(JobCompleted, len(texts))
+    assert sorted(text for _, text in log.starts) == sorted(texts)
+    assert set(log.attempts) == {1}
+    assert rig.heard(JobDeadLettered) == []
+    times = [at for at, _ in log.starts]
+    assert all(later - earlier >= 29 for earlier, later in pairwise(times)), "the limit holds"
+
+
+async def test_workers_that_stop_and_start_during_a_pause_cost_no_attempt() -> None:
+    app, mail = one_lane()
+    log = Log()
+    send = mail.job("send", retry=Retry(max_attempts=1))(log.__call__)
+    mail.job("other")(Log().__call__)
+    rig = Rig(app)
+    await pause(rig, job_type=send)
+    ids = await rig.submit(send, *map(str, range(20)))
+    for lasts_s in (0.1, 1, 7, 45, 120):
+        async with rig.working():
+            await asyncio.sleep(lasts_s)
+        assert rig.report is not None
+        assert rig.report.clean
+    await resume(rig, job_type=send)
+    async with rig.working():
+        await rig.happens(JobCompleted, len(ids))
+    assert sorted(int(text) for _, text in log.starts) == [*range(20)]
+    assert set(log.attempts) == {1}
+    assert rig.heard(JobDeadLettered) == []
+
+
+async def releases(rig: Rig, job_id: str) -> list[int]:
+    """Return the deliveries of a job that are recorded as given back."""
+    items = [item.sk.split("#") for item in await rig.table.query(partition(job_id))]
+    return [int(receive) for _, _, receive, kind in items if kind == Mark.RELEASED]
 
 
 # --- the items -----------------------------------------------------------------------------------

@@ -110,11 +110,21 @@ def test_a_message_stays_away_for_a_tenth_of_the_pause_but_not_beyond_its_end() 
     assert long.away_s(NOW - timedelta(minutes=5)) == 5.0  # by a clock that is slow
 
 
+def test_a_message_stays_away_for_longer_with_each_return_but_not_longer_than_the_pause() -> None:
+    long = pause(lasts=timedelta(days=3))
+    after_five_minutes = NOW + timedelta(seconds=300)
+    away = [long.away_s(after_five_minutes, returns) for returns in (0, 1, 2, 3, 4, 2_000)]
+    assert away == [30.0, 30.0, 30.0, 40.0, 60.0, 60.0]
+    assert [long.away_s(NOW + timedelta(seconds=s), 9) for s in (0, 7, 50)] == [5.0, 7.0, 50.0]
+    assert long.away_s(NOW + timedelta(hours=1), 9) == 360.0
+    assert long.away_s(long.until - timedelta(seconds=7), 9) == 7.0
+
+
 def test_the_longest_pause_uses_up_no_message() -> None:
     long = pause(lasts=timedelta(days=14) * 0.75)
     receives, now = 0, NOW
     while not long.is_over(now):
-        now += timedelta(seconds=long.away_s(now))
+        now += timedelta(seconds=long.away_s(now, receives))
         receives += 1
     assert receives < spec().worn_at / 2
 
