@@ -225,6 +225,12 @@ class Limits:
         return any(limit is not None and limit.scope == "fleet" for limit in scoped)
 
 
+COST_HINT = (
+    "what a job takes of a limit is said there: write rate_limit=RateLimit(..., cost=lambda "
+    "payload: payload.tokens)"
+)
+"""The answer to ``cost=`` that is given to anything but a limit."""
+
 _KINDS: dict[str, type[RateLimit | Concurrency | RetryBudget | Breaker]] = {
     "rate_limit": RateLimit,
     "concurrency": Concurrency,
@@ -246,7 +252,7 @@ def check_limit_names(
     known = sorted({*_KINDS, *others})
     for name in options:
         if name not in _KINDS:
-            hint = did_you_mean(name, known)
+            hint = COST_HINT if name == "cost" else did_you_mean(name, known)
             all_of_them = "" if hint.startswith("known are") else f" It has {', '.join(known)}"
             raise ConfigurationError(f"{owner} has no option {name!r}: {hint}{all_of_them}")
 

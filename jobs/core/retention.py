@@ -20,17 +20,18 @@ unstarted), only by SQS's 1,000 receives.
 """
 
 MOST_LAST = 1_000
-"""The highest ``last`` of a `Keep`; each job beyond that count is read and deleted."""
+"""The highest ``last`` and ``last_failed`` of a `Keep`; each job beyond is read and deleted."""
 
 
 @dataclass(frozen=True)
 class Keep:
-    """The retention of job records: ``Keep(timedelta(days=7))``, ``Keep(last=100)``.
+    """The retention of job records: ``Keep(timedelta(days=7))``, ``Keep(last=100)``,
+    ``Keep(last_failed=1_000)``.
 
     Durations are given in seconds or as timedeltas.
 
     Raises:
-        SettingsInvalid: a duration is negative, or ``last`` is out of range.
+        SettingsInvalid: a duration is negative, or a number of jobs is out of range.
     """
 
     completed: DurationField = DurationField(timedelta(days=7))
@@ -41,6 +42,10 @@ class Keep:
     the attempts for as long as the message may be delivered again."""
     last: int | None = None
     """Approximate maximum of a type's completed jobs, the newest; None bounds by time only."""
+    last_failed: int | None = None
+    """Approximate maximum of a type's dead jobs, and of its quarantined ones, the newest; None
+    bounds by time only. More are kept as long as their messages may come again: for 12 hours longer
+    than the app's queues keep messages."""
 
     def __post_init__(self) -> None:
         if not self.failed:
@@ -48,11 +53,14 @@ class Keep:
                 "Keep(failed=...) must be positive: attempts are counted by what is kept. "
                 "records='off' keeps nothing"
             )
-        check_kind("Keep(last=...)", self.last, int | None, SettingsInvalid)
-        if self.last is not None and not 1 <= self.last <= MOST_LAST:
-            raise SettingsInvalid(
-                f"Keep(last=...) must lie between 1 and {MOST_LAST}, got {self.last}"
-            )
+        _check_count("last", self.last)
+        _check_count("last_failed", self.last_failed)
+
+
+def _check_count(name: str, count: int | None) -> None:
+    check_kind(f"Keep({name}=...)", count, int | None, SettingsInvalid)
+    if count is not None and not 1 <= count <= MOST_LAST:
+        raise SettingsInvalid(f"Keep({name}=...) must lie between 1 and {MOST_LAST}, got {count}")
 
 
 DEFAULT_KEEP = Keep()

@@ -134,4 +134,5 @@ class JobKeep(BaseModel):
             completed=keep.completed if completed is None else completed,
             failed=keep.failed if failed is None else failed,
             last=keep.last,
+            last_failed=keep.last_failed,
         )

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from headgate.jobs.core.limits import COST_HINT
 from headgate.jobs.core.retention import Keep
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import (
@@ -58,9 +59,8 @@ def check_names(job: JobType[Any, Any], overrides: SubmitOptions) -> None:
                 "has no option 'retry': write max_attempts=... and backoff=..."
             )
         if name not in known:
-            raise OptionInvalid(
-                f"{job.name!r}: a submission has no option {name!r}: {did_you_mean(name, known)}"
-            )
+            hint = COST_HINT if name == "cost" else did_you_mean(name, known)
+            raise OptionInvalid(f"{job.name!r}: a submission has no option {name!r}: {hint}")
 
 
 def queue_of(
@@ -332,11 +332,12 @@ def _keep(job: JobType[Any, Any], keep: Keep | Duration) -> JobKeep:
     if not isinstance(keep, Keep):
         completed = duration(where, keep, error=OptionInvalid)
         return JobKeep(completed_s=_kept_s(where, completed))
-    if keep.last is not None:
-        raise OptionInvalid(
-            f"{where}: Keep(last={keep.last}) bounds the number of a type's jobs, and this is one "
-            "of them: declare it on the type, and give times here"
-        )
+    for name, count in ("last", keep.last), ("last_failed", keep.last_failed):
+        if count is not None:
+            raise OptionInvalid(
+                f"{where}: Keep({name}={count}) bounds the number of a type's jobs, and this is "
+                "one of them: declare it on the type, and give times here"
+            )
     return JobKeep(completed_s=_kept_s(where, keep.completed), failed_s=_kept_s(where, keep.failed))
 
 

@@ -145,6 +145,9 @@ def test_an_app_keeps_records_if_any_of_its_types_does() -> None:
         (lambda: App("shop", keep=timedelta(days=-1)), "keep must not be negative"),
         (lambda: Keep(failed=timedelta(0)), "must be positive"),
         (lambda: Keep(last=0), "between 1 and 1000"),
+        (lambda: Keep(last_failed=0), r"last_failed=...\) must lie between 1 and 1000"),
+        (lambda: Keep(last_failed=True), "last_failed"),
+        (lambda: Keep(last_failed=1_001), "between 1 and 1000, got 1001"),
     ],
 )
 def test_what_can_not_be_kept_is_refused(declare: Callable[[], object], said: str) -> None:

@@ -63,6 +63,8 @@ def test_a_duration_is_the_retention_of_the_completed_job_alone() -> None:
         ({"keep": timedelta(days=40_000)}, "'send': keep must be at most 36,525 days"),
         ({"keep": Keep(failed=timedelta(days=40_000))}, "'send': keep must be at most"),
         ({"keep": Keep(last=5)}, r"Keep\(last=5\) bounds the number of a type's jobs"),
+        ({"keep": Keep(last_failed=5)}, r"Keep\(last_failed=5\) bounds the number"),
+        ({"cost": 3}, r"a submission has no option 'cost': .*rate_limit=RateLimit\(\.\.\., cost="),
     ],
     ids=str,
 )
