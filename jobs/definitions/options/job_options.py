@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
-from headgate.jobs.core.limits import Breaker, Concurrency, RateLimit, RetryBudget
+from headgate.jobs.core.limits import COST_HINT, Breaker, Concurrency, RateLimit, RetryBudget
 from headgate.jobs.core.naming import check_name
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import MAX_VISIBILITY, Priority, PriorityName
@@ -31,6 +31,16 @@ any case; the ten minutes are for its wait in the worker and for its settlement.
 
 LONGEST_EXPIRY = timedelta(days=366)
 """The longest time for which a job may wait for its start and still expire."""
+
+
+_ELSEWHERE = {
+    "cost": COST_HINT,
+    "key": "what a limit counts apart is said there: write rate_limit=RateLimit(..., key=...) or "
+    "concurrency=Concurrency(..., key=...)",
+    "max_attempts": "write retry=Retry(max_attempts=...)",
+    "backoff": "write retry=Retry(backoff=...)",
+}
+"""Options that a job type doesn't have, and what to write instead."""
 
 
 class JobOptions(TypedDict, total=False):
@@ -129,9 +139,9 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     known = JobOptions.__annotations__
     for option in options:
         if option not in known:
+            hint = _ELSEWHERE.get(option) or did_you_mean(option, known)
             raise ConfigurationError(
-                f"the type {name!r}: a job type has no option {option!r}: "
-                f"{did_you_mean(option, known)}"
+                f"the type {name!r}: a job type has no option {option!r}: {hint}"
             )
     _check_kinds(name, options)
     check_upgrades(name, options.get("schema", 1), options.get("upgrade", {}))

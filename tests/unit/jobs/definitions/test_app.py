@@ -442,3 +442,11 @@ def test_a_queue_option_on_a_type_is_answered_with_the_right_spelling() -> None:
     options: dict[str, Any] = {"queue": "orders"}
     with pytest.raises(ConfigurationError, match=r'app\.queue\("orders"\).*@orders\.job'):
         App("shop").define("send", dict, **options)
+
+
+def test_a_cost_that_is_given_to_an_app_or_queue_is_refused_with_its_place() -> None:
+    misplaced: dict[str, Any] = {"cost": 3}
+    with pytest.raises(ConfigurationError, match=r"write rate_limit=RateLimit\(\.\.\., cost="):
+        App("shop", **misplaced)
+    with pytest.raises(ConfigurationError, match=r"write rate_limit=RateLimit\(\.\.\., cost="):
+        App("shop").queue("mail", **misplaced)

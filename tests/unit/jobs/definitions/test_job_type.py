@@ -576,3 +576,20 @@ def test_an_error_about_a_received_payload_quotes_nothing_of_it() -> None:
     assert "balances.*: " in told
     assert "pin: a validator of the model refuses it" in told
     assert not any(secret in told for secret in ("ada@example.com", "much", "12345"))
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("cost", r"rate_limit=RateLimit\(\.\.\., cost="),
+        ("key", r"rate_limit=RateLimit\(\.\.\., key=\.\.\.\) or concurrency=Concurrency\("),
+        ("max_attempts", r"retry=Retry\(max_attempts=\.\.\.\)"),
+        ("backoff", r"retry=Retry\(backoff=\.\.\.\)"),
+    ],
+)
+def test_an_option_that_belongs_to_another_one_is_refused_with_its_place(
+    app: App, option: str, said: str
+) -> None:
+    options: dict[str, Any] = {option: 3}
+    with pytest.raises(ConfigurationError, match=f"has no option '{option}': .*{said}"):
+        app.define("ship", Order, **options)
