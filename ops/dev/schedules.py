@@ -173,15 +173,16 @@ class LocalScheduler:
 
     def _fire(self, spec: ScheduleSpec, due: datetime) -> None:
         text = invocation(spec, spec.arn, due)
+        name = spec.name.removeprefix(MADE_LATER)  # as its maker knows it
         try:
             sent = self._bridge.submit(read_input(from_json(text)))
         except TransportError:
             raise
         except HeadgateError as error:
-            _log.error("the schedule %s fired, and submitted no job: %s", spec.name, error)
+            _log.error("the schedule %s fired, and submitted no job: %s", name, error)
         else:
             if sent:
-                _log.info("the schedule %s fired", spec.name)
+                _log.info("the schedule %s fired", name)
 
 
 def _last_due(known: _Known, now: datetime) -> datetime | None:

@@ -22,6 +22,7 @@ from headgate.jobs.messages.signatures import Destination
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing import MemoryBackend, VirtualClock
+from headgate.ops.dev import notes
 from headgate.ops.dev.schedules import LOOK_BACK, LocalScheduler, LocalSchedules
 
 MINUTE = timedelta(minutes=1)
@@ -157,6 +158,17 @@ def test_schedules_made_at_run_time_outlast_an_edit() -> None:
         client.schedules.create("mine", world.app.types["once"], schedule=cron("0 9 * * ? *"))
     LocalSchedules(world.app, world.stored).store()
     assert not [change for change in world.stored.changes if change.startswith("delete")]
+
+
+def test_a_schedule_made_at_run_time_is_told_of_by_the_name_it_was_given(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.create("mine", world.app.types["once"], schedule=cron("0 1 * * ? *"))
+    with caplog.at_level(logging.INFO, logger=notes.LOGGER):
+        world.look(timedelta(hours=1))
+    assert "the schedule mine fired" in caplog.messages
 
 
 def test_a_cron_schedule_fires_in_its_time_zone_and_only_once() -> None:
