@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -81,6 +81,8 @@ class Stage(surroundings.Entries, Protocol):
     def begins(self, declared: TypePlan, work: Work, ctx: JobContext) -> Scene: ...
 
     def begins_batch(self, ctx: BatchContext) -> None: ...
+
+    def stops_batch(self, ctx: BatchContext) -> None: ...
 
 
 class Scene(Protocol):
@@ -336,10 +338,12 @@ def _batch_handler(declared: TypePlan, stage: Stage) -> Callable[..., Any]:
             asyncio.create_task(play(declared, scene, work, ctx, job))
             for scene, work, job in zip(scenes, works, ctx.jobs, strict=True)
         ]
-        heeding = asyncio.create_task(_cut_cancelled(plays, ctx))
+        playing = asyncio.gather(*plays, return_exceptions=True)
+        heeds = _stop_with_one(stage, ctx) if declared.stops else _cut_cancelled(plays, ctx)
+        heeding = asyncio.create_task(heeds)
         is_cut = True
         try:
-            results: list[Any] = await asyncio.gather(*plays, return_exceptions=True)
+            results: list[Any] = await _unless_stopped(playing, heeding)
             is_cut = False
             return None if declared.reports else results
         finally:
@@ -365,6 +369,10 @@ def _plain_batch_handler(
         results: list[Any] = []
         for scene, work, job in zip(scenes, works, ctx.jobs, strict=True):
             if job.cancelled:
+                if declared.stops:
+                    _cut(scenes)
+                    stage.stops_batch(ctx)
+                    job.raise_if_cancelled()
                 scene.ends("cut")
                 results.append(None)
                 continue
@@ -404,6 +412,44 @@ def _tell(scene: _HeldScene, ctx: BatchContext, job: JobContext, result: Any) ->
     else:
         ctx.complete(job, result)
     scene.is_told = True
+
+
+def _cut(scenes: Iterable[_HeldScene]) -> None:
+    """Record the end of all jobs of a call that ends early."""
+    for scene in scenes:
+        scene.settle(cut=True)
+        scene.ends("cut")
+
+
+async def _unless_stopped(playing: asyncio.Future[list[Any]], heeding: asyncio.Task[None]) -> Any:
+    """Return the results of the acts, unless they are stopped before; end them then.
+
+    Raises:
+        Stopped: one of the jobs is to end, and all do with it.
+    """
+    try:
+        either: list[asyncio.Future[Any]] = [playing, heeding]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not playing.done():
+            heeding.result()
+        return await playing
+    except BaseException:
+        if not playing.done():
+            playing.cancel()
+            await asyncio.wait([playing])
+            playing.exception()
+        raise
+
+
+async def _stop_with_one(stage: Stage, ctx: BatchContext) -> None:
+    """Raise what ends a call as soon as one of its jobs is to end."""
+    actor = current_actor()
+    while actor is not None and actor.alive:
+        await asyncio.sleep(_HEEDS_S)
+        for job in ctx.jobs:
+            if job.cancelled:
+                stage.stops_batch(ctx)
+                job.raise_if_cancelled()
 
 
 async def _cut_cancelled(plays: Sequence[asyncio.Task[Any]], ctx: BatchContext) -> None:

@@ -68,6 +68,7 @@ _EVENTS = {
     "act:ugly": "ugly-error",
     "act:die": "killer",
     "batch": "batch",
+    "batch-stopped": "batch-stopped",
 }
 """By event counted in a life, the feature that it shows."""
 

@@ -68,6 +68,7 @@ class _Drawing:
         types = _batched(stream(self._seed, "batches"), queues, types)
         types = _bundled(stream(self._seed, "bundles"), queues, types)
         queues, types = _later(stream(self._seed, "later"), queues, types)
+        types = _stopping(stream(self._seed, "stopping"), types)
         functions = _windows(stream(self._seed, "windows"), queues, functions)
         trust = stream(self._seed, "trust")
         policy = _policy(stream(self._seed, "policy"))
@@ -362,6 +363,11 @@ def _batched(
         unfit = declared.isolated or declared.session or declared.queue in fifo
         drawn.append(replace(declared, batch=size if is_wanted and not unfit else 0))
     return tuple(drawn)
+
+
+def _stopping(rng: random.Random, types: Sequence[TypePlan]) -> tuple[TypePlan, ...]:
+    """Draw the batch handlers that one cancelled job ends for all; by randomness of its own."""
+    return tuple(replace(each, stops=rng.random() < 0.5 and each.batch > 0) for each in types)
 
 
 def _windows(

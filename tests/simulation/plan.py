@@ -134,6 +134,8 @@ class TypePlan:
     """True if such a call takes jobs of one tenant only."""
     reports: bool = False
     """True if such a handler says how each job has ended, in place of returning it."""
+    stops: bool = False
+    """True if such a handler lets the `Stopped` of one cancelled job end the call of all."""
     custom: bool = False
     """True if its backoff is a function, whose answer for every third job is none."""
     bundle: bool = False
@@ -381,6 +383,7 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "batch": 0,
         "by_tenant": False,
         "reports": False,
+        "stops": False,
         "bundle": False,
     },
     JobPlan: {

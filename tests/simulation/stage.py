@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headgate import BatchContext, JobContext
 from headgate.errors import SubmissionError
+from headgate.jobs.definitions.handlers.context import is_to_stop
 from tests.simulation.actors import current_actor
 from tests.simulation.apps import Work
 from tests.simulation.children import Died
@@ -61,6 +62,11 @@ class Stage:
         for job in ctx.jobs:
             if job.attempt > 1:
                 ledger.fault("batched-again", f"{job.id} runs with others at its {job.attempt}.")
+
+    def stops_batch(self, ctx: BatchContext) -> None:
+        """Record that a call of a batch handler ends for the jobs in it that are to end."""
+        if len({is_to_stop(job) for job in ctx.jobs}) > 1:
+            self._world.ledger.counts["batch-stopped"] += 1
 
     def enters(self, name: str, ctx: JobContext) -> Entered:
         """Record that what is around an attempt has been entered."""

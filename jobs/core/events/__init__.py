@@ -19,7 +19,7 @@
     job.dropped           it ended without a run: a later job replaced it before it started
     job.cancelled         it was cancelled, before or while its handler ran
     job.already_done      a delivery of a job with once=True that is done: it is deleted, not run
-    job.interrupted       the worker gave it back: shutdown, or its receipt was lost
+    job.interrupted       the worker gave it back: shutdown, a lost receipt, a stop of its batch
     job.stalled           a synchronous handler runs past its timeout and can't be stopped
     message.unrunnable    a message can't become a job here; it is backed off, or parked
     firing.refused        the bridge was to send a job to a queue that its type doesn't run from;

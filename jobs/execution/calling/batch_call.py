@@ -10,6 +10,8 @@ handler would be called, it joins the call of its batch, which begins once each 
                  then the handler may work on its item, for which its limits have to count
     ended        each gets what the handler returned, or reported, for it; else the handler's error.
                  One that the handler has seen to be cancelled, and says nothing of, was left out
+    stopped      if the error is the `Stopped` of one that was to end, it is no fault of the others,
+                 which are given back and run again without it
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ from headgate.jobs.definitions.handlers.context import has_seen_stop
 from headgate.jobs.definitions.handlers.injection import Shared
 from headgate.jobs.definitions.handlers.resources import Layers
 from headgate.jobs.errors import ConfigurationError, Stopped
-from headgate.jobs.execution.calling.call import HandlerCall
+from headgate.jobs.execution.calling.call import HandlerCall, is_stop
 from headgate.jobs.execution.calling.invoking import in_loop, in_thread
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.execution.calling.time_limits import TimeLimit
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.values.redaction import secrets_of
+
+_STOPPED_WITH_ANOTHER = "its call stopped with another job, which was to end"
 
 
 def company_of(job: Job, queue: QueueSpec) -> Hashable | None:
@@ -317,6 +321,13 @@ class BatchCall:
         return returned
 
     def _end_open(self, error: BaseException) -> None:
-        for place in range(len(self._taken)):
+        """End the jobs of which nothing was said with the handler's error.
+
+        Those that were not asked to end are given back if the handler has ended for one that was.
+        """
+        is_for_one = is_stop(error) and any(has_seen_stop(call.ctx) for call in self._calls)
+        for place, call in enumerate(self._calls):
             if not (self.has_ended(place) or self._goes_on_without(place)):
+                if is_for_one:
+                    call.give_back(_STOPPED_WITH_ANOTHER)
                 self.end(place, None, error)

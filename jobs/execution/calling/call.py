@@ -40,6 +40,13 @@ Settled = Callable[[Outcome], Awaitable[Outcome]]
 """Makes a handler's outcome durable, and returns the outcome that counts."""
 
 
+def is_stop(error: BaseException) -> bool:
+    """Return True for a `Stopped`, and for a group of nothing else, as task groups raise it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(Stopped)[1] is None
+    return isinstance(error, Stopped)
+
+
 class BatchSeat(Protocol):
     """A job's place in the call of a batch handler: a `jobs.execution.calling.batch_call.Seat`."""
 
@@ -121,6 +128,10 @@ class HandlerCall:
                 self._seat.interrupt()
             self._cancels += 1
             self._task.cancel(reason)
+
+    def give_back(self, reason: str) -> None:
+        """Note that a `Stopped` of the handler is no fault of this job, which runs again."""
+        self._interruption = self._interruption or reason
 
     async def outcome(self, settled: Settled | None = None) -> Outcome:
         """Call the handler, emit its events, and return its outcome; its failure is never raised.
@@ -253,9 +264,9 @@ class HandlerCall:
 
     def _outcome_of(self, error: BaseException) -> Outcome:
         match error:
-            case Stopped() if self._overran:
+            case _ if self._overran and is_stop(error):
                 return self._failed(JobTimeout(self.job.type.name, self.job.timeout_s))
-            case Stopped() if self._interruption is not None:
+            case _ if self._interruption is not None and is_stop(error):
                 return Interrupted(reason=self._interruption)
             case RetryLater(after=after, reason=reason):
                 return Deferred(after_s=after.total_seconds(), reason=self._told(reason))

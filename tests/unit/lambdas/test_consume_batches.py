@@ -10,8 +10,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from headgate import App, Backoff, Batch, BatchContext, Priority, Retry
-from headgate.jobs.core.events import JobCompleted, JobInterrupted, JobQuarantined
+from headgate import App, Backoff, Batch, BatchContext, Client, JobContext, Priority, Retry
+from headgate.jobs.core.events import (
+    JobCancelled,
+    JobCompleted,
+    JobFailed,
+    JobInterrupted,
+    JobQuarantined,
+)
 from tests.support.functions import Function
 
 QUEUE = "shop-mail-normal"
@@ -102,3 +108,35 @@ def test_a_batch_without_time_is_cut_together_and_keeps_what_was_done() -> None:
         deployed.invoke()
         assert heard(deployed, JobCompleted) == ids[:1]
         assert sorted(heard(deployed, JobInterrupted)) == sorted(ids[1:])
+
+
+def test_a_call_that_stops_with_a_cancelled_job_costs_its_neighbours_nothing() -> None:
+    calls: list[list[str]] = []
+    attempts: set[int] = set()
+
+    async def send(items: list[Note], ctx: BatchContext) -> None:
+        calls.append([item.text for item in items])
+        attempts.update(job.attempt for job in ctx.jobs)
+        if len(calls) == 1:
+            ctx.complete(items[1])
+            await _stops(ctx.jobs[0])
+
+    with function_of(send, Batch(10)) as deployed:
+        ids = submitted(deployed, *"abcd")
+        with Client(deployed.app, backend=deployed.backend) as client:
+            client.handle(ids[0]).cancel("a mistake")
+        deployed.table.faults.slow_down("page", by=1.5)  # so it is known once the job runs
+        deployed.drain()
+        assert heard(deployed, JobCancelled) == ids[:1]
+        assert sorted(heard(deployed, JobInterrupted)) == sorted(ids[2:])
+        assert sorted(heard(deployed, JobCompleted)) == sorted(ids[1:])
+        assert not heard(deployed, JobFailed)
+    assert calls[0] == ["a", "b", "c", "d"]
+    assert sorted(text for each in calls[1:] for text in each) == ["c", "d"]
+    assert attempts == {1}
+
+
+async def _stops(job: JobContext) -> None:
+    while True:
+        job.raise_if_cancelled()
+        await asyncio.sleep(0.1)

@@ -17,14 +17,17 @@ from headgate import (
     Backoff,
     Batch,
     BatchContext,
+    Breaker,
     Concurrency,
     Discard,
     JobContext,
     Priority,
     RateLimit,
     Retry,
+    RetryBudget,
     RetryLater,
 )
+from headgate.errors import Stopped
 from headgate.jobs.core.events import (
     JobCancelled,
     JobCompleted,
@@ -440,6 +443,121 @@ async def test_what_was_done_of_a_cancelled_job_counts() -> None:
         await cancel(rig, jobs[0])
         completed = await rig.happens(JobCompleted, 2)
     assert {each.job_id for each in completed} == {*jobs}
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "plain type": {},
+    "once": {"once": True},
+    "breaker": {"breaker": Breaker(0.1, min_runs=1, open_for=3600)},
+    "budget": {"retry_budget": RetryBudget(1, per=3600, on_exhausted="dead-letter")},
+    "bundle": {"bundle": True},
+    "timeout": {"timeout": 3600},
+    "tenant": {"concurrency": Concurrency(4, key="tenant")},
+}
+
+
+class StoppingBatch:
+    """A handler whose first call ends as soon as its first job is cancelled.
+
+    It completes the second job before.
+    """
+
+    def __init__(self, queue: Queue, kind: str, **options: Any) -> None:
+        self.calls: list[list[str]] = []
+        self.attempts: set[int] = set()
+        self.begun = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        kinds: dict[str, Any] = {"plain": self._plain, "async": self._async, "tasks": self._tasks}
+        queue.job("embed", batch=Batch(4, wait=WAIT_S), **options)(kinds[kind])
+
+    def _is_first(self, items: list[Note], ctx: BatchContext) -> bool:
+        self.calls.append(texts_of(items))
+        self.attempts |= {job.attempt for job in ctx.jobs}
+        if len(self.calls) > 1:
+            return False
+        ctx.complete(items[1])
+        self._loop.call_soon_threadsafe(self.begun.set)
+        return True
+
+    def _plain(self, items: list[Note], ctx: BatchContext) -> None:
+        if self._is_first(items, ctx):
+            while True:
+                ctx.jobs[0].raise_if_cancelled()
+                time.sleep(0.001)
+
+    async def _async(self, items: list[Note], ctx: BatchContext) -> None:
+        if self._is_first(items, ctx):
+            await _stop(ctx.jobs[0])
+
+    async def _tasks(self, items: list[Note], ctx: BatchContext) -> None:
+        if self._is_first(items, ctx):
+            async with asyncio.TaskGroup() as tasks:
+                for job in ctx.jobs:
+                    tasks.create_task(_stop(job))
+
+
+async def _stop(job: JobContext) -> None:
+    while True:
+        job.raise_if_cancelled()
+        await asyncio.sleep(1)
+
+
+@pytest.mark.parametrize("options", _OPTIONS.values(), ids=_OPTIONS)
+@pytest.mark.parametrize("kind", ["plain", "async", "tasks"])
+async def test_a_call_that_stops_with_a_cancelled_job_costs_its_neighbours_nothing(
+    kind: str, options: dict[str, Any]
+) -> None:
+    app, mail = one_lane(retry=Retry(max_attempts=1))
+    batch = StoppingBatch(mail, kind, **options)
+    rig = Rig(app)
+    ids = await rig.submit(app.types["embed"], *"abcd")
+    async with rig.working():
+        await batch.begun.wait()
+        await cancel(rig, ids[0])
+        [cancelled] = await rig.happens(JobCancelled)
+        completed = await rig.happens(JobCompleted, 3)
+    assert cancelled.job_id == ids[0]
+    assert {each.job_id for each in completed} == {*ids[1:]}
+    assert {each.job_id for each in rig.heard(JobInterrupted)} == {*ids[2:]}
+    assert not rig.heard(JobFailed)
+    assert batch.calls[0] == [*"abcd"]
+    assert sorted(text for each in batch.calls[1:] for text in each) == ["c", "d"]
+    assert batch.attempts == {1}
+    assert rig.remaining() == 0
+
+
+async def test_a_stop_with_a_job_whose_worker_lost_it_costs_its_neighbours_nothing() -> None:
+    app, mail = one_lane(retry=Retry(max_attempts=1))
+    batch = StoppingBatch(mail, "async")
+    rig = Rig(app)
+    ids = await rig.submit(app.types["embed"], *"abc")
+    async with rig.working() as worker:
+        await batch.begun.wait()
+        [hold] = [
+            each
+            for each in worker._parts.running.unfinished
+            if each.run.job is not None and each.run.job.attempt.job_id == ids[0]
+        ]
+        hold.run.interrupt("its receipt was lost")
+        completed = await rig.happens(JobCompleted, 3)
+    assert {each.job_id for each in completed} == {*ids}
+    assert {each.job_id for each in rig.heard(JobInterrupted)} == {ids[0], ids[2]}
+    assert batch.attempts == {1}
+    assert len(batch.calls) > 1
+
+
+async def test_a_stop_that_nobody_asked_for_is_a_failure_of_the_call() -> None:
+    app, mail = one_lane(retry=Retry(max_attempts=1))
+
+    @mail.job("embed", batch=Batch(2, wait=WAIT_S))
+    async def embed(_items: list[Note], _ctx: BatchContext) -> None:
+        raise Stopped
+
+    rig = Rig(app)
+    await rig.submit(embed, "a", "b")
+    async with rig.working():
+        failed = await rig.happens(JobFailed, 2)
+    assert {each.error_type for each in failed} == {"Stopped"}
 
 
 async def test_a_limit_counts_each_job_and_lets_a_batch_have_what_may_start_now() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from headgate import App, Client, JobContext, Retry
 from headgate.errors import InlineFailed, ServiceUnavailable, Stopped
-from headgate.events import HookFailed, JobCancelled, JobCompleted, JobFailed
+from headgate.events import HookFailed, JobCancelled, JobCompleted, JobFailed, JobInterrupted
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.testing import Harness, MemorySqs, VirtualClock
 from tests.support.backends import over
@@ -66,6 +66,33 @@ async def test_an_async_handler_may_end_by_a_stop_where_it_was_cancelled() -> No
         hold.run.cancel("a mistake")
         await rig.happens(JobCancelled)
     assert not rig.heard(JobCompleted)
+
+
+@pytest.mark.looptime
+async def test_a_task_group_whose_tasks_stop_gives_the_job_back_uncounted() -> None:
+    app, mail = one_lane(retry=_ONCE)
+    begun = asyncio.Event()
+
+    async def work(ctx: JobContext) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            ctx.raise_if_cancelled()
+
+    @mail.job("render")
+    async def render(_note: Note, ctx: JobContext) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(2):
+                tasks.create_task(work(ctx))
+
+    rig = Rig(app)
+    await rig.submit(render)
+    async with rig.working(drain=timedelta(seconds=1)):
+        await begun.wait()
+    assert len(rig.heard(JobInterrupted)) == 1
+    assert not rig.heard(JobFailed)
+    assert rig.remaining() == 1
 
 
 def _plain(_note: Note) -> None:
