@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.events import Event, Events, JobCompleted
+from headgate.jobs.core.events import Event, Events, RecordsWritten
 from headgate.jobs.testing import MemoryBackend
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.worker import Worker
@@ -123,13 +123,13 @@ class Gaps:
 
 
 class _Completed:
-    """A subscriber that waits for the job's end."""
+    """A subscriber that waits until the job's end is recorded."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, JobCompleted):
+        if isinstance(event, RecordsWritten):
             self.event.set()
 
 

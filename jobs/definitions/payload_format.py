@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
@@ -21,7 +21,7 @@ from headgate.jobs.errors import ConfigurationError, PayloadInvalid
 from headgate.jobs.values.faults import place_of, told
 from headgate.jobs.values.json_values import lost_number
 from headgate.jobs.values.texts import kind_of
-from headgate.jobs.values.yielding import LARGE, Yielding, read
+from headgate.jobs.values.yielding import LARGE, LONG, Yielding, read, written
 
 P = TypeVar("P")
 
@@ -33,6 +33,12 @@ class _Nothing(BaseModel):
 
 
 _NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]
+
+_DIVIDED: frozenset[type] = frozenset({dict, list})
+"""Types whose values are written in pieces if they are long."""
+
+_DIVISIBLE = frozenset({"any", "dict", "list"})
+"""Kinds of schemas that write each item by itself."""
 
 
 class PayloadFormat(Generic[P]):
@@ -65,7 +71,10 @@ class PayloadFormat(Generic[P]):
             return self._dump_nothing(payload)
         try:
             checked = self._adapter.validate_python(payload)
-            text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
+            if type(checked) in _DIVIDED:
+                text = self._written(checked)
+            else:
+                text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
             # pydantic accepts instances without validation, even if they were changed since.
             # Reading the text back proves that a worker can.
             self._read(text)
@@ -94,6 +103,8 @@ class PayloadFormat(Generic[P]):
         try:
             # Through JSON text, since pydantic reads some types (dates, bytes, sets, strict
             # models) from JSON by other rules than from Python values.
+            if type(value) in _DIVIDED and len(value) > LONG:
+                return self._read(written(value))
             return self._read(to_json(value))
         except ValidationError as error:
             complaint = self._complaint(error, discreet=True)
@@ -114,6 +125,16 @@ class PayloadFormat(Generic[P]):
                 f"resource): {error}"
             ) from error
         return adapter
+
+    def _written(self, payload: P) -> bytes:
+        write = partial(self._adapter.dump_json, by_alias=True, warnings=False)
+        return written(payload, write) if self._is_divisible else write(payload)
+
+    @cached_property
+    def _is_divisible(self) -> bool:
+        """True if a part of a list or dict is written like the whole."""
+        schema: Any = self._adapter.core_schema
+        return schema["type"] in _DIVISIBLE and "serialization" not in schema
 
     def _read(self, text: bytes) -> P:
         if len(text) < LARGE:

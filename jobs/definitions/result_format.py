@@ -12,11 +12,10 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic_core import to_json
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.faults import told
-from headgate.jobs.values.yielding import LARGE, Yielding
+from headgate.jobs.values.yielding import LARGE, Yielding, written
 
 R = TypeVar("R")
 
@@ -60,7 +59,7 @@ class ResultFormat(Generic[R]):
             ValueError: they don't fit the type; names each field at fault.
         """
         try:
-            text, adapter = to_json(value), self._adapter
+            text, adapter = written(value), self._adapter
             result: R = (Yielding(adapter) if len(text) >= LARGE else adapter).validate_json(text)
         except PydanticUserError as error:
             raise ValueError(f"pydantic can't read results of {self.type!r}: {error}") from None

@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from pydantic_core import to_json
-
 from headgate.jobs.core.naming import PAYLOADS
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.values.texts import legible
-from headgate.jobs.values.yielding import read
+from headgate.jobs.values.yielding import read, written
 
 LARGEST = 64 * 2**20
 """Maximum bytes of a JSON text that is stored or read back: a larger one would take the memory of
@@ -50,7 +48,7 @@ def parcel(key: str, value: Any) -> Parcel:
     Raises:
         PayloadTooLarge: their text is over `LARGEST`.
     """
-    text = to_json(value)
+    text = written(value)
     if len(text) > LARGEST:
         raise PayloadTooLarge(
             f"{key} would have {len(text):,} bytes as JSON; at most {LARGEST:,} are kept: store "

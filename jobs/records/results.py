@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from headgate.jobs.errors import ResultNotSerializable
 from headgate.jobs.values.texts import kind_of
-from headgate.jobs.values.yielding import read
+from headgate.jobs.values.yielding import read, written
 
 MAX_RESULT_BYTES = 300 * 1024
 """Bytes of the largest result that is stored in a record; DynamoDB takes items of 400 KB. A larger
@@ -61,18 +62,22 @@ def _is_beyond_a_moment(value: Any) -> bool:
 async def dumped(value: Any) -> tuple[Any, int]:
     """Run `dump_result`, off the event loop if the value is large."""
     if is_large(value):
-        return await asyncio.to_thread(dump_result, value)
+        return await asyncio.to_thread(dump_result, value, written)
     return dump_result(value)
 
 
-def dump_result(value: Any) -> tuple[Any, int]:
+def dump_result(value: Any, write: Callable[[Any], bytes] = to_json) -> tuple[Any, int]:
     """Return a result as JSON values, and its size as JSON in bytes.
+
+    Args:
+        value: the result.
+        write: writes it as JSON.
 
     Raises:
         ResultNotSerializable: JSON can't hold it.
     """
     try:
-        text = to_json(value, by_alias=True)
+        text = write(value)
         return read(text), len(text)  # which refuses integers of thousands of digits
     except (PydanticSerializationError, ValueError) as error:
         raise ResultNotSerializable(

@@ -16,12 +16,13 @@ from __future__ import annotations
 import gc
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import SchemaValidator, core_schema, from_json
+from pydantic_core import SchemaValidator, core_schema, from_json, to_json
 
 T = TypeVar("T")
 
@@ -50,6 +51,12 @@ of schemas that are not known here, whose collections are then read in one go.""
 
 _of_object = SchemaValidator(core_schema.typed_dict_schema({}, extra_behavior="ignore"))
 """Parses any JSON object without building its contents."""
+
+_DEEP = 150
+"""Levels of nesting above which it is left to pydantic whether they are too many."""
+
+LONG = 256
+"""Number of items of a list or dict that are written in one go."""
 
 
 class _Collector:
@@ -108,18 +115,86 @@ def read(text: str | bytes, *, allow_inf_nan: bool = True) -> Any:
     if len(text) < LARGE:
         return from_json(text, allow_inf_nan=allow_inf_nan)
     try:
-        # json.loads accepts more than from_json: lone surrogates, and overly deep nesting.
-        _of_object.validate_json(b'{"":%b}' % (text.encode() if isinstance(text, str) else text))
-    except ValueError:
+        return _parsed(text, allow_inf_nan=allow_inf_nan)
+    except (ValueError, RecursionError):
         return from_json(text, allow_inf_nan=allow_inf_nan)  # names the cause without the text
+
+
+def _parsed(text: str | bytes, *, allow_inf_nan: bool) -> Any:
+    """Parse JSON; raises some error for what `pydantic_core.from_json` might not accept.
+
+    json.loads accepts more than that: lone surrogates, and overly deep nesting.
+    """
+    if isinstance(text, bytes):
+        whole = text.decode()
+    else:
+        whole = text
+        if not whole.isascii():
+            whole.encode()  # a lone surrogate can't be
+    if "\\ud" in whole or "\\uD" in whole:  # half of a character, or its lone half
+        _of_object.validate_json(b'{"":%b}' % whole.encode())
     with held_off():
-        return json.loads(
-            text,
+        value = json.loads(
+            whole,
             object_hook=same,
             parse_int=_integer,
             parse_float=_float,
             parse_constant=None if allow_inf_nan else _refuse,
         )
+        _refuse_deep(value)
+    return value
+
+
+def _refuse_deep(value: Any) -> None:
+    """Check that a value has no more levels than pydantic surely reads.
+
+    Raises:
+        ValueError: it has.
+    """
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(_DEEP):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if type(each) is dict else each)
+            if type(inner) is dict or type(inner) is list
+        ]
+    if level:
+        raise ValueError("it is nested deeply")
+
+
+def is_long(value: object) -> bool:
+    """Return True for a list or dict that `written` divides."""
+    return (type(value) is list or type(value) is dict) and len(value) > LONG
+
+
+def written(value: Any, write: Callable[[Any], bytes] = to_json) -> bytes:
+    """Write JSON, letting threads run between the pieces of a long list or dict.
+
+    Args:
+        value: any value.
+        write: writes the value, or a part of a long list or dict.
+
+    Raises:
+        Exception: what ``write`` raises.
+    """
+    if not is_long(value):
+        return write(value)
+    if type(value) is dict:
+        text = b",".join([write(piece)[1:-1] for piece in _pieces_of_dict(value.copy())])
+        return b"{%b}" % text
+    return b"[%b]" % b",".join([write(piece)[1:-1] for piece in _pieces_of_list([*value])])
+
+
+def _pieces_of_list(items: list[Any]) -> Iterator[list[Any]]:
+    for at in range(0, len(items), LONG):
+        yield items[at : at + LONG]
+
+
+def _pieces_of_dict(entries: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+    left = iter(entries.items())
+    while piece := dict(islice(left, LONG)):
+        yield piece
 
 
 def _integer(digits: str) -> int:

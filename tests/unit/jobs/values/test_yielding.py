@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import from_json, to_json
 from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
@@ -239,3 +246,47 @@ def test_a_large_payload_that_does_not_fit_is_refused_as_a_small_one() -> None:
     with pytest.raises(PayloadInvalid) as large:
         job.load([*cats, {"kind": "cat", "more": "y" * yielding.LARGE}])
     assert str(small.value) == str(large.value)
+
+
+# --- written in pieces ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [0, 1, 256, 257, 512, 513])
+@given(values)
+def test_a_long_list_or_dict_is_written_as_a_short_one(length: int, value: Any) -> None:
+    as_list = [value] * length
+    as_dict: dict[Any, Any] = dict.fromkeys(range(length), value)
+    for each in (as_list, as_dict):
+        assert yielding.written(each) == to_json(each)
+
+
+def test_a_long_list_or_dict_is_written_in_pieces() -> None:
+    sizes: list[int] = []
+
+    def write(piece: Any) -> bytes:
+        sizes.append(len(piece))
+        return to_json(piece)
+
+    yielding.written([1] * 600, write)
+    yielding.written(dict.fromkeys(map(str, range(600)), 1), write)
+    assert sizes == [256, 256, 88] * 2
+
+
+Priced = Annotated[list[int], PlainSerializer(lambda value: {"total": sum(value)})]
+
+
+def test_a_long_payload_that_is_not_written_item_by_item_is_written_whole() -> None:
+    job = App("shop").define("sum", Annotated[Priced, BeforeValidator(_items_of)])
+    assert job.dump([1] * 1_000) == {"total": 1_000}
+
+
+def _items_of(value: Any) -> Any:
+    return [value["total"]] if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize("half", ["\\ud83d", "\\uD83D"])
+def test_half_a_character_in_a_large_text_is_refused_as_in_a_small_one(half: str) -> None:
+    for text in (f'"{half}"', f'{{"{half}": 1}}', f'["{half}\\ude00"]'):
+        assert _read(yielding.read, text + PADDING.decode(), allow_inf_nan=True) == _read(
+            from_json, text, allow_inf_nan=True
+        )
