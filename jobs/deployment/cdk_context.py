@@ -65,6 +65,8 @@ _PARTS = {
 _SAID = {
     "tuple_type": "must be a list",
     "dataclass_type": "must be an object",
+    "dict_type": "must be an object",
+    "string_type": "must be a text",
     "int_parsing": "must be a whole number",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",

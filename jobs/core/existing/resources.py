@@ -174,6 +174,14 @@ class Existing:
             yield from of_group.values()
 
 
+_SAID = {
+    "dataclass_type": "must be an object",
+    "dict_type": "must be an object",
+    "string_type": "must be a text",
+}
+"""Messages for pydantic's types of errors, in the terms of JSON."""
+
+
 def read_existing(value: object) -> Existing:
     """Read what ``cdk.json`` has, or `Existing.to_text` wrote.
 
@@ -190,9 +198,8 @@ def read_existing(value: object) -> Existing:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, ("existing", *first["loc"])))
-        raise ConfigurationError(f"{where}: {first['msg'].lower()}, got {first['input']!r}") from (
-            error
-        )
+        said = _SAID.get(first["type"], first["msg"].lower())
+        raise ConfigurationError(f"{where}: {said}, got {first['input']!r}") from error
 
 
 def _check_form(owner: str, name: str, value: str | None, form: re.Pattern[str]) -> None:

@@ -109,6 +109,9 @@ def test_what_is_written_is_read_back(existing: Existing) -> None:
     [
         ("[", "existing: .*invalid json"),
         ({"queue": {}}, "existing.queue: unexpected keyword"),
+        ({"queues": []}, r"existing.queues: must be an object, got \[\]"),
+        ({"queues": {"jobs": {"low": "theirs"}}}, "jobs.low: must be an object, got .theirs."),
+        ({"table": 5}, "existing.table: must be a text, got 5"),
         ({"queues": {"orders": {"normal": {"name": "x"}}}}, "existing.queues.orders.normal"),
         ({"queues": {"orders": {"normal": {"queue": "a b"}}}}, "queue must be a name or an ARN"),
         ({"table": "a/b"}, "existing: table must be a name or an ARN, got 'a/b'"),

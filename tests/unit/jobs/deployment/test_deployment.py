@@ -69,6 +69,8 @@ from headgate.workers.configuration import WorkerSettings
             "deployment's workers: must be a list, got {'min_tasks': 0}",
         ),
         ({"workers": ["few"]}, "workers.0: must be an object, got 'few'"),
+        ({"environment": ["A=1"]}, "environment: must be an object, got"),
+        ({"environment": {"A": 1}}, "environment.A: must be a text, got 1"),
         ({"alerts_to": "a@b.example"}, "alerts_to: must be a list, got 'a@b.example'"),
         ({"budget_usd": "lots"}, "budget_usd: must be a whole number, got 'lots'"),
         ({"workers": [{"typical": "5s"}]}, "typical: must be a number of seconds, .* got '5s'"),
