@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from headgate.jobs.handles.handle import AsyncJobHandle as AsyncJobHandle
     from headgate.jobs.handles.handle import JobHandle as JobHandle
     from headgate.jobs.messages.foreign_formats import Accepts as Accepts
-    from headgate.jobs.messages.foreign_formats import S3Object as S3Object
+    from headgate.jobs.messages.s3_objects import S3Object as S3Object
     from headgate.jobs.messages.signing import Signing as Signing
     from headgate.jobs.records.audit.entry import AuditEntry as AuditEntry
     from headgate.jobs.records.pausing.pause import Pause as Pause
@@ -175,7 +175,7 @@ _HOMES = {
     "RetryBudget": "core.limits",
     "RetryLater": "retry.signals",
     "Router": "definitions.router",
-    "S3Object": "messages.foreign_formats",
+    "S3Object": "messages.s3_objects",
     "Schedule": "definitions.schedules.schedule",
     "ScheduleInfo": "schedules.registry",
     "Signing": "messages.signing",

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote_plus
 
-from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
 
 from headgate.jobs.errors import MessageUnreadable
@@ -29,25 +27,6 @@ JOB_TYPE = "JobType"
 
 _EVENT_FIELDS = frozenset({"id", "detail-type", "source", "time", "detail"})
 _S3_TEST = "s3:TestEvent"
-
-
-class S3Object(BaseModel):
-    """One object of an S3 notification; a type with ``Accepts.s3()`` takes ``list[S3Object]``."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-    event: str
-    """The event's name, such as ``ObjectCreated:Put``."""
-    at: datetime
-    bucket: str
-    key: str
-    """The object's key, decoded; S3 sends it URL-encoded."""
-    size: int | None = None
-    """Size in bytes; None for a deleted object, and so are the other optional fields."""
-    etag: str | None = None
-    version_id: str | None = None
-    sequencer: str | None = None
-    """Position among the events of one key, compared as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,12 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from headgate import Accepts, App, Priority
+from headgate import Accepts, App, Priority, S3Object
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.definitions.event_rules.event_rule import Occurrence, event_input
 from headgate.jobs.execution.delivery import Delivery, Job, load
-from headgate.jobs.messages.foreign_formats import S3Object
 from tests.support.environment import REGION, with_test_credentials
 
 PATTERN = {"source": ["shop"], "detail-type": ["OrderPlaced"]}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import Accepts, App, Priority
+from headgate import Accepts, App, Priority, S3Object
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.errors import (
     ConfigurationError,
@@ -23,7 +23,6 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.execution.delivery import Delivery, Job, load
 from headgate.jobs.messages.envelope import Envelope
-from headgate.jobs.messages.foreign_formats import S3Object
 from headgate.jobs.testing import Harness
 
 SENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
