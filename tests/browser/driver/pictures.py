@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 
-_COLOURS = 96
+_COLOURS = 64
 _TALLEST = {DESKTOP: 1_250, PHONE: 900}
 """Pixels of CSS after which a long page is cut."""
 
