@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic_core import from_json
 
-from headgate.ops.cli.dead_letters.options import Moment, Tenants, Types, moment
-from headgate.ops.cli.shared import AsJson, client_of, examples, noun
+from headgate.ops.cli.shared import (
+    After,
+    AsJson,
+    Moment,
+    PageLimit,
+    Tenants,
+    Types,
+    Yes,
+    client_of,
+    examples,
+    moment,
+    noun,
+)
 
 if TYPE_CHECKING:
     from headgate.jobs.client.client import Client
@@ -82,17 +93,8 @@ def list_jobs(
     tenants: Tenants = None,
     since: Since = None,
     until: Until = None,
-    limit: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="How many at most.")
-    ] = 20,
-    after: Annotated[
-        str,
-        typer.Option(
-            metavar="PAGE",
-            help="Go on with a list: what it printed at its end.",
-            show_default=False,
-        ),
-    ] = "",
+    limit: PageLimit = 20,
+    after: After = "",
     json: AsJson = False,
 ) -> None:
     """List jobs that failed, died or were cancelled.
@@ -195,7 +197,7 @@ def cancel(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be cancelled.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
     reason: Annotated[
         str,
         typer.Option(

@@ -2,17 +2,61 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headgate.jobs.core.settings import Settings
+from headgate.ops.cli.durations import duration
 
 if TYPE_CHECKING:
     from headgate.jobs.client.client import Client
     from headgate.jobs.definitions.app import App
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+Moment = datetime | timedelta
+"""A time, or an age."""
+
+Types = Annotated[
+    list[str] | None, typer.Option("--type", metavar="NAME", help="Only of this job type.")
+]
+Tenants = Annotated[
+    list[str] | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")
+]
+Limit = Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")]
+PageLimit = Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="How many at most.")]
+"""The limit of a list that goes on after its page."""
+After = Annotated[
+    str,
+    typer.Option(
+        metavar="PAGE", help="Go on with a list: what it printed at its end.", show_default=False
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
+
+
+def moment(text: str | Moment) -> Moment:
+    """Read a time, which is in UTC unless it has an offset, or an age.
+
+    Raises:
+        typer.BadParameter: it is neither.
+    """
+    if not isinstance(text, str):
+        return text  # typer hands defaults to a parser too
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    else:
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    try:
+        return duration(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(
+            f"{text!r} is neither an age nor a time: write 2h or 2030-01-31T08:00:00Z"
+        ) from None
 
 
 def app_of(context: typer.Context, named: str | None = None) -> App:

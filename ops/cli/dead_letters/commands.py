@@ -15,12 +15,10 @@ from headgate.ops.cli.dead_letters.options import (
     Queues,
     Reasons,
     Since,
-    Tenants,
-    Types,
     Until,
     wanted,
 )
-from headgate.ops.cli.shared import AsJson, client_of, examples, noun
+from headgate.ops.cli.shared import AsJson, Limit, Tenants, Types, Yes, client_of, examples, noun
 
 APP = "headgate -A shop.app:app dead-letters"
 ID = "$JOB"
@@ -48,7 +46,7 @@ def list_letters(
     ids: Ids = None,
     since: Since = None,
     until: Until = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 20,
+    limit: Limit = 20,
     json: AsJson = False,
 ) -> None:
     """List dead letters, with the reason and the error of each.
@@ -174,7 +172,7 @@ def purge(
     copy: Annotated[
         bool, typer.Option("--copy/--no-copy", help="Copy each to the app's bucket first.")
     ] = True,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete dead letters, once each has a copy in the app's bucket.
 

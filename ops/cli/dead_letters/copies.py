@@ -14,13 +14,11 @@ from headgate.ops.cli.dead_letters.options import (
     Queues,
     Reasons,
     Since,
-    Tenants,
-    Types,
     Until,
     wanted,
 )
 from headgate.ops.cli.dead_letters.replays import dead_letters
-from headgate.ops.cli.shared import AsJson, client_of, examples
+from headgate.ops.cli.shared import AsJson, Limit, Tenants, Types, Yes, client_of, examples
 
 __all__ = ["dead_letters"]
 
@@ -47,7 +45,7 @@ def copies(
     ids: Ids = None,
     since: Since = None,
     until: Until = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 20,
+    limit: Limit = 20,
     payload: Annotated[
         bool, typer.Option("--payload", help="With an ID, print the payload too.")
     ] = False,
@@ -80,7 +78,7 @@ def restore(
     ids: Ids = None,
     since: Since = None,
     until: Until = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Send copies back to the dead-letter queues they were in.
 

@@ -3,45 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.ops.cli.durations import duration
+from headgate.ops.cli.shared import Moment, moment
 
 if TYPE_CHECKING:
     from headgate.jobs.dead_letters.filters import DeadLetterFilter
 
-Moment = datetime | timedelta
-"""A time, or an age."""
-
-
-def moment(text: str | Moment) -> Moment:
-    """Read a time, which is in UTC unless it has an offset, or an age.
-
-    Raises:
-        typer.BadParameter: it is neither.
-    """
-    if not isinstance(text, str):
-        return text  # typer hands defaults to a parser too
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        pass
-    else:
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
-    try:
-        return duration(text)
-    except typer.BadParameter:
-        raise typer.BadParameter(
-            f"{text!r} is neither an age nor a time: write 2h or 2030-01-31T08:00:00Z"
-        ) from None
-
-
-Types = Annotated[
-    list[str] | None, typer.Option("--type", metavar="NAME", help="Only of this job type.")
-]
 Reasons = Annotated[
     list[str] | None,
     typer.Option("--reason", metavar="NAME", help="Only of this reason, as `list` shows it."),
@@ -53,9 +24,6 @@ Errors = Annotated[
 Queues = Annotated[
     list[str] | None,
     typer.Option("--queue", metavar="NAME", help="Only of this queue or dead-letter queue."),
-]
-Tenants = Annotated[
-    list[str] | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")
 ]
 Ids = Annotated[
     list[str] | None, typer.Option("--id", metavar="ID", help="Only this job, or message.")

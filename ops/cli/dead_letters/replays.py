@@ -17,13 +17,11 @@ from headgate.ops.cli.dead_letters.options import (
     Queues,
     Reasons,
     Since,
-    Tenants,
-    Types,
     Until,
     wanted,
 )
 from headgate.ops.cli.durations import duration
-from headgate.ops.cli.shared import AsJson, client_of, examples
+from headgate.ops.cli.shared import AsJson, Tenants, Types, Yes, client_of, examples
 
 if TYPE_CHECKING:
     from headgate.jobs.client.client import Client
@@ -93,7 +91,7 @@ def replay(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be sent.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
     json: AsJson = False,
 ) -> None:
     """Send dead letters back to the queues that they came from.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.ops.cli.dead_letters.options import moment
-from headgate.ops.cli.shared import AsJson, client_of, examples
+from headgate.ops.cli.shared import After, AsJson, PageLimit, client_of, examples, moment
 
 if TYPE_CHECKING:
     from headgate.jobs.records.audit.entry import AuditEntry
@@ -47,17 +46,8 @@ def audit(
         str,
         typer.Option(metavar="TEXT", help="Only on an id, queue or type that has this in it."),
     ] = "",
-    limit: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="How many at most.")
-    ] = 20,
-    after: Annotated[
-        str,
-        typer.Option(
-            metavar="PAGE",
-            help="Go on with a list: what it printed at its end.",
-            show_default=False,
-        ),
-    ] = "",
+    limit: PageLimit = 20,
+    after: After = "",
     json: AsJson = False,
 ) -> None:
     """Show who did what, and when.
