@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Unpack
 
 import pytest
 
@@ -21,7 +22,7 @@ from headgate.jobs.core.ports.transport import (
 from tests.conformance import gaps
 from tests.conformance.servers import Candidate, Server
 from tests.support.environment import REGION, with_test_credentials
-from tests.support.queues import Queues
+from tests.support.queues import QueueOptions, Queues
 from tests.support.servers import ServerName
 
 
@@ -32,26 +33,8 @@ class RealServer:
     transport: AsyncTransport
     queues: Queues
 
-    async def create_queue(
-        self,
-        name: str,
-        *,
-        visibility_s: int = 30,
-        delay_s: int = 0,
-        retention_s: int = 345_600,
-        dlq: str | None = None,
-        max_receive_count: int | None = None,
-        fifo: bool = False,
-    ) -> None:
-        self.queues.create_queue(
-            name,
-            visibility_s=visibility_s,
-            delay_s=delay_s,
-            retention_s=retention_s,
-            dlq=dlq,
-            max_receive_count=max_receive_count,
-            fifo=fifo,
-        )
+    async def create_queue(self, name: str, **options: Unpack[QueueOptions]) -> None:
+        self.queues.create_queue(name, **options)
 
 
 class _InThreads:

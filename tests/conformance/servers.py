@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import pytest
 
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.testing import MemorySqs
+from tests.support.queues import DEFAULT_OPTIONS, QueueOptions
 
 
 class Feature(StrEnum):
@@ -39,17 +40,7 @@ class Server(Protocol):
     @property
     def transport(self) -> AsyncTransport: ...
 
-    async def create_queue(
-        self,
-        name: str,
-        *,
-        visibility_s: int = 30,
-        delay_s: int = 0,
-        retention_s: int = 345_600,
-        dlq: str | None = None,
-        max_receive_count: int | None = None,
-        fifo: bool = False,
-    ) -> None:
+    async def create_queue(self, name: str, **options: Unpack[QueueOptions]) -> None:
         """Create a queue as `MemorySqs.create_queue` does; ``dlq`` names an existing queue."""
         ...
 
@@ -87,25 +78,16 @@ class MemoryServer:
 
     transport: MemorySqs
 
-    async def create_queue(
-        self,
-        name: str,
-        *,
-        visibility_s: int = 30,
-        delay_s: int = 0,
-        retention_s: int = 345_600,
-        dlq: str | None = None,
-        max_receive_count: int | None = None,
-        fifo: bool = False,
-    ) -> None:
+    async def create_queue(self, name: str, **options: Unpack[QueueOptions]) -> None:
+        given = DEFAULT_OPTIONS | options
         self.transport.create_queue(
             name,
-            visibility=visibility_s,
-            delay=delay_s,
-            retention=retention_s,
-            dlq=dlq,
-            max_receive_count=max_receive_count,
-            fifo=fifo,
+            visibility=given["visibility_s"],
+            delay=given["delay_s"],
+            retention=given["retention_s"],
+            dlq=given["dlq"],
+            max_receive_count=given["max_receive_count"],
+            fifo=given["fifo"],
         )
 
 

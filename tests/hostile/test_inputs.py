@@ -28,7 +28,8 @@ from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.lambdas import bridge
 from tests.hostile.examples import hostile
 from tests.support import odd_values
-from tests.unit.lambdas.test_bridge_input import APP, AT, INPUTS, Invocation
+from tests.support.lambda_context import lambda_context
+from tests.unit.lambdas.test_bridge_input import APP, AT, INPUTS
 
 ODD: st.SearchStrategy[Any] = st.one_of(
     odd_values.ODD,
@@ -67,7 +68,7 @@ def test_whatever_the_input_is_it_is_sent_or_unreadable(event: Any) -> None:
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(APP.topology)
     sending = Bridge(sqs.sync, table.sync, lambda: AT, routes=Routes.of(APP))
-    context: Any = Invocation()
+    context = lambda_context()
     # Its type may not run from that queue, or SQS refuse the message: Lambda keeps the input.
     with (
         patch.object(bridge, "_bridge", lambda: sending),

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import aws_cdk as cdk
@@ -33,6 +32,7 @@ from tests.infra.templates import Properties, resources, template_of
 from tests.support.backends import async_over
 from tests.support.bundled_function import OWN_PIN, build, write_project
 from tests.support.environment import REGION, with_test_credentials
+from tests.support.functions import record_of
 from tests.support.journal import GENEROUS_S, until, whole_lines
 
 # Dependencies are installed, and a bundle of 50 MB is given to a server that starts it.
@@ -124,32 +124,12 @@ async def letters(
         yield Letters(app=app, sqs=sqs, endpoint_url=server, journal=tmp_path / "journal")
 
 
-def record_of(message: ReceivedMessage, queue: QueueSpec) -> dict[str, Any]:
-    """Return a message as Lambda hands it over."""
-    return {
-        "messageId": message.message_id,
-        "receiptHandle": message.receipt,
-        "body": message.body,
-        "attributes": {
-            "ApproximateReceiveCount": str(message.receive_count),
-            "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
-            "ApproximateFirstReceiveTimestamp": message.first_received_ms,
-        },
-        "messageAttributes": {
-            name: {"stringValue": value, "dataType": "String"}
-            for name, value in message.attributes.items()
-        },
-        "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue.name}",
-    }
-
-
 async def test_it_runs_a_job_in_a_clean_interpreter_with_nothing_but_its_bundle(
     bundle: Built, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await letters.submit("hello")
     [message] = await letters.sqs.receive(letters.queue.name, limit=1, wait_s=5)
-    event = {"Records": [record_of(message, letters.queue)]}
+    event = {"Records": [record_of(message, letters.queue.name, place=f"{REGION}:{ACCOUNT}")]}
     monkeypatch.setenv("AWS_ENDPOINT_URL", letters.endpoint_url)
     monkeypatch.setenv("HEADGATE_STAGE", str(letters.app.stage))
     monkeypatch.setenv("JOURNAL", str(letters.journal))

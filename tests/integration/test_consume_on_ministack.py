@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import zipfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -26,8 +24,7 @@ from headgate.jobs.definitions.queue import Queue
 from tests.support.backends import async_over
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S, until, whole_lines
-
-ROOT = Path(__file__).parents[2]
+from tests.support.source_bundle import source_bundle
 
 _EMPTY = QueueDepth(visible=0, in_flight=0, delayed=0)
 
@@ -136,7 +133,7 @@ def _deploy(app: App, endpoint_url: str, variables: dict[str, str], stack: Async
         Runtime="python3.12",
         Role="arn:aws:iam::000000000000:role/function",
         Handler="function.handler",
-        Code={"ZipFile": _bundle()},
+        Code={"ZipFile": source_bundle(function=_FUNCTION)},
         Timeout=30,
         Environment={"Variables": variables},
     )
@@ -148,17 +145,6 @@ def _deploy(app: App, endpoint_url: str, variables: dict[str, str], stack: Async
             FunctionResponseTypes=["ReportBatchItemFailures"],
         )
         stack.callback(aws.delete_event_source_mapping, UUID=mapping["UUID"])
-
-
-def _bundle() -> bytes:
-    """Return the function's code; its dependencies are installed where the server runs."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as bundle:
-        bundle.writestr("function.py", _FUNCTION)
-        for package in ("jobs", "lambdas"):
-            for path in sorted((ROOT / package).rglob("*.py")):
-                bundle.write(path, path.relative_to(ROOT))
-    return file.getvalue()
 
 
 async def test_jobs_are_run_retried_and_parked_and_the_queue_is_empty_after_that(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import io
 import json
-import zipfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -40,8 +38,8 @@ from headgate.lambdas.sweep.sweeper import Sweeper
 from tests.support.backends import async_over
 from tests.support.environment import REGION, with_test_credentials
 from tests.support.journal import GENEROUS_S
+from tests.support.source_bundle import source_bundle
 
-ROOT = Path(__file__).parents[2]
 SECRET = "4111-1111"  # noqa: S105 - a payload's, that must not be told
 
 
@@ -169,7 +167,7 @@ def _deploy(app: App, sqs: AsyncSqsTransport, endpoint_url: str, stack: AsyncExi
         Runtime="python3.12",
         Role="arn:aws:iam::000000000000:role/function",
         Handler="headgate.lambdas.sweep.handler.handler",
-        Code={"ZipFile": _bundle()},
+        Code={"ZipFile": source_bundle()},
         Timeout=60,
         Environment={
             "Variables": {
@@ -183,16 +181,6 @@ def _deploy(app: App, sqs: AsyncSqsTransport, endpoint_url: str, stack: AsyncExi
     )
     stack.callback(functions.delete_function, FunctionName=function)
     return Deployed(app, sqs, endpoint_url, function, topic, inbox, bucket)
-
-
-def _bundle() -> bytes:
-    """Return the function's code; its dependencies are installed where the server runs."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as bundle:
-        for package in ("jobs", "lambdas"):
-            for path in sorted((ROOT / package).rglob("*.py")):
-                bundle.write(path, path.relative_to(ROOT))
-    return file.getvalue()
 
 
 async def test_dead_letters_of_every_kind_are_told_once_and_left_where_they_are(

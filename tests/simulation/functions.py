@@ -35,6 +35,7 @@ from tests.simulation.actors import Actor
 from tests.simulation.entropy import stream
 from tests.simulation.plan import FunctionPlan
 from tests.support.backends import async_over
+from tests.support.functions import record_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -198,7 +199,7 @@ class Functions:
         self._ledger.log("invoke", actor.name, queue, len(received))
         self._ledger.counts["invoke"] += 1
         context = _Context(self._world.loop, ends_at)
-        event = {"Records": [_record(each, queue) for each in received]}
+        event = {"Records": [record_of(each, queue) for each in received]}
         answering = actor.begin(made._handle(event, context), name=actor.name)
         while not answering.done() and actor.alive and self._world.loop.time() < ends_at:
             left_s = ends_at - self._world.loop.time()
@@ -263,25 +264,3 @@ class _Context:
 
     def get_remaining_time_in_millis(self) -> int:
         return int((self._ends_at - self._loop.time()) * 1000)
-
-
-def _record(message: ReceivedMessage, queue: str) -> dict[str, Any]:
-    """Return a message as Lambda hands it over."""
-    attributes = {
-        "ApproximateReceiveCount": str(message.receive_count),
-        "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
-        "ApproximateFirstReceiveTimestamp": message.first_received_ms,
-    }
-    if message.group is not None:
-        attributes["MessageGroupId"] = message.group
-    return {
-        "messageId": message.message_id,
-        "receiptHandle": message.receipt,
-        "body": message.body,
-        "attributes": attributes,
-        "messageAttributes": {
-            name: {"stringValue": value, "dataType": "String"}
-            for name, value in message.attributes.items()
-        },
-        "eventSourceARN": f"arn:aws:sqs:eu-west-1:1:{queue}",
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -12,6 +11,7 @@ from headgate.jobs.core.events import Event, Events
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.routes import Routes
 from headgate.lambdas import bridge
+from tests.support.lambda_context import lambda_context
 
 if TYPE_CHECKING:
     from headgate import App
@@ -56,7 +56,7 @@ class DeployedBridge:
             self._sqs.sync, table, self._now, routes=routes, events=Events(self.told.append)
         )
         with patch.object(bridge, "_bridge", lambda: made):
-            return bridge.handler(event, SimpleNamespace(aws_request_id="request-1"))  # type: ignore[arg-type]  # as much of a context as is read
+            return bridge.handler(event, lambda_context())
 
     def _now(self) -> datetime:
         return self._clock.now()

@@ -12,14 +12,19 @@ import ctypes
 import heapq
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from headgate import App, Client
+from pydantic import BaseModel
+
+from headgate import App, Client, Priority, Retry
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.ports.transport import ReceivedMessage
+from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.core.topology import Lane
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.testing import MemoryBackend, StoredMessage, VirtualClock
 from headgate.lambdas.consume import Consumer, Response, consumer
@@ -106,6 +111,12 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
             self._world.advance(max(0.0, self.dies_at - self.time()))
             raise Died
         self._world.advance(seconds)
+
+
+class Note(BaseModel):
+    """The payload of the functions' jobs."""
+
+    text: str = ""
 
 
 @dataclass
@@ -231,8 +242,41 @@ class Function:
         return record_of(message, self.queue)
 
 
-def record_of(message: ReceivedMessage, queue: str) -> dict[str, Any]:
-    """Return a message as Lambda hands it over."""
+@contextmanager
+def function_of_mail(
+    send: Callable[..., Any],
+    *,
+    retry: Retry,
+    visibility_s: float,
+    fifo: bool = False,
+    once: bool = False,
+    records: RecordsLevel = "outcomes",
+    **options: Any,
+) -> Iterator[Function]:
+    """Open a function whose one type, "send", runs that handler; other fields are `Function`'s."""
+    lane = Lane(visibility=timedelta(seconds=visibility_s), start_within=timedelta(0), share=0)
+    app = App("shop", records=records)
+    queue = app.queue(
+        "mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane}, retry=retry, fifo=fifo
+    )
+    queue.job("send", once=once)(send)
+    deployed = Function(app, app.topology.queues[-1].name, **options)
+    try:
+        yield deployed
+    finally:
+        deployed.close()
+
+
+def submitted(deployed: Function, *texts: str, **overrides: Any) -> list[str]:
+    """Submit one job of the type "send" per text; return their ids."""
+    notes = (Note(text=text) for text in texts)
+    return deployed.submit(deployed.app.types["send"], *notes, **overrides)
+
+
+def record_of(
+    message: ReceivedMessage, queue: str, *, place: str = "eu-central-1:123456789012"
+) -> dict[str, Any]:
+    """Return a message as Lambda hands it over; ``place`` is the queue's region and account."""
     attributes = {
         "ApproximateReceiveCount": str(message.receive_count),
         "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
@@ -250,6 +294,6 @@ def record_of(message: ReceivedMessage, queue: str) -> dict[str, Any]:
             for name, value in message.attributes.items()
         },
         "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{queue}",
-        "awsRegion": "eu-central-1",
+        "eventSourceARN": f"arn:aws:sqs:{place}:{queue}",
+        "awsRegion": place.partition(":")[0],
     }

@@ -5,13 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import boto3
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.literals import QueueAttributeNameType
+
+
+class QueueOptions(TypedDict, total=False):
+    """What a queue is created with, in whole seconds."""
+
+    visibility_s: int
+    delay_s: int
+    retention_s: int
+    dlq: str | None
+    """An existing queue, for messages past ``max_receive_count``."""
+    max_receive_count: int | None
+    fifo: bool
+
+
+DEFAULT_OPTIONS: QueueOptions = {
+    "visibility_s": 30,
+    "delay_s": 0,
+    "retention_s": 345_600,
+    "dlq": None,
+    "max_receive_count": None,
+    "fifo": False,
+}
+"""SQS's own."""
 
 
 class Queues:
@@ -37,30 +60,21 @@ class Queues:
     ) -> None:
         self._sqs.close()
 
-    def create_queue(
-        self,
-        name: str,
-        *,
-        visibility_s: int = 30,
-        delay_s: int = 0,
-        retention_s: int = 345_600,
-        dlq: str | None = None,
-        max_receive_count: int | None = None,
-        fifo: bool = False,
-    ) -> None:
+    def create_queue(self, name: str, **options: Unpack[QueueOptions]) -> None:
         """Create a queue; ``dlq`` names an existing one for messages past ``max_receive_count``."""
+        given = DEFAULT_OPTIONS | options
         attributes: dict[QueueAttributeNameType, str] = {
-            "VisibilityTimeout": str(visibility_s),
-            "DelaySeconds": str(delay_s),
-            "MessageRetentionPeriod": str(retention_s),
+            "VisibilityTimeout": str(given["visibility_s"]),
+            "DelaySeconds": str(given["delay_s"]),
+            "MessageRetentionPeriod": str(given["retention_s"]),
         }
-        if fifo:
+        if given["fifo"]:
             attributes["FifoQueue"] = "true"
-        if dlq is not None:
+        if (dlq := given["dlq"]) is not None:
             attributes["RedrivePolicy"] = json.dumps(
                 {
                     "deadLetterTargetArn": self.attributes(dlq)["QueueArn"],
-                    "maxReceiveCount": max_receive_count,
+                    "maxReceiveCount": given["max_receive_count"],
                 }
             )
         self._sqs.create_queue(QueueName=name, Attributes=attributes)

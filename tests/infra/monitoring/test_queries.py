@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +36,7 @@ from headgate.workers.logs import configure
 from tests.infra.conftest import Params
 from tests.infra.templates import resources
 from tests.support.backends import async_over
+from tests.support.lambda_context import lambda_context
 from tests.support.loggers import restored
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -184,7 +184,7 @@ def bridged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     monkeypatch.setattr(bridge, "_bridge", lambda: submitting)
     bridge._logger.cache_clear()
     for text in (fired, happened, delayed.to_input()):
-        bridge.handler(json.loads(text), SimpleNamespace(aws_request_id="1"))  # type: ignore[arg-type]  # as much of a context as is read
+        bridge.handler(json.loads(text), lambda_context("1"))
     bridge._logger.cache_clear()
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 

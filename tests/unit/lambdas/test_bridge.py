@@ -37,6 +37,7 @@ from headgate.jobs.schedules.routes import FILE, Routes
 from headgate.jobs.submission.prepare import Origin, prepare
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge
+from tests.support.lambda_context import lambda_context
 
 DUE = datetime(2026, 3, 1, 8, tzinfo=UTC)
 FIRED = {
@@ -69,13 +70,6 @@ class Shop:
     @property
     def queue(self) -> str:
         return self.app.topology.queue("jobs", Priority.HIGH).name
-
-
-@dataclass
-class Invocation:
-    """Lambda's context, as far as the bridge uses it."""
-
-    aws_request_id: str = "request-1"
 
 
 @pytest.fixture
@@ -209,7 +203,7 @@ def test_the_handler_returns_and_logs_the_job_id_and_never_the_payload(
     shop: Shop, sqs: MemorySqs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     event = shop.fired() | {"payload": {"title": "monthly", "secret": "hunter2"}}
-    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]  # as much of a context as is read
+    answer = bridge.handler(event, lambda_context())
 
     [stored] = sqs.messages(shop.queue)
     printed = capsys.readouterr().out
@@ -224,10 +218,10 @@ def test_the_handler_returns_and_logs_the_job_id_and_never_the_payload(
 @pytest.mark.usefixtures("on_lambda")
 def test_what_a_schedule_fires_before_its_start_submits_nothing(shop: Shop, sqs: MemorySqs) -> None:
     early = shop.fired() | {"start": {"at": "2026-03-01T08:01:00Z"}}
-    assert bridge.handler(early, Invocation()) == {}  # type: ignore[arg-type]  # as much of a context as is read
+    assert bridge.handler(early, lambda_context()) == {}
     assert sqs.messages(shop.queue) == []
     on_time = shop.fired() | {"start": {"at": "2026-03-01T08:00:00Z"}}
-    assert bridge.handler(on_time, Invocation())["job_id"]  # type: ignore[arg-type]  # as much of a context as is read
+    assert bridge.handler(on_time, lambda_context())["job_id"]
     assert len(sqs.messages(shop.queue)) == 1
 
 
@@ -239,7 +233,7 @@ def test_an_input_that_is_no_firing_is_refused_by_the_names_of_its_fields(
     del event["queue_name"]
 
     with pytest.raises(MessageUnreadable) as refused:
-        bridge.handler(event, Invocation())  # type: ignore[arg-type]  # as much of a context as is read
+        bridge.handler(event, lambda_context())
 
     assert "queue_name: " in str(refused.value)
     assert "scheduled_time: " in str(refused.value)
@@ -313,7 +307,7 @@ def test_what_the_bridge_refuses_is_logged_with_the_reason_and_without_the_paylo
     elsewhere = shop.fired() | {"queue_name": "shop-test-quarantine", "payload": "a secret"}
 
     with pytest.raises(MessageQueueWrong, match="run from 'jobs'"):
-        bridge.handler(elsewhere, Invocation())  # type: ignore[arg-type]  # as much of a context as is read
+        bridge.handler(elsewhere, lambda_context())
 
     bridge._logger.cache_clear()
     [told] = caplog.records
@@ -344,7 +338,7 @@ def test_a_delayed_job_is_sent_as_it_was_prepared_and_logged_without_its_payload
     )
     event = json.loads(submission.delayed().to_input())
 
-    answer = bridge.handler(event, Invocation())  # type: ignore[arg-type]  # as much of a context as is read
+    answer = bridge.handler(event, lambda_context())
 
     [stored] = sqs.messages(shop.queue)
     [line] = [vars(record) for record in caplog.records]
@@ -370,4 +364,4 @@ def test_a_delayed_job_that_sqs_does_not_take_fails_the_invocation(
         job_id=derived_job_id(clock.now(), "delayed"),
     )
     with pytest.raises(EntryRejected, match="InternalError"):
-        bridge.handler(json.loads(submission.delayed().to_input()), Invocation())  # type: ignore[arg-type]  # as much of a context as is read
+        bridge.handler(json.loads(submission.delayed().to_input()), lambda_context())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,6 +20,7 @@ from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge
+from tests.support.lambda_context import lambda_context
 
 AT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
@@ -29,13 +29,6 @@ REPORT = APP.define("report", dict[str, Any], schedule=cron("0 8 * * ? *"))
 BOOK = APP.queue("ledger", fifo=True).define("book", dict[str, Any], group_by=lambda _: "a")
 APP.event_rule("placed", pattern={"source": ["shop"]}, job=REPORT)
 APP.event_rule("booked", pattern={"source": ["shop"]}, job=BOOK, group="$.detail.account")
-
-
-@dataclass
-class Invocation:
-    """The part of Lambda's context that the bridge uses."""
-
-    aws_request_id: str = "request-1"
 
 
 def fired() -> dict[str, Any]:
@@ -91,7 +84,7 @@ def on_lambda(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemorySqs]:
 
 def handle(event: object) -> dict[str, str]:
     """Invoke the function."""
-    context: Any = Invocation()
+    context = lambda_context()
     return bridge.handler(event, context)
 
 

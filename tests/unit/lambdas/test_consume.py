@@ -78,6 +78,7 @@ from headgate.jobs.testing import (
 from headgate.lambdas.consume import Consumer, Response, consumer
 from headgate.lambdas.timetable import LEAST_S
 from tests.support.backends import async_over
+from tests.support.functions import record_of
 from tests.support.loggers import restored
 
 ROOT = Path(__file__).parents[3]
@@ -192,26 +193,7 @@ class Function:
         return response
 
     def record(self, message: ReceivedMessage) -> dict[str, Any]:
-        attributes = {
-            "ApproximateReceiveCount": str(message.receive_count),
-            "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
-            "ApproximateFirstReceiveTimestamp": message.first_received_ms,
-        }
-        if message.group is not None:
-            attributes["MessageGroupId"] = message.group
-        return {
-            "messageId": message.message_id,
-            "receiptHandle": message.receipt,
-            "body": message.body,
-            "attributes": attributes,
-            "messageAttributes": {
-                name: {"stringValue": value, "dataType": "String"}
-                for name, value in message.attributes.items()
-            },
-            "eventSource": "aws:sqs",
-            "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{self.queue}",
-            "awsRegion": "eu-central-1",
-        }
+        return record_of(message, self.queue)
 
     def messages(self, queue: str | None = None) -> list[StoredMessage]:
         return self.sqs.messages(queue or self.queue)

@@ -4,54 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from headgate import App, Backoff, DoNotRetry, Priority, Retry
+from headgate import Backoff, DoNotRetry, Retry
 from headgate.jobs.core.events import JobQuarantined
-from headgate.jobs.core.topology import Lane
-from tests.support.functions import Function
+from tests.support.functions import Function, Note, function_of_mail, submitted
 
 DEAD, QUARANTINE = "shop-mail-normal-dlq", "shop-quarantine"
 
-
-class Note(BaseModel):
-    text: str = ""
-
-
-Send = Callable[..., Any]
-
-
-@contextmanager
-def function_of(
-    send: Send, *, visibility_s: float = 300, fifo: bool = False, **options: Any
-) -> Iterator[Function]:
-    """Return a function whose one type runs that handler; other fields are `Function`'s."""
-    lane = Lane(visibility=timedelta(seconds=visibility_s), start_within=timedelta(0), share=0)
-    app = App("shop")
-    queue = app.queue(
-        "mail",
-        priorities=[Priority.NORMAL],
-        lanes={Priority.NORMAL: lane},
-        retry=Retry(max_attempts=5, backoff=Backoff.fixed(10)),
-        fifo=fifo,
-    )
-    queue.job("send")(send)
-    deployed = Function(app, app.topology.queues[-1].name, **options)
-    try:
-        yield deployed
-    finally:
-        deployed.close()
-
-
-def submitted(deployed: Function, *texts: str, **overrides: Any) -> list[str]:
-    notes = (Note(text=text) for text in texts)
-    return deployed.submit(deployed.app.types["send"], *notes, **overrides)
+function_of = partial(
+    function_of_mail, retry=Retry(max_attempts=5, backoff=Backoff.fixed(10)), visibility_s=300
+)
+"""Return a function whose one type runs that handler; see `function_of_mail`."""
 
 
 def quarantined(deployed: Function, ids: list[str]) -> list[int]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from functools import partial
 
 import pytest
-from pydantic import BaseModel
 
-from headgate import App, Backoff, Client, JobContext, Priority, Retry, RetryLater
+from headgate import Backoff, Client, JobContext, Retry, RetryLater
 from headgate.jobs.core.events import (
     JobCancelled,
     JobCompleted,
@@ -27,48 +26,15 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.core.retention import RecordsLevel
-from headgate.jobs.core.topology import Lane
 from headgate.jobs.messages.envelope import parse
-from tests.support.functions import Function
+from tests.support.functions import Function, Note, function_of_mail, submitted
 
 QUARANTINE = "shop-quarantine"
-RETRY = Retry(max_attempts=3, backoff=Backoff.fixed(10))
 
-
-class Note(BaseModel):
-    text: str = ""
-
-
-Send = Callable[..., Any]
-
-
-@contextmanager
-def function_of(
-    send: Send,
-    *,
-    visibility_s: float = 60,
-    fifo: bool = False,
-    once: bool = False,
-    records: RecordsLevel = "outcomes",
-    **options: Any,
-) -> Iterator[Function]:
-    """Return a function whose one type runs that handler; other fields are `Function`'s."""
-    lane = Lane(visibility=timedelta(seconds=visibility_s), start_within=timedelta(0), share=0)
-    app = App("shop", records=records)
-    queue = app.queue(
-        "mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: lane}, retry=RETRY, fifo=fifo
-    )
-    queue.job("send", once=once)(send)
-    deployed = Function(app, app.topology.queues[-1].name, **options)
-    try:
-        yield deployed
-    finally:
-        deployed.close()
-
-
-def submitted(deployed: Function, *texts: str, **overrides: Any) -> list[str]:
-    notes = (Note(text=text) for text in texts)
-    return deployed.submit(deployed.app.types["send"], *notes, **overrides)
+function_of = partial(
+    function_of_mail, retry=Retry(max_attempts=3, backoff=Backoff.fixed(10)), visibility_s=60
+)
+"""Return a function whose one type runs that handler; see `function_of_mail`."""
 
 
 def dead(deployed: Function) -> list[str]:

@@ -11,9 +11,9 @@ from headgate.events import JobCompleted, JobCrashed, JobDeadLettered, JobQuaran
 from headgate.jobs.core.events import JobAlreadyDone
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.errors import ServiceUnavailable
-from tests.support.functions import Function
+from tests.support.functions import Function, Note, submitted
 from tests.support.undeleting import undelete
-from tests.unit.lambdas.test_consume_deaths import QUARANTINE, Note, function_of, submitted
+from tests.unit.lambdas.test_consume_deaths import QUARANTINE, function_of
 
 
 @pytest.mark.parametrize(

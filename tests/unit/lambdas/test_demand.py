@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from headgate.jobs.deployment.scaling.demand_plan import demand_plan, read_deman
 from headgate.jobs.errors import MessageUnreadable, TransportError
 from headgate.jobs.testing import MemorySqs
 from headgate.lambdas import demand
+from tests.support.lambda_context import lambda_context
 from tests.support.loggers import restored
 
 GROUP = WorkerGroup(concurrency=10)
@@ -27,13 +28,6 @@ GROUP = WorkerGroup(concurrency=10)
 
 class Order(BaseModel):
     card: str = ""
-
-
-@dataclass
-class Invocation:
-    """Lambda's context, as far as the function uses it."""
-
-    aws_request_id: str = "request-1"
 
 
 class OnLambda:
@@ -48,7 +42,7 @@ class OnLambda:
 
     def invoke(self, *groups: WorkerGroup) -> dict[str, dict[str, float]]:
         plan = demand_plan(self.app.topology, groups).model_dump(mode="json")
-        return demand.handler(plan, Invocation())  # type: ignore[arg-type] # its like
+        return demand.handler(plan, lambda_context())
 
     def send(self, queue: str, count: int) -> None:
         name = f"shop-test-{queue}"
@@ -118,7 +112,7 @@ def test_a_group_that_can_not_be_counted_gets_no_value_and_the_others_theirs(
     event = plan.model_copy(update={"groups": (broken, plan.groups[1])}).model_dump(mode="json")
 
     with pytest.raises(TransportError):
-        demand.handler(event, Invocation())  # type: ignore[arg-type] # its like
+        demand.handler(event, lambda_context())
     assert [line["group"] for line in lines(capsys)] == ["there"]
 
 

@@ -304,3 +304,15 @@ class Gate:
 
     def _of(self, text: str) -> asyncio.Event:
         return self._open.setdefault(text, asyncio.Event())
+
+
+def gated_shop() -> tuple[App, Gate]:
+    """Return an app with one type, "work", on all four lanes, and the gate that holds its jobs."""
+    app = App("shop")
+    gate = Gate()
+
+    @app.job("work")
+    async def work(note: Note, ctx: JobContext) -> None:
+        await gate(note, ctx)
+
+    return app, gate

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from headgate import Priority
-from headgate.jobs.core.events import Event, JobCompleted, JobFailed, JobStarted
+from headgate.jobs.core.events import JobCompleted, JobFailed, JobStarted
 from headgate.jobs.deployment.metric_lines import MetricLines, metric_line
 from headgate.jobs.deployment.metric_names import NAMESPACE, OF_LANE, OF_TYPE
+from tests.support.job_events import event_of
 
-NOW = datetime(2026, 5, 4, tzinfo=UTC)
 RNG = random.Random(1)  # noqa: S311 - samples
-
-
-def job(cls: type[Event], **fields: Any) -> Event:
-    named = {
-        "at": NOW,
-        "job_id": "j",
-        "job_type": "send",
-        "queue": "mail",
-        "priority": Priority.NORMAL,
-        "attempt": 1,
-        "max_attempts": 3,
-    }
-    return cls(**{**named, **fields})
 
 
 def test_a_line_is_what_cloudwatch_reads() -> None:
@@ -60,10 +44,12 @@ def test_a_flush_writes_one_line_per_type_and_lane() -> None:
     lines: list[str] = []
     metrics = MetricLines("shop-prod", rng=RNG, write=lines.append)
     for attempt in (1, 2):
-        metrics(job(JobStarted, waited_s=0.5, is_first=attempt == 1, attempt=attempt))
-        metrics(job(JobCompleted, ran_s=1.5, attempt=attempt))
+        metrics(event_of(JobStarted, waited_s=0.5, is_first=attempt == 1, attempt=attempt))
+        metrics(event_of(JobCompleted, ran_s=1.5, attempt=attempt))
     metrics(
-        job(JobFailed, ran_s=1, error_type="E", error_message="m", traceback="", job_type="other")
+        event_of(
+            JobFailed, ran_s=1, error_type="E", error_message="m", traceback="", job_type="other"
+        )
     )
     metrics.flush()
     read = [json.loads(line) for line in lines]
@@ -89,7 +75,7 @@ def test_a_line_samples_what_is_too_much_for_one_line(capsys: pytest.CaptureFixt
     lines: list[str] = []
     metrics = MetricLines("shop", rng=RNG, write=lines.append)
     for number in range(10_000):
-        metrics(job(JobCompleted, ran_s=float(number)))
+        metrics(event_of(JobCompleted, ran_s=float(number)))
     metrics.flush()
     [line] = [line for line in map(json.loads, lines) if "type" in line]
     assert line["JobsCompleted"] == [10_000]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -27,6 +26,7 @@ from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTop
 from headgate.jobs.testing.memory.secrets import MemorySecrets
 from headgate.lambdas.sweep import handler as sweep
 from headgate.lambdas.sweep.memory import SweepMemory
+from tests.support.lambda_context import lambda_context
 from tests.support.loggers import restored
 
 JOB = "019b7ca4-7a2e-7000-8000-000000000001"
@@ -34,13 +34,6 @@ JOB = "019b7ca4-7a2e-7000-8000-000000000001"
 
 class Order(BaseModel):
     card: str = ""
-
-
-@dataclass
-class Invocation:
-    """Lambda's context, as far as the function uses it."""
-
-    aws_request_id: str = "request-1"
 
 
 class OnLambda:
@@ -64,7 +57,7 @@ class OnLambda:
 
     def invoke(self) -> dict[str, int]:
         plan = sweep_plan(self.app, has_bridge=False)
-        return sweep.handler(plan_input(plan), Invocation())  # type: ignore[arg-type] # its like
+        return sweep.handler(plan_input(plan), lambda_context())
 
     def park(self, **changed: str) -> None:
         name = self.app.topology.queue("jobs", Priority.HIGH).dlq_name
@@ -158,7 +151,7 @@ def test_a_sweep_beside_another_answers_nothing(on_lambda: OnLambda) -> None:
 @pytest.mark.usefixtures("on_lambda")
 def test_an_input_that_is_no_plan_is_refused_by_the_names_of_its_fields() -> None:
     with pytest.raises(MessageUnreadable, match="queues: Field required"):
-        sweep.handler({"app": "shop"}, Invocation())  # type: ignore[arg-type] # its like
+        sweep.handler({"app": "shop"}, lambda_context())
 
 
 def test_a_variable_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from headgate import App, Client
+from headgate.jobs.core.ports.table import Table
+from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
+from tests.support.backends import over
 from tests.support.command_line import CommandLine
+from tests.support.story import START
 
 APP = """
 from pydantic import BaseModel
@@ -51,3 +56,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def headgate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """The command itself."""
     return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """The table that the commands read in place of AWS's; time passes only as they sleep."""
+    clock = VirtualClock(START)
+    sqs, table = MemorySqs(clock), MemoryTable(clock).sync
+
+    def client(app: App) -> Client:
+        sqs.provision(app.topology)
+        return Client(app, backend=over(sqs.sync, table=table, clock=clock, sleep=clock.advance))
+
+    monkeypatch.setattr("headgate.jobs.client.client.Client", client)
+    return table

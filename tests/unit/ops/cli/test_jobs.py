@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from headgate import App, Client, JobState
+from headgate import JobState
 from headgate.jobs.client.jobs.desk import ListedJob
 from headgate.jobs.core.ports.table import Item, Table
 from headgate.jobs.messages.envelope import new_job_id
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.lists.children import children_partition
-from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.job import (
     EXIT_ENDED,
     EXIT_FAILED,
@@ -24,7 +23,6 @@ from headgate.ops.views.job import (
     exit_code,
 )
 from headgate.ops.views.job_list import EXIT_NONE
-from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
 from tests.support.story import JOB, START, Story
 
@@ -33,20 +31,6 @@ TYPE = "send-email"
 
 NASTY = "[bold]x[/bold] :smile: \x1b[2J\x9b5m\u202e\x00"
 SHOWN = "[bold]x[/bold] :smile: \\x1b[2J\\x9b5m\\u202e\\x00"
-
-
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> Table:
-    """The table that the commands read, in place of AWS's."""
-    clock = VirtualClock(START)
-    sqs, table = MemorySqs(clock), MemoryTable(clock).sync
-
-    def client(app: App) -> Client:
-        sqs.provision(app.topology)
-        return Client(app, backend=over(sqs.sync, table=table, clock=clock, sleep=clock.advance))
-
-    monkeypatch.setattr("headgate.jobs.client.client.Client", client)
-    return table
 
 
 class Jobs:

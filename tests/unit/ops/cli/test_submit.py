@@ -21,7 +21,7 @@ from headgate.jobs.testing import MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.job import EXIT_FAILED, EXIT_UNFINISHED
 from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
-from tests.support.story import START, Story
+from tests.support.story import Story
 
 ADA = '{"to": "ada"}'
 
@@ -172,20 +172,6 @@ def test_an_error_of_aws_is_one_line_and_exit_code_1(
 
 
 # --- --wait --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> Table:
-    """The table in which the command looks for the job's end, in place of AWS's."""
-    clock = VirtualClock(START)
-    sqs, table = MemorySqs(clock), MemoryTable(clock).sync
-
-    def client(app: App) -> Client:
-        sqs.provision(app.topology)
-        return Client(app, backend=over(sqs.sync, table=table, clock=clock, sleep=clock.advance))
-
-    monkeypatch.setattr("headgate.jobs.client.client.Client", client)
-    return table
 
 
 @pytest.fixture

@@ -27,23 +27,12 @@ from headgate.workers.dispatch.shares import Shares
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold
 from headgate.workers.limits.guards import Block
-from tests.unit.workers.rig import Gate, Note, Rig, without_threads
-
-
-def _shop() -> tuple[App, Gate]:
-    app = App("shop")
-    gate = Gate()
-
-    @app.job("work")
-    async def work(note: Note, ctx: JobContext) -> None:
-        await gate(note, ctx)
-
-    return app, gate
+from tests.unit.workers.rig import Gate, Note, Rig, gated_shop, without_threads
 
 
 @pytest.mark.looptime
 async def test_with_one_slot_the_four_lanes_start_in_the_order_of_their_priority() -> None:
-    app, gate = _shop()
+    app, gate = gated_shop()
     rig = Rig(app)
     gate.open(*Priority)
     for priority in reversed(Priority):
@@ -55,7 +44,7 @@ async def test_with_one_slot_the_four_lanes_start_in_the_order_of_their_priority
 
 @pytest.mark.looptime
 async def test_a_critical_job_that_arrives_goes_next() -> None:
-    app, gate = _shop()
+    app, gate = gated_shop()
     rig = Rig(app)
     work = app.types["work"]
     async with rig.working(concurrency=1, give_back_after=timedelta(hours=1)):
@@ -72,7 +61,7 @@ async def test_a_critical_job_that_arrives_goes_next() -> None:
 
 @pytest.mark.looptime
 async def test_what_can_not_start_in_time_is_given_back() -> None:
-    app, gate = _shop()
+    app, gate = gated_shop()
     rig = Rig(app)
     work = app.types["work"]
     async with rig.working(concurrency=1):
@@ -134,7 +123,7 @@ def _always(_queue: QueueSpec) -> bool:
 
 
 def _two_groups() -> App:
-    app, _ = _shop()
+    app, _ = gated_shop()
     app.queue("mail")
     return app
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -41,10 +41,10 @@ from headgate.workers.observability.loop_lag import LagWatch
 from headgate.workers.observability.prometheus import OUTCOMES, Metrics
 from headgate.workers.observability.worker_gauges import WorkerGauges
 from headgate.workers.worker import Worker
+from tests.support.job_events import NOW, event_of
 from tests.support.served_metrics import unread
 from tests.unit.workers.rig import Note, Rig, one_lane
 
-NOW = datetime(2026, 5, 4, tzinfo=UTC)
 QUEUE = "shop-mail-normal"
 
 
@@ -59,19 +59,6 @@ def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], fl
 
 def value(metrics: Metrics, name: str, **labels: str) -> float:
     return samples(metrics)[name, frozenset(labels.items())]
-
-
-def job(cls: type[Event], **fields: Any) -> Event:
-    named = {
-        "at": NOW,
-        "job_id": "j",
-        "job_type": "send",
-        "queue": "mail",
-        "priority": Priority.NORMAL,
-        "attempt": 1,
-        "max_attempts": 3,
-    }
-    return cls(**{**named, **fields})
 
 
 def shop() -> App:
@@ -161,7 +148,7 @@ async def test_what_runs_now_is_told_when_somebody_looks() -> None:
 def test_every_outcome_has_an_event_and_a_counter_of_its_own() -> None:
     metrics = Metrics(shop())
     assert len(set(OUTCOMES.values())) == len(OUTCOMES)
-    metrics(job(JobDeadLettered, reason="r", error_type="E", error_message="m"))
+    metrics(event_of(JobDeadLettered, reason="r", error_type="E", error_message="m"))
     assert value(metrics, "headgate_jobs_total", type="send", outcome="dead_lettered") == 1
 
 
@@ -338,7 +325,7 @@ async def get(port: int, path: str) -> tuple[int, str]:
 async def test_the_server_tells_health_readiness_and_metrics() -> None:
     ready = True
     health, metrics = Health([QUEUE], clock=VirtualClock()), Metrics(shop())
-    metrics(job(JobCompleted, ran_s=1))
+    metrics(event_of(JobCompleted, ran_s=1))
     endpoint = Endpoint(health, metrics, ready=lambda: ready, refresh=nothing_to_read, port=0)
     await endpoint.start()
     try:

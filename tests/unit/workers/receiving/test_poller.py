@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, JobContext, Priority
+from headgate import App, Priority
 from headgate.jobs.core.events import JobCompleted, JobStarted, PollFailed
 from headgate.jobs.errors import (
     CredentialsMissing,
@@ -27,21 +27,9 @@ from headgate.workers.configuration import short_wait
 from headgate.workers.dispatch.fifo_groups import Groups
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.receiving.poller import Poller
-from tests.unit.workers.rig import MAIL, Gate, Note, Rig, one_lane, without_threads
+from tests.unit.workers.rig import MAIL, Note, Rig, gated_shop, one_lane, without_threads
 
 pytestmark = without_threads
-
-
-def _shop() -> tuple[App, Gate]:
-    """Return an app with one type on all four lanes, held at a gate."""
-    app = App("shop")
-    gate = Gate()
-
-    @app.job("work")
-    async def work(note: Note, ctx: JobContext) -> None:
-        await gate(note, ctx)
-
-    return app, gate
 
 
 def _quick() -> Rig:
@@ -55,7 +43,7 @@ def _quick() -> Rig:
 
 
 async def test_a_message_on_any_queue_is_picked_up_while_the_other_polls_are_idle() -> None:
-    app, gate = _shop()
+    app, gate = gated_shop()
     rig = Rig(app)
     work = app.types["work"]
     async with rig.working():
@@ -92,7 +80,7 @@ async def test_a_job_that_comes_alone_starts_before_more_is_asked_for() -> None:
 
 
 async def test_an_idle_worker_asks_each_queue_three_times_a_minute() -> None:
-    app, _ = _shop()
+    app, _ = gated_shop()
     rig = Rig(app)
     async with rig.working():
         await asyncio.sleep(600)
@@ -101,7 +89,7 @@ async def test_an_idle_worker_asks_each_queue_three_times_a_minute() -> None:
 
 
 async def test_an_idle_worker_with_short_polls_asks_each_queue_sixty_times_a_minute() -> None:
-    app, _ = _shop()
+    app, _ = gated_shop()
     rig = Rig(app)
     wait = short_wait({}, terminal=True)
     async with rig.working(receive_wait=wait):
@@ -112,7 +100,7 @@ async def test_an_idle_worker_with_short_polls_asks_each_queue_sixty_times_a_min
 
 async def test_a_queue_that_just_ran_dry_does_not_delay_polls_of_others() -> None:
     """Its long poll expects as much as the last one brought, and waits at an empty queue."""
-    app, gate = _shop()
+    app, gate = gated_shop()
     rig = Rig(app)
     work = app.types["work"]
     gate.open("quick")
@@ -130,7 +118,7 @@ async def test_a_queue_that_just_ran_dry_does_not_delay_polls_of_others() -> Non
 
 
 async def test_with_all_slots_busy_nothing_is_received() -> None:
-    app, gate = _shop()
+    app, gate = gated_shop()
     rig = Rig(app)
     work = app.types["work"]
     async with rig.working(concurrency=2):
@@ -167,7 +155,7 @@ async def test_never_more_jobs_run_than_there_are_slots(concurrency: int) -> Non
 
 @pytest.mark.parametrize("concurrency", [1, 2, 5])
 async def test_with_long_jobs_at_most_a_batch_a_queue_is_buffered(concurrency: int) -> None:
-    app, gate = _shop()
+    app, gate = gated_shop()
     rig = Rig(app)
     for priority in Priority:
         await rig.submit(app.types["work"], *["hold"] * 60, priority=priority)
@@ -420,7 +408,7 @@ async def test_credentials_that_expire_later_are_waited_for() -> None:
 
 
 async def test_an_answer_for_one_queue_proves_the_credentials_for_all() -> None:
-    app, gate = _shop()
+    app, gate = gated_shop()
     rig = Rig(app)
     missing = "shop-jobs-low"
     rig.sqs.faults.raise_on("receive", QueueMissing(missing), queue=missing, times=3)

@@ -13,6 +13,7 @@ from headgate.jobs.core.events import HookFailed, JobCompleted, JobDeferred, Job
 from headgate.jobs.records.items import partition
 from headgate.jobs.records.lives import LIVES
 from headgate.jobs.retry.policy import Retry
+from tests.support.odd_errors import ODD_ERRORS, name_of
 from tests.unit.workers.rig import Note, Rig, one_lane
 
 pytestmark = pytest.mark.looptime
@@ -122,24 +123,7 @@ def test_the_harness_calls_hooks_too_and_shows_what_they_raise() -> None:
 # --- misbehaving hooks ---------------------------------------------------------------------------
 
 
-class _Mute(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no text")
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (asyncio.CancelledError(), "CancelledError"),
-        (SystemExit(3), "SystemExit: 3"),
-        (StopIteration(), "StopIteration"),
-        (StopAsyncIteration(), "StopAsyncIteration"),
-        (_Mute(), "<RuntimeError in _Mute.__str__>"),
-        (ValueError("x" * 500_000), "500,000 characters"),
-        (BaseExceptionGroup("both", [SystemExit()]), "BaseExceptionGroup"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
-)
+@pytest.mark.parametrize(("error", "said"), ODD_ERRORS, ids=name_of)
 async def test_a_hook_may_raise_anything_and_the_worker_goes_on(
     error: BaseException, said: str
 ) -> None:

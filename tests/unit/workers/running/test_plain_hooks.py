@@ -27,6 +27,7 @@ from headgate.jobs.execution import hook_runner
 from headgate.jobs.execution.hook_runner import _Line, _Threads
 from headgate.jobs.retry.policy import Retry
 from headgate.workers.worker import Worker
+from tests.support.odd_errors import ODD_ERRORS, name_of
 from tests.unit.workers.rig import Note, Rig, one_lane
 
 TWICE = Retry(max_attempts=2, backoff=Backoff.fixed(1))
@@ -137,24 +138,7 @@ async def test_a_plain_hook_runs_in_a_thread_of_its_own() -> None:
     assert threads == ["headgate-hook_0"]
 
 
-class _Mute(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no text")
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (asyncio.CancelledError(), "CancelledError"),
-        (SystemExit(3), "SystemExit: 3"),
-        (StopIteration(), "StopIteration"),
-        (StopAsyncIteration(), "StopAsyncIteration"),
-        (_Mute(), "<RuntimeError in _Mute.__str__>"),
-        (ValueError("x" * 500_000), "500,000 characters"),
-        (BaseExceptionGroup("both", [SystemExit()]), "BaseExceptionGroup"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
-)
+@pytest.mark.parametrize(("error", "said"), ODD_ERRORS, ids=name_of)
 async def test_a_plain_hook_may_raise_anything_and_the_worker_goes_on(
     error: BaseException, said: str
 ) -> None:

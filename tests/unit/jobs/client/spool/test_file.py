@@ -8,7 +8,6 @@ import random
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,18 +31,6 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.testing import VirtualClock
 from tests.support.spool_bench import CRITICAL, FIFO, NORMAL, Bench, Email, ids
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-@pytest.fixture
-def file(bench: Bench) -> Iterator[SpoolFile]:
-    opened = bench.open()
-    yield opened
-    opened.close()
 
 
 def claimed(claim: SpoolClaim | None) -> list[str]:

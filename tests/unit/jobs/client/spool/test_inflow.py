@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -18,11 +17,6 @@ from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable
 from tests.support.backends import async_over, over
 from tests.support.spool_bench import EMAIL, NORMAL, Bench
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
 
 
 def sent(count: int) -> Answer:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -28,18 +27,6 @@ POISON = Email(body="poison")
 
 Send = Callable[[str, Sequence[OutgoingMessage]], list[EntryFailure]]
 Drain = Callable[[], Awaitable[bool]]
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-@pytest.fixture
-def file(bench: Bench) -> Iterator[SpoolFile]:
-    opened = bench.open()
-    yield opened
-    opened.close()
 
 
 def plain(bench: Bench, file: SpoolFile, send: Send) -> Drain:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from headgate.jobs.schedules.inputs import parse_input
 from headgate.jobs.schedules.routes import Routes
 from headgate.jobs.testing import MemorySqs, VirtualClock
 from headgate.lambdas import bridge
+from tests.support.lambda_context import lambda_context
 
 AT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 PATTERN = {"source": ["shop"], "detail-type": ["OrderPlaced"]}
@@ -39,13 +39,6 @@ EVENT: dict[str, Any] = {
 class Order(BaseModel):
     order: int
     customer: str = ""
-
-
-@dataclass
-class Invocation:
-    """Lambda's context, as far as the bridge uses it."""
-
-    aws_request_id: str = "request-1"
 
 
 @pytest.fixture
@@ -174,7 +167,7 @@ def test_a_rule_keeps_its_pattern_whatever_becomes_of_what_it_was_made_of(app: A
 def test_the_bridge_submits_the_job_of_an_event_and_logs_no_payload(
     app: App, sqs: MemorySqs, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = bridge.handler(matched(app, "order-placed"), Invocation())  # type: ignore[arg-type]  # as much of a context as is read
+    answer = bridge.handler(matched(app, "order-placed"), lambda_context())
 
     [stored] = sqs.messages("shop-test-jobs-high")
     assert answer == {"job_id": str(parse(stored.body).id)}
