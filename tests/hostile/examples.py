@@ -6,15 +6,26 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
 EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "30"))
 
-hostile = settings(max_examples=EXAMPLES)
-"""Decorates a property test of what strangers may write."""
+_SECONDS = max(300, EXAMPLES // 2)
+"""Maximum duration of one test: half a second an example; the slowest takes a third of that."""
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+def hostile(test: T) -> T:
+    """Decorate a property test of what strangers may write."""
+    bounded: T = pytest.mark.timeout(_SECONDS)(settings(max_examples=EXAMPLES)(test))
+    return bounded
+
 
 ABSURD: st.SearchStrategy[Any] = st.sampled_from(
     [0, -1, True, 1.5, 2**53 + 1, 10**37, -(10**37), 1e125, "", "x" * 10_000, "NaN", "1e999", None]
