@@ -226,6 +226,15 @@ def test_jobs_are_listed_with_their_errors_and_the_next_page(table: Table, jobs:
     assert document["next"] == ""
 
 
+def test_a_job_that_waits_for_the_end_of_a_pause_is_shown_with_it(table: Table, jobs: Jobs) -> None:
+    story = Story(job_type=TYPE).run(-60, "failed", error_type="ValueError", error_message="boom")
+    story.run(-5, "released", 2, reason=f"the type {TYPE!r} is paused", paused=True)
+    table.put(story.items)
+    said = f"it was given back at 2025-12-31 23:59:55Z, since the type {TYPE!r} is paused"
+    assert f"because    {said}\n" in re.sub(" {2,}", " " * 4, jobs.show().out)
+    assert f"{TYPE}: retrying\n    ValueError: boom\n    {said[:75]}" in jobs.list().out
+
+
 def test_options_of_a_list_select(table: Table, jobs: Jobs) -> None:
     story = Story(job_type=TYPE).run(-60, "dead", attempt=1, tenant={"org": "org-1"})
     table.put(story.items)

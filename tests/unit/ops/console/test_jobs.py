@@ -59,6 +59,16 @@ def test_running_jobs_are_a_state_of_their_own_without_a_count(
     assert listed(browser, "") == set()
 
 
+def test_a_job_that_waits_for_the_end_of_a_pause_is_shown_with_it(
+    shop: Shop, browser: Browser
+) -> None:
+    paused = Story(job_type="capture", start=shop.harness.clock.now()).run(0, "failed")
+    paused.run(1, "released", 2, reason="the tenant <acme> is paused", paused=True)
+    shop.harness.table.sync.put(paused.items)
+    for page in ("/jobs", f"/jobs/{paused.job_id}"):
+        assert "Z, since the tenant &lt;acme&gt; is paused" in browser.get(page).text
+
+
 def test_a_page_leads_to_the_next_with_the_same_filter(shop: Shop, browser: Browser) -> None:
     shop.client.submit_many(shop.send_email, [Email(to=f"good{n}") for n in range(60)])
     shop.harness.drain()
