@@ -68,7 +68,7 @@ class _Drawing:
         types = _batched(stream(self._seed, "batches"), queues, types)
         types = _bundled(stream(self._seed, "bundles"), queues, types)
         queues, types = _later(stream(self._seed, "later"), queues, types)
-        types = _stopping(stream(self._seed, "stopping"), types)
+        types, jobs = _stopping(stream(self._seed, "stopping"), types, jobs)
         functions = _windows(stream(self._seed, "windows"), queues, functions)
         trust = stream(self._seed, "trust")
         policy = _policy(stream(self._seed, "policy"))
@@ -365,9 +365,27 @@ def _batched(
     return tuple(drawn)
 
 
-def _stopping(rng: random.Random, types: Sequence[TypePlan]) -> tuple[TypePlan, ...]:
-    """Draw the batch handlers that one cancelled job ends for all; by randomness of its own."""
-    return tuple(replace(each, stops=rng.random() < 0.5 and each.batch > 0) for each in types)
+def _stopping(
+    rng: random.Random, types: Sequence[TypePlan], jobs: Sequence[JobPlan]
+) -> tuple[tuple[TypePlan, ...], tuple[JobPlan, ...]]:
+    """Draw the batch handlers that one cancelled job ends for all, and cancel some of their jobs.
+
+    By randomness of its own.
+    """
+    drawn = tuple(replace(each, stops=rng.random() < 0.5 and each.batch > 0) for each in types)
+    stopping = {each.name for each in drawn if each.stops}
+    cancelled = [
+        _cancelled(rng, job) if job.type in stopping and rng.random() < 0.15 else job
+        for job in jobs
+    ]
+    return drawn, tuple(cancelled)
+
+
+def _cancelled(rng: random.Random, job: JobPlan) -> JobPlan:
+    """Return a job that first runs for so long that it is cancelled meanwhile."""
+    first, *others = job.acts
+    acts = (replace(first, takes_s=12.0), *others)
+    return replace(job, acts=acts, cancelled_after_s=rng.choice((1.0, 3.0, 6.0)))
 
 
 def _windows(
