@@ -68,7 +68,7 @@ class _Drawing:
         types = _batched(stream(self._seed, "batches"), queues, types)
         types = _bundled(stream(self._seed, "bundles"), queues, types)
         queues, types = _later(stream(self._seed, "later"), queues, types)
-        types, jobs = _stopping(stream(self._seed, "stopping"), types, jobs)
+        types, jobs = _stopping(stream(self._seed, "stopping"), types, jobs, functions)
         functions = _windows(stream(self._seed, "windows"), queues, functions)
         trust = stream(self._seed, "trust")
         policy = _policy(stream(self._seed, "policy"))
@@ -219,9 +219,7 @@ class _Drawing:
         count = rng.choice((3, 8, 20, 40))
         last_s = busy_s * rng.choice((0.1, 0.8))
         by_name = {queue.name: queue for queue in queues}
-        # A job that takes longer than its function may is an error that `check` reports.
-        most_s = min((each.timeout_s - _ENDING_S for each in functions), default=40.0)
-        long_s = min(rng.choice((1.0, 8.0, 40.0)), most_s)
+        long_s = min(rng.choice((1.0, 8.0, 40.0)), _most_s(functions))
         jobs: list[JobPlan] = []
         for _ in range(count):
             jobs.append(self._job(len(jobs), rng.choice(types), by_name, last_s, long_s))
@@ -366,7 +364,10 @@ def _batched(
 
 
 def _stopping(
-    rng: random.Random, types: Sequence[TypePlan], jobs: Sequence[JobPlan]
+    rng: random.Random,
+    types: Sequence[TypePlan],
+    jobs: Sequence[JobPlan],
+    functions: Sequence[FunctionPlan],
 ) -> tuple[tuple[TypePlan, ...], tuple[JobPlan, ...]]:
     """Draw the batch handlers that one cancelled job ends for all, and cancel some of their jobs.
 
@@ -374,17 +375,23 @@ def _stopping(
     """
     drawn = tuple(replace(each, stops=rng.random() < 0.5 and each.batch > 0) for each in types)
     stopping = {each.name for each in drawn if each.stops}
+    long_s = min(12.0, _most_s(functions))
     cancelled = [
-        _cancelled(rng, job) if job.type in stopping and rng.random() < 0.15 else job
+        _cancelled(rng, job, long_s) if job.type in stopping and rng.random() < 0.15 else job
         for job in jobs
     ]
     return drawn, tuple(cancelled)
 
 
-def _cancelled(rng: random.Random, job: JobPlan) -> JobPlan:
+def _most_s(functions: Sequence[FunctionPlan]) -> float:
+    """Return the most seconds that a job takes: beyond its function's time, `check` refuses it."""
+    return min((each.timeout_s - _ENDING_S for each in functions), default=40.0)
+
+
+def _cancelled(rng: random.Random, job: JobPlan, long_s: float) -> JobPlan:
     """Return a job that first runs for so long that it is cancelled meanwhile."""
     first, *others = job.acts
-    acts = (replace(first, takes_s=12.0), *others)
+    acts = (replace(first, takes_s=long_s), *others)
     return replace(job, acts=acts, cancelled_after_s=rng.choice((1.0, 3.0, 6.0)))
 
 

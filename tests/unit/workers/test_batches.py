@@ -548,9 +548,13 @@ async def test_a_stop_with_a_job_whose_worker_lost_it_costs_its_neighbours_nothi
 
 async def test_a_stop_that_nobody_asked_for_is_a_failure_of_the_call() -> None:
     app, mail = one_lane(retry=Retry(max_attempts=1))
+    calls = 0
 
     @mail.job("embed", batch=Batch(2, wait=WAIT_S))
     async def embed(_items: list[Note], _ctx: BatchContext) -> None:
+        nonlocal calls
+        calls += 1
+        assert calls == 1, "it is called again, uncounted"
         raise Stopped
 
     rig = Rig(app)
