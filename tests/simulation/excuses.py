@@ -10,6 +10,7 @@ from headgate.jobs.core.events import JobInterrupted, JobStarted
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.records.items import keeps
 from headgate.jobs.records.lives import LEASE_S, RENEW_S
+from headgate.workers.running.trimmer import EVERY_S
 from tests.simulation.actors import Actor
 from tests.simulation.ledger import Delivery, Life, Message, Run
 
@@ -29,6 +30,9 @@ _STARTING_S = 5.0
 
 It is looked up, its start is written, and it may have to be claimed.
 """
+
+_TRIMS_S = EVERY_S * 0.8
+"""The shortest time after which a worker trims lists of completed jobs."""
 
 _MARKED_S = 1.0
 """Seconds after which a replayed job is marked as sent, with a sound table."""
@@ -128,7 +132,19 @@ def _left_no_trace(world: World, life: Life, message: Message) -> bool:
     ran = next((run for run in life.runs if run.delivery is first), None)
     if ran is None:
         return first.actor is not None
-    return is_untold(world, life, ran) or ran.actor.met_fault_of("table", ran.began_at)
+    untold = is_untold(world, life, ran) or _may_be_trimmed(life, ran, message)
+    return untold or ran.actor.met_fault_of("table", ran.began_at)
+
+
+def _may_be_trimmed(life: Life, run: Run, message: Message) -> bool:
+    """True if SQS delivered a completed job's message again once its type's list was trimmed.
+
+    The message had been deleted; had it come again before, its records would have stayed.
+    """
+    if life.declared is None or life.declared.keep_last is None or run.ended_at is None:
+        return False
+    again_at = min((each.at for each in message.deliveries[1:]), default=0.0)
+    return run.how == "returned" and again_at >= run.ended_at + _TRIMS_S
 
 
 def is_untold(world: World, life: Life, run: Run) -> bool:
