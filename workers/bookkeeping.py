@@ -40,6 +40,7 @@ class Bookkeeping:
         paused: keeps the pauses that are read; without records none is.
         describe: returns the worker's status now.
         on_requests: called when jobs have been cancelled that may run here, or something paused.
+        on_room: called when jobs that waited for the table may start.
         seals: seals results and progress; None records them as they are.
     """
 
@@ -53,6 +54,7 @@ class Bookkeeping:
         paused: Paused,
         describe: Callable[[], WorkerStatus],
         on_requests: Callable[[], None],
+        on_room: Callable[[], None],
         seals: Seals | None = None,
     ) -> None:
         self._app = services.app
@@ -77,6 +79,7 @@ class Bookkeeping:
                 store=store,
                 lives=lives,
                 seals=seals,
+                on_room=on_room,
             )
             events.subscribe(self.recorder, wants=self.recorder.wants)
             self._lifeline = Lifeline(
@@ -101,6 +104,10 @@ class Bookkeeping:
     def is_recorded(self, job: Job) -> bool:
         """Return True if records are written for a job."""
         return self.recorder is not None and records_of(self._app, job.type) != "off"
+
+    def is_behind(self, *, urgent: bool) -> bool:
+        """Return True while jobs with full records should wait, as the table takes them slowly."""
+        return self.recorder is not None and self.recorder.is_behind(urgent=urgent)
 
     def cancelled(self, job_id: str, job_type: str) -> str | None:
         """Return the reason for which a job is cancelled, or None."""

@@ -38,6 +38,7 @@ from headgate.workers.dispatch.admission import Admission
 from headgate.workers.dispatch.forming import jobs_a_slot
 from headgate.workers.dispatch.once_per_turn import OncePerTurn
 from headgate.workers.dispatch.patience import Patience
+from headgate.workers.dispatch.records_pace import RecordsPace
 from headgate.workers.dispatch.returning import Returns
 from headgate.workers.dispatch.shares import Shares
 from headgate.workers.dispatch.waiting import Waiting
@@ -110,6 +111,7 @@ class Parts:
             paused=self.paused,
             describe=self._describe,
             on_requests=self._heed_requests,
+            on_room=self.pace.eased,
             seals=seals,
         )
         self.client = AsyncClient(app, events=events, backend=backend)
@@ -162,11 +164,17 @@ class Parts:
             on_change=self._look,
         )
         self.children = self._pool(settings.children, services.rng) if _isolates(app) else None
+        self.pace = RecordsPace(
+            app,
+            is_behind=self._records_are_behind,
+            on_eased=self._ease_and_look,
+        )
         self.admission = Admission(
             app,
             self.gate,
             self.children,
             self.paused,
+            self.pace,
             clock=services.clock,
             on_eased=self._ease,
         )
@@ -327,7 +335,7 @@ class Parts:
             answers={
                 "submit": lambda _ctx, message: submit_for_child(self._app, self.client, message)
             },
-            on_change=self._has_more_children,
+            on_change=self._ease_and_look,
             on_fault=partial(_log.error, "%s"),
         )
 
@@ -342,8 +350,11 @@ class Parts:
     def _ease(self, limit: str | None = None) -> None:
         self.waiting.ease(limit)
 
-    def _has_more_children(self) -> None:
-        self._ease()
+    def _records_are_behind(self, *, urgent: bool) -> bool:
+        return self.books.is_behind(urgent=urgent)
+
+    def _ease_and_look(self, limit: str | None = None) -> None:
+        self._ease(limit)
         self.look_soon()
 
     def _look(self) -> None:

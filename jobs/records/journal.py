@@ -1,8 +1,9 @@
 """Background writing of records to the table: no job waits for it.
 
 Items are collected for a moment, sent 25 to a request, and retried for as long as the worker
-lives. The backlog is bounded: items that no longer fit are shed and counted rather than slowing a
-job down. Of two items for one place the later one counts.
+lives. The backlog is bounded: items that no longer fit are shed and counted. `Journal.is_behind`
+tells early enough that they come too fast, so that jobs which are to be recorded in full can wait.
+Of two items for one place the later one counts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -24,6 +25,16 @@ from headgate.jobs.values.texts import text_of
 
 ROOM, ROOM_BYTES = 10_000, 32 * 2**20
 """Limits of the backlog: items, and approximate bytes."""
+
+_BEHIND_S = 1.0
+"""Seconds for which items may wait before the journal is behind. When the worker stops, those that
+wait then can still be written in the time for it."""
+
+_HALF, _MOST = 0.5, 0.75
+"""Parts of the room that may be taken before it is; the latter for jobs that start at once."""
+
+_SILENT_S = 5.0
+"""Seconds without an item written after which no job waits for the table any longer."""
 
 _LINGER_S = 0.1
 """Seconds that an item waits for others to share its request."""
@@ -40,6 +51,8 @@ _log = logging.getLogger("headgate.worker")
 class _Entry:
     item: Item
     size: int
+    since: float
+    """Time of the monotonic clock at which it was put here."""
 
 
 class Shed:
@@ -70,11 +83,19 @@ class Journal:
         clock: tells the time.
         events: receives events of items written, of failures, and of items shed.
         rng: spreads the pauses after failures.
+        on_room: called when items that waited are on their way, so that there is room for more.
     """
 
     def __init__(
-        self, table: AsyncTable, *, clock: Clock, events: Events, rng: random.Random
+        self,
+        table: AsyncTable,
+        *,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+        on_room: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_room = on_room
         self._table = table
         self._clock = clock
         self._events = events
@@ -87,6 +108,12 @@ class Journal:
         """Number of requests that failed since one last succeeded."""
         self._hopeless = False
         """True if the last failure was one that retrying soon won't mend."""
+        self._took_s = 0.0
+        """Seconds that the last request took."""
+        self._is_recalling = False
+        """True while requests are cancelled, whose items are not to be sent again at once."""
+        self._moved_at = 0.0
+        """Time of the monotonic clock at which an item was last written, or put where none was."""
         self._shed = Shed(clock, events)
         self._news = asyncio.Event()
 
@@ -100,11 +127,37 @@ class Journal:
         key = (item.pk, item.sk)
         if key in self._waiting:
             self._take(key)
+        now = self._clock.monotonic()
+        if not self._waiting and not self._under_way:
+            self._moved_at = now
         if len(self._waiting) < ROOM and self._bytes + size <= ROOM_BYTES:
-            self._add(_Entry(item, size))
+            self._add(_Entry(item, size, now))
         else:
             self._shed.items += 1
         self._news.set()
+
+    def is_behind(self, *, urgent: bool = False) -> bool:
+        """Return True while items come faster than the table takes them: they wait for a second, or
+        will, or half of the room is taken.
+
+        A table that has taken nothing for five seconds, or won't soon, is not waited for. Whoever
+        waits has to ask again now and then, and whenever ``on_room`` is called.
+
+        Args:
+            urgent: True for what waits only once three quarters of the room are taken.
+        """
+        if not self._waiting or self._hopeless:
+            return False
+        now, items = self._clock.monotonic(), len(self._waiting)
+        if now - self._moved_at >= _SILENT_S:
+            return False
+        part = _MOST if urgent else _HALF
+        if items >= part * ROOM or self._bytes >= part * ROOM_BYTES:
+            return True
+        if urgent:
+            return False
+        waited_s = now - next(iter(self._waiting.values())).since
+        return max(waited_s, items * self._took_s / (_PARALLEL * MAX_PUT)) >= _BEHIND_S
 
     def unwritten(self, pk: str) -> list[Item]:
         """Return the items of a partition that may not have been written yet."""
@@ -121,7 +174,9 @@ class Journal:
                 await asyncio.sleep(_LINGER_S)
             self._news.clear()
             self._shed.tell()
-            self._send()
+            if not self._is_recalling:
+                self._send()
+            self._on_room()
 
     async def flush(self) -> None:
         """Write the items that still wait, and return when all are written.
@@ -154,10 +209,15 @@ class Journal:
 
     async def _recall(self) -> None:
         """Cancel the requests under way, and return when all their items wait again."""
-        for flight in self._flights:
-            flight.cancel()
-        if self._flights:
-            await asyncio.wait(self._flights)
+        self._is_recalling = True
+        try:
+            for flight in self._flights:
+                flight.cancel()
+            if self._flights:
+                await asyncio.wait(self._flights)
+        finally:
+            self._is_recalling = False
+            self._news.set()
 
     async def _pause(self) -> None:
         await asyncio.sleep(_PAUSES.delay_s(self._failures, self._rng))
@@ -183,10 +243,11 @@ class Journal:
         return batch
 
     async def _write(self, batch: Mapping[Key, _Entry]) -> None:
-        left = set(batch)
+        left, began = set(batch), self._clock.monotonic()
         try:
             written = await put_items(self._table, [entry.item for entry in batch.values()])
             left = {(item.pk, item.sk) for item in written.left}
+            self._took_s = self._clock.monotonic() - began
             self._succeeded(len(batch) - len(left), len(left))
             self._tell_refused(written.refused)
         except TransportError as error:
@@ -205,9 +266,11 @@ class Journal:
 
     def _succeeded(self, written: int, left: int) -> None:
         self._hopeless = False
-        # Items left unprocessed mean that the table is too busy.
-        self._failures = self._failures + 1 if left else 0
+        # Items left unprocessed mean that the table is too busy. If it takes some, the pauses don't
+        # grow: they would leave more and more of its capacity unused.
+        self._failures = 0 if not left else 1 if written else self._failures + 1
         if written:
+            self._moved_at = self._clock.monotonic()
             self._events.emit(RecordsWritten(at=self._clock.now(), items=written))
 
     def _failed(self, error: TransportError) -> None:

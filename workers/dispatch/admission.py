@@ -20,6 +20,7 @@ from headgate.jobs.records.pausing.pause import Pause
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.workers.dispatch.fifo_groups import Departure, Groups
 from headgate.workers.dispatch.line import Line
+from headgate.workers.dispatch.records_pace import RecordsPace
 from headgate.workers.held import Hold
 from headgate.workers.isolation.child_pool import ChildPool
 from headgate.workers.limits.gate import Gate
@@ -35,13 +36,14 @@ _PROBATION = "probation"
 
 
 class Admission:
-    """Lets messages start as limits, child processes, probation and FIFO groups allow.
+    """Lets messages start as limits, child processes, records, probation and FIFO groups allow.
 
     Args:
         app: its types determine which queues need child processes.
         gate: the limits and breakers.
         children: the child processes, if any type needs them.
         paused: the queues, types and tenants that are paused.
+        pace: the pace of jobs with full records.
         clock: tells the time.
         on_eased: called with the name of a block that may let another message start.
     """
@@ -52,12 +54,14 @@ class Admission:
         gate: Gate,
         children: ChildPool | None,
         paused: Paused,
+        pace: RecordsPace,
         *,
         clock: Clock,
         on_eased: Callable[[str], None],
     ) -> None:
         self._gate = gate
         self._paused = paused
+        self._pace = pace
         self._on_eased = on_eased
         self._children = Slots(_Places(children)) if children is not None else None
         self._groups = Groups()
@@ -99,7 +103,7 @@ class Admission:
         if children is not None and children.free < 1:
             soon = max(0.0, children.ahead(self._clock.monotonic()))
             return Block(_CHILDREN, GUESS_S, children.places, soon)
-        return self._gate.block(job)
+        return self._gate.block(job) or self._pace.block(job, hold.delivery.queue)
 
     def pause_of(self, hold: Hold) -> Pause | None:
         """Return the pause that concerns a message, or None."""
@@ -110,10 +114,13 @@ class Admission:
 
         The limits bound the number, and the free child processes bound that of isolated types. It
         is infinite if slots alone bound one of the types, whatever holds the others back; and 0
-        while the queue is paused, or all its types are. Messages that wait for others of their
-        batches count, and there may be no more than a thousand of them.
+        while the queue is paused, or all its types are, or records of its jobs come too fast for
+        the table. Messages that wait for others of their batches count, and there may be no more
+        than a thousand of them.
         """
         if self._paused.stops(line.queue, self._types[line.queue.group]):
+            return 0.0
+        if self._pace.stops(line.queue):
             return 0.0
         room = self._room(line)
         if line.behind and not line.queue.fifo:  # they wait for others of their batches

@@ -72,6 +72,7 @@ class Recorder:
         lives: tells whether the workers that began jobs have died; None: no worker counts as dead.
         until: returns the time at which this process ends in any case, as a Lambda function does.
         seals: seals results and progress; None records them as they are.
+        on_room: called when there may be room for more items, so that `is_behind` is worth asking.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Recorder:
         lives: Lives | None = None,
         until: Callable[[], datetime | None] | None = None,
         seals: Seals | None = None,
+        on_room: Callable[[], None] = lambda: None,
     ) -> None:
         self._until = until
         self._results = LargeResults(store, seals)
@@ -95,7 +97,7 @@ class Recorder:
         self._app = app
         self._worker = worker
         self._clock = clock
-        self._writer = RecordWriter(table, clock=clock, events=events, rng=rng)
+        self._writer = RecordWriter(table, clock=clock, events=events, rng=rng, on_room=on_room)
         self._recall = Recall(
             app,
             table,
@@ -120,6 +122,10 @@ class Recorder:
     async def run(self) -> NoReturn:
         """Write the items in the journal, until cancelled."""
         await self._journal.run()
+
+    def is_behind(self, *, urgent: bool) -> bool:
+        """Return True while jobs with full records should wait; see `Journal.is_behind`."""
+        return self._journal.is_behind(urgent=urgent)
 
     async def recall(self, run: Run) -> None:
         """Tell a run about its job's earlier deliveries, unless it is the first."""

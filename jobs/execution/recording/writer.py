@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from headgate.jobs.core.batcher import LINGER_S, Batcher, Pacing
@@ -37,10 +37,17 @@ class RecordWriter:
         clock: tells the time.
         events: receives an event for each failed read or write.
         rng: spreads the pauses between tries.
+        on_room: called when there is room for more items in the journal.
     """
 
     def __init__(
-        self, table: AsyncTable, *, clock: Clock, events: Events, rng: random.Random
+        self,
+        table: AsyncTable,
+        *,
+        clock: Clock,
+        events: Events,
+        rng: random.Random,
+        on_room: Callable[[], None],
     ) -> None:
         self._table = table
         self._clock = clock
@@ -56,7 +63,7 @@ class RecordWriter:
             rng=rng,
             most=MAX_PUT,
         )
-        self.journal = Journal(table, clock=clock, events=events, rng=rng)
+        self.journal = Journal(table, clock=clock, events=events, rng=rng, on_room=on_room)
         """Writes the items that no job waits for."""
 
     def answered(self) -> None:

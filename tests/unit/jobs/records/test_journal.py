@@ -267,3 +267,75 @@ async def test_whatever_fails_what_was_put_is_written_or_counted_as_shed(seed: i
         await asyncio.sleep(300)
     assert len(await desk.written()) + desk.shed >= number + 1
     assert desk.shed == 0 or number > 0
+
+
+async def test_an_end_that_cuts_requests_short_starts_no_more_of_them() -> None:
+    desk = Desk()
+    desk.table.faults.slow_down("put", 3600, times=10**6)
+    before = asyncio.all_tasks()
+    async with desk.writing():
+        desk.put(*names(200))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await desk.journal.drain()
+        await asyncio.sleep(1)
+        assert desk.shed == 200
+    assert asyncio.all_tasks() == before
+
+
+async def test_items_that_wait_for_a_second_show_that_they_come_too_fast() -> None:
+    desk = Desk()
+    desk.table.faults.slow_down("put", 2, times=10**6)
+    async with desk.writing():
+        desk.put(*names(150))
+        await asyncio.sleep(0.9)
+        assert not desk.journal.is_behind(urgent=False)
+        await asyncio.sleep(0.2)
+        assert desk.journal.is_behind(urgent=False)
+        assert not desk.journal.is_behind(urgent=True)
+        await asyncio.sleep(1)  # the last fifty are under way
+        assert not desk.journal.is_behind(urgent=False)
+        desk.put(*(f"later-{number}" for number in range(101)))
+        assert desk.journal.is_behind(urgent=False), "they would wait for two seconds"
+
+
+@pytest.mark.parametrize(("urgent", "most"), [(False, ROOM // 2), (True, ROOM * 3 // 4)])
+async def test_a_part_of_the_room_is_left_to_jobs_that_run_already(urgent: bool, most: int) -> None:
+    desk = Desk()
+    desk.put(*names(most - 1))
+    assert not desk.journal.is_behind(urgent=urgent)
+    desk.put(names(most)[-1])
+    assert desk.journal.is_behind(urgent=urgent)
+
+
+async def test_a_table_that_takes_nothing_for_five_seconds_is_not_waited_for() -> None:
+    desk = Desk()
+    desk.table.faults.slow_down("put", 3600, times=4)
+    async with desk.writing():
+        desk.put(*names(200))
+        for _ in range(4):
+            await asyncio.sleep(1.1)
+            assert desk.journal.is_behind(urgent=False)
+        await asyncio.sleep(1.1)
+        for name in ("x", "y", "z"):
+            desk.put(name)
+            await asyncio.sleep(2)
+            assert not desk.journal.is_behind(urgent=False)
+
+
+async def test_a_table_that_is_not_there_is_not_waited_for_at_all() -> None:
+    desk = Desk()
+    desk.table.missing = True
+    async with desk.writing():
+        desk.put(*names(ROOM - 1))
+        await asyncio.sleep(2)
+        assert not desk.journal.is_behind(urgent=False)
+
+
+async def test_a_table_that_takes_a_part_of_each_request_is_asked_often() -> None:
+    desk = Desk()
+    desk.table.faults.leave_unprocessed(times=10**6, indexes=range(5, 25))
+    async with desk.writing():
+        desk.put(*names(500))
+        await asyncio.sleep(25)
+    assert await desk.written() == set(names(500))
