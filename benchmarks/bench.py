@@ -24,6 +24,7 @@ from benchmarks.imports import import_ms
 from benchmarks.results import Collector
 from benchmarks.scale import Scale
 from benchmarks.stage import Stage
+from benchmarks.variants import Variants
 from benchmarks.waits import ON_FOUR_QUEUES, Waits
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from tests.support.proxy import ProxyProcess
@@ -49,6 +50,11 @@ class Bench:
         "drain",
         "records",
         "slots",
+        "wide",
+        "processes",
+        "payloads",
+        "tls",
+        "growth",
         "pickup",
         "critical",
         "sustained",
@@ -70,6 +76,7 @@ class Bench:
         self._bodies: dict[Contestant, list[OutgoingMessage]] = {}
         self.results = Collector()
         self._waits = Waits(server, self._stages, scale, self.results, self._say)
+        self._variants = Variants(server, folder, scale, self.results, self._say)
         self._hardship = Hardship(server, folder, scale, self.results, self._say)
 
     def run(self, parts: Iterable[str]) -> None:
@@ -80,6 +87,11 @@ class Bench:
             "drain": self._drain,
             "records": self._records,
             "slots": self._slots,
+            "wide": self._variants.wide,
+            "processes": self._variants.processes,
+            "payloads": self._variants.payloads,
+            "tls": self._variants.tls,
+            "growth": self._variants.growth,
             "pickup": self._waits.pickup,
             "critical": self._waits.critical,
             "sustained": self._sustained,

@@ -1,6 +1,7 @@
 """Plots of results, drawn in an environment of their own, so that only it needs matplotlib.
 
-``python plots.py results/latest.json KEY=TITLE ...`` writes one PNG per key next to the file.
+``python plots.py results/latest.json KEY=TITLE ...`` writes one PNG per key next to the file; lines
+are ``KEY=TITLE=X=Y=SCALE``, with the axes' labels and the scale of the horizontal one.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def draw(cells: list[dict[str, object]], title: str, path: Path) -> None:
     plt.close(figure)
 
 
-def draw_lines(curves: list[dict[str, object]], title: str, path: Path) -> None:
-    """Draw one line per contestant, over the number of jobs."""
+def draw_lines(curves: list[dict[str, object]], told: list[str], path: Path) -> None:
+    """Draw one line per contestant; ``told`` has the title, the axes' labels and the scale."""
+    title, x, y, scale = told
     figure, axes = plt.subplots(figsize=(8, 4))
     for curve in curves:
         # Parsed from JSON, as above: pairs of numbers.
@@ -47,8 +49,9 @@ def draw_lines(curves: list[dict[str, object]], title: str, path: Path) -> None:
         ours = curve["contestant"] == "headgate"
         axes.plot(counts, values, label=curve["contestant"], linewidth=2.5 if ours else 1)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("jobs")
-    axes.set_ylabel("MB")
+    axes.set_xscale(scale)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
     axes.legend(fontsize=8)
     axes.set_title(title, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
@@ -62,12 +65,12 @@ def main() -> None:
     source = Path(sys.argv[1])
     results = json.loads(source.read_text())
     for argument in sys.argv[2:]:
-        key, _, title = argument.partition("=")
+        key, title, *axes = argument.split("=")
         path = source.with_name(f"{key}.png")
         if cells := [cell for cell in results["figures"] if cell["row"] == key]:
             draw(cells, title, path)
         if curves := [curve for curve in results["curves"] if curve["row"] == key]:
-            draw_lines(curves, title, path)
+            draw_lines(curves, [title, *axes], path)
 
 
 if __name__ == "__main__":

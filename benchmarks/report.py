@@ -30,7 +30,9 @@ def save(results: Results) -> None:
     """Save results, and draw them."""
     results.write(_LATEST)
     plotted = [f"{row.key}={_plain(row.title)}" for row in ROWS if row.plotted]
-    plotted += [f"{key}={title}" for key, title in CURVES.items()]
+    for each in CURVES:
+        scale = "log" if each.is_logarithmic else "linear"
+        plotted.append("=".join((each.key, each.title, each.x, each.y, scale)))
     subprocess.run(  # noqa: S603 - our own script in an environment of our own
         [python_with(PLOTS_REQUIREMENTS), str(_HERE / "plots.py"), str(_LATEST), *plotted],
         check=True,

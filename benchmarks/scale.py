@@ -31,6 +31,9 @@ A tenth of it for contestants that submit one by one, where latency is added."""
     settle_s: float
     """Seconds for workers to start and open their polls, before idle requests are counted."""
     imports: int
+    growth_jobs: int
+    """Number of jobs of each measurement of growth."""
+    growth_queues: tuple[int, ...]
     latencies_ms: tuple[int, ...]
     trial_jobs: int
     """Number of jobs in the queue when a worker is killed or stopped."""
@@ -66,6 +69,8 @@ FULL = Scale(
     idle_s=60,
     settle_s=10,
     imports=10,
+    growth_jobs=10_000,
+    growth_queues=(1, 4, 16, 40, 100),
     latencies_ms=(0, 10),
     trial_jobs=1_000,
     kills=100,
@@ -92,6 +97,8 @@ QUICK = Scale(
     idle_s=20,
     settle_s=3,
     imports=1,
+    growth_jobs=200,
+    growth_queues=(1, 4),
     latencies_ms=(0, 10),
     trial_jobs=500,
     kills=2,

@@ -29,6 +29,9 @@ ACCOUNT = {
 }
 
 _PARALLEL = 8
+_BATCH_BYTES = 250_000
+"""Size of the bodies in one request, below the limits of all servers and versions."""
+
 _VISIBILITY_S = 300
 _SUBMIT_BOUND_S = 300.0
 
@@ -205,9 +208,9 @@ def _as_sent(message: ReceivedMessage) -> OutgoingMessage:
 
 
 async def _load(server: str, queue: str, messages: Sequence[OutgoingMessage]) -> None:
-    batches = iter(
-        [messages[first : first + MAX_BATCH] for first in range(0, len(messages), MAX_BATCH)]
-    )
+    largest = max((len(message.body) for message in messages), default=1)
+    count = max(1, min(MAX_BATCH, _BATCH_BYTES // largest))
+    batches = iter([messages[first : first + count] for first in range(0, len(messages), count)])
     async with AsyncSqsTransport(endpoint_url=server, region=REGION) as sqs:
 
         async def send_in_turn() -> None:

@@ -28,6 +28,29 @@ class Row:
     plotted: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One plot of lines, with a line for each contestant or kind."""
+
+    key: str
+    title: str
+    x: str
+    y: str
+    is_logarithmic: bool = False
+    """True if the horizontal axis is."""
+
+
+def _variant_rows(key: str, how: str) -> tuple[Row, Row]:
+    return (
+        Row(key=key, title=f"no-op jobs/s of one worker {how}, no latency added"),
+        Row(
+            key=f"{key}-cpu",
+            title="the same, seconds of the worker's CPU for 1,000 jobs",
+            digits=3,
+        ),
+    )
+
+
 def _pickup_rows(latency_ms: int, with_latency: str) -> tuple[Row, ...]:
     p50, p99 = f"pickup-{latency_ms}-p50", f"pickup-{latency_ms}-p99"
     critical_p50, critical_p99 = f"critical-{latency_ms}-p50", f"critical-{latency_ms}-p99"
@@ -112,6 +135,12 @@ ROWS = (
         title="no-op jobs/s of one worker with full records, no latency added",
         targets=(Target(text="not below the bare loop", measure=of_bare("records"), at_least=1),),
     ),
+    *_variant_rows("tls", "over TLS"),
+    *_variant_rows("processes-1", "with `--processes 1`"),
+    *_variant_rows("processes-2", "with `--processes 2`"),
+    *_variant_rows("payload-1", "with payloads of 1 KB"),
+    *_variant_rows("payload-20", "with payloads of 20 KB"),
+    *_variant_rows("payload-200", "with payloads of 200 KB"),
     Row(
         key="cpu",
         title="seconds of the worker's CPU for 1,000 no-op jobs",
@@ -131,6 +160,8 @@ ROWS = (
         targets=(Target(text="≥ 950", measure=ours("slots-10"), at_least=950),),
         plotted=True,
     ),
+    Row(key="wide-10", title="jobs of 50 ms a second at 10 slots (200 possible)"),
+    Row(key="wide-200", title="jobs of 50 ms a second at 200 slots (4,000 possible)"),
     *_pickup_rows(0, ""),
     *_pickup_rows(10, ", 10 ms of latency"),
     Row(
@@ -248,8 +279,28 @@ ROWS = (
         title="ms of `import headgate.lambdas.bridge`",
         targets=(Target(text="< 100", measure=ours("import-bridge"), at_most=100),),
     ),
+    Row(
+        key="growth-limits",
+        title="µs of CPU for a no-op job by its type's limit (SQS in memory)",
+        plotted=True,
+    ),
     Row(key="proxy", title="ms of one small request of boto3's", digits=2),
 )
 
-CURVES = {"soak": "MB of memory (RSS) over the jobs that had run"}
-"""The figures drawn as lines, with their titles."""
+CURVES = (
+    Curve(key="soak", title="MB of memory (RSS) over the jobs that had run", x="jobs", y="MB"),
+    Curve(
+        key="growth-queues",
+        title="CPU of a no-op job by the number of queues (SQS in memory)",
+        x="queues",
+        y="µs",
+    ),
+    Curve(
+        key="growth-tenants",
+        title="CPU of a no-op job by the number of tenants, at most two jobs of each at once",
+        x="tenants",
+        y="µs",
+        is_logarithmic=True,
+    ),
+)
+"""The figures drawn as lines."""

@@ -24,8 +24,13 @@ _TICK_S = 0.05
 _SUBMITTERS = 100  # coroutines that submit concurrently, one job at a time each
 
 
+_PADDING = "x" * int(os.environ.get("BENCH_PADDING", "0"))
+_ALONE = 20_000  # from this padding on jobs are submitted singly: ElasticMQ takes 256 KB a request
+
+
 class Number(BaseModel):
     number: int
+    padding: str = ""
 
 
 async def _bench(payload: Number) -> None:
@@ -70,7 +75,12 @@ def _type_of(queue: str) -> JobType[Number, None]:
 def _submit() -> None:
     with Client(app) as client:
         for queue, numbers in submissions():
-            client.submit_many(_type_of(queue), [Number(number=each) for each in numbers])
+            notes = [Number(number=each, padding=_PADDING) for each in numbers]
+            if len(_PADDING) <= _ALONE:
+                client.submit_many(_type_of(queue), notes)
+                continue
+            for note in notes:
+                client.submit(_type_of(queue), note)
 
 
 async def _submit_singly() -> None:
