@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -16,7 +16,7 @@ from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
 
 _CRON = re.compile(r"cron\(\S+ \S+ \S+ \S+ \S+\)")
-_AT = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d\)")
+_AT = re.compile(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d)\)")
 _SHORTEST, _LONGEST = timedelta(minutes=1), timedelta(days=15)
 
 
@@ -45,7 +45,7 @@ class MuteWindow:
 
     def __post_init__(self) -> None:
         check_kinds("a mute window", self)
-        if not _CRON.fullmatch(self.schedule) and not _AT.fullmatch(self.schedule):
+        if not _CRON.fullmatch(self.schedule) and not _is_once(self.schedule):
             raise ConfigurationError(
                 "a mute window's schedule is cron(...) with five fields, as in cron(0 22 * * *), "
                 f"or at(...), as in at(2026-12-24T18:00), got {self.schedule!r}"
@@ -67,3 +67,14 @@ class MuteWindow:
     def iso_duration(self) -> str:
         """The duration in ISO 8601, in minutes."""
         return f"PT{self.duration // _SHORTEST}M"
+
+
+def _is_once(schedule: str) -> bool:
+    """Return whether a schedule is a minute that the calendar has."""
+    if (found := _AT.fullmatch(schedule)) is None:
+        return False
+    try:
+        datetime.fromisoformat(found[1])
+    except ValueError:
+        return False
+    return True

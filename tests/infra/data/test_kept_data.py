@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -109,3 +112,16 @@ def test_the_removal_of_any_of_it_is_noticed(
         }
         assert {each.kept for each in found} == {stays}
         assert removals(template, template) == []
+
+
+def test_the_stack_policy_of_the_docs_holds_all_that_holds_data_and_nothing_else(
+    kept: Mapping[str, Any],
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    [written] = re.findall(r"<!-- stack-policy -->\n```json\n(.+?)```", page, re.DOTALL)
+    allowed, denied = json.loads(written)["Statement"]
+    assert (allowed["Effect"], allowed["Action"]) == ("Allow", "Update:*")
+    assert (denied["Effect"], denied["Action"]) == ("Deny", ["Update:Delete", "Update:Replace"])
+    assert allowed["Resource"] == denied["Resource"] == "*"
+    types = denied["Condition"]["StringEquals"]["ResourceType"]
+    assert types == sorted({each["Type"] for each in holders(kept).values()})

@@ -630,6 +630,8 @@ def test_a_bad_release_is_known_by_the_alarms_of_the_queues_that_it_serves(
     [
         ({"schedule": "rate(1 hour)"}, "cron"),
         ({"schedule": "cron(0 22 * * ? *)"}, "five fields"),
+        ({"schedule": "at(2026-02-30T18:00)"}, r"got .at\(2026-02-30"),
+        ({"schedule": "at(2026-12-24T24:30)"}, r"got .at\(2026-12-24T24"),
         ({"schedule": "at(2026-12-24T18:00)", "duration": 30}, "a minute to 15 days"),
         ({"schedule": "at(2026-12-24T18:00)", "timezone": "Mars"}, "IANA"),
     ],
