@@ -92,6 +92,8 @@ class Scene(Protocol):
 
     def ends(self, how: str) -> None: ...
 
+    def tells(self, how: str) -> None: ...
+
     def busy(self) -> None: ...
 
     def dies(self) -> None: ...
@@ -318,6 +320,11 @@ class _HeldScene:
         else:
             self._how = how
 
+    def tells(self, how: str) -> None:
+        """Record the end that is told, which counts however the call ends."""
+        self.is_told = True
+        self._scene.tells(how)
+
     def settle(self, *, cut: bool) -> None:
         """Record the end that it remembers; in a call that is cut it has come to nothing."""
         if self._how:
@@ -409,9 +416,10 @@ def _tell(scene: _HeldScene, ctx: BatchContext, job: JobContext, result: Any) ->
     """Tell the end of one job of a batch."""
     if isinstance(result, Exception):
         ctx.fail(job, result)
+        scene.tells(_how_of(result))
     else:
         ctx.complete(job, result)
-    scene.is_told = True
+        scene.tells("returned")
 
 
 def _cut(scenes: Iterable[_HeldScene]) -> None:

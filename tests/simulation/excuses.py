@@ -218,6 +218,19 @@ def is_left_to_itself(world: World, life: Life, run: Run) -> bool:
     return any(name == run.actor.name and at >= run.began_at for at, name, _ in told)
 
 
+def went_on_behind(life: Life, run: Run) -> bool:
+    """True if a synchronous handler returned after its job had been given back.
+
+    Nothing ends a thread; and once an invocation of Lambda is over, nobody hears of its end.
+    """
+    if life.declared is None or not life.declared.plain or run.ended_at is None:
+        return False
+    told = life.told(JobInterrupted)
+    return any(
+        name == run.actor.name and run.began_at <= at <= run.ended_at for at, name, _ in told
+    )
+
+
 def was_delivered_twice(world: World, life: Life) -> bool:
     """True if two deliveries may have been in flight at once, or one came after the end."""
     return holder_died(life) or ran_twice(world, life) or was_replayed_twice(life)

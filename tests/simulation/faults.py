@@ -42,10 +42,14 @@ class Faults:
             ):
                 self._ledger.counts[f"fault:{service}:{fault.mode}:{action}"] += 1
                 self._ledger.log("fault", actor.name, service, fault.mode, action, queue or "")
-                actor.trouble_until = max(actor.trouble_until, now + HANG_S)
+                self.trouble(actor)
                 actor.troubles.append((now, service))
                 return fault
         return None
+
+    def trouble(self, actor: Actor) -> None:
+        """Note that a call of an actor may have no answer for as long as one can hang from now."""
+        actor.trouble_until = max(actor.trouble_until, self._ledger.now + HANG_S)
 
     def undeletes(self, actor: Actor, queue: str) -> bool:
         """True if SQS only says that it deletes what Lambda asks it to delete for an actor."""

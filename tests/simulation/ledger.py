@@ -38,6 +38,8 @@ class Run:
     ended_at: float | None = None
     how: str = ""
     """``returned``, ``raised``, ``deferred``, ``discarded``, ``cut`` or ``killed``."""
+    told: str = ""
+    """How it ends according to its batch handler, which may go on with others: also as above."""
     delivery: Delivery | None = None
     """The delivery that led to it."""
 

@@ -82,6 +82,7 @@ class Link:
         if mode == "lose":
             raise ServiceUnavailable("the answer was lost")
         if mode == "hang":
+            faults.trouble(actor)  # again: a long poll has taken its time before
             await asyncio.sleep(HANG_S)
             await actor.lives()
             raise ServiceUnavailable("no answer within a minute")

@@ -9,7 +9,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from headgate.jobs.core.clock import SKEW_S
-from headgate.jobs.core.events import Event, JobCrashed, JobDropped, JobQuarantined, JobStarted
+from headgate.jobs.core.events import (
+    Event,
+    JobCompleted,
+    JobCrashed,
+    JobDeferred,
+    JobDiscarded,
+    JobDropped,
+    JobFailed,
+    JobQuarantined,
+    JobStarted,
+)
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.records.items import deliveries_of, partition
 from headgate.jobs.schedules.delayed_job import PREFIX
@@ -43,6 +53,9 @@ A mark and a claim are written in between, if the table answers.
 """
 
 _LOOK_S = 1.0
+
+_ENDS = (JobCompleted, JobDeferred, JobDiscarded, JobFailed)
+"""Events that say how an attempt ended."""
 
 CRASHES = 3
 """Number of crashes after which a job is quarantined."""
@@ -278,6 +291,8 @@ class Observer:
             life = self._ledger.life(event.job_id)
             life.declared = life.declared or self._world.types.get(event.job_type)
             self._check_rate(actor, life)
+        elif isinstance(event, _ENDS):
+            self._end_told(actor, self._ledger.life(event.job_id))
         elif isinstance(event, JobCrashed):
             life = self._ledger.life(event.job_id)
             if not deaths(self._world, life):
@@ -288,6 +303,13 @@ class Observer:
             is_spent = died and event.attempt >= event.max_attempts
             if died < CRASHES and not is_spent:
                 self._fault("quarantined", life, f"after {died} deaths: {event.detail}")
+
+    def _end_told(self, actor: Actor, life: Life) -> None:
+        """End the run whose end was told, though its thread may go on with the rest of a batch."""
+        for run in life.runs:
+            if run.actor is actor and run.told and run.ended_at is None:
+                self._ledger.ended(run, run.told)
+                self._ledger.log("told", actor.name, run.job_id[-6:], run.told)
 
     def has_stopped(self, actor: Actor, worker: Worker) -> None:
         """Check that a worker stopped in order leaves nothing behind."""

@@ -122,8 +122,24 @@ def policies_are_kept(world: World, life: Life) -> Violations:
         return
     for letter in life.letters:
         is_meant = letter.attributes.get("Reason") == Reason.ATTEMPTS_EXHAUSTED
-        if letter.gone_at is None and is_meant and life.expires_at is None:
+        is_lying = letter.gone_at is None and not _stands_behind(world, letter)
+        if is_lying and is_meant and life.expires_at is None:
             yield "policy-forgotten", f"it lies in {letter.queue}, replayed {len(sent)} times"
+
+
+def _stands_behind(world: World, letter: Message) -> bool:
+    """Return True if others of its ordering group lie before it, which a look may end at.
+
+    SQS hands out no more of a group while some are held: those of the first answer, and it may be
+    short.
+    """
+    return letter.group is not None and any(
+        other is not letter
+        and (other.queue, other.group, other.gone_at) == (letter.queue, letter.group, None)
+        and other.sent_at <= letter.sent_at
+        for life in world.ledger.lives.values()
+        for other in life.letters
+    )
 
 
 def _is_due(world: World, letter: Message, replay: Message) -> bool:

@@ -100,6 +100,10 @@ class Played:
         if self._run.actor.alive and self._run.ended_at is None:
             self._end("raised" if how == "cut" and self._timed_out() else how)
 
+    def tells(self, how: str) -> None:
+        """Record the end that its handler tells before its call is over."""
+        self._run.told = how
+
     def busy(self) -> None:
         """Take the act's time, in a synchronous handler."""
         self._world.loop.busy(self.act.takes_s)
