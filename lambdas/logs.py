@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from headgate.jobs.core.event_log import BoundedTraces, name_job
+from headgate.jobs.core.event_log import EventsByFields, name_job
 from headgate.jobs.errors import LibraryMissing
 
 try:
@@ -13,8 +13,8 @@ except ImportError as error:
     raise LibraryMissing("headgate.lambdas", "aws-lambda-powertools", "headgate[lambda]") from error
 
 
-class _Formatter(BoundedTraces, LambdaPowertoolsFormatter):
-    """The formatter of Powertools, with bounded tracebacks."""
+class _Formatter(EventsByFields, LambdaPowertoolsFormatter):
+    """The formatter of Powertools, with bounded tracebacks and events' fields once."""
 
 
 def log_as_json() -> LambdaPowertoolsFormatter | None:

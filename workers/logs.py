@@ -7,7 +7,7 @@ import sys
 
 from pythonjsonlogger.json import JsonFormatter
 
-from headgate.jobs.core.event_log import BoundedTraces, name_job
+from headgate.jobs.core.event_log import BoundedTraces, EventsByFields, name_job
 from headgate.jobs.values.texts import printable
 
 _SDKS = ("aiobotocore", "boto3", "botocore")
@@ -42,8 +42,8 @@ def json_formatter() -> logging.Formatter:
     )
 
 
-class _JsonFormatter(BoundedTraces, JsonFormatter):
-    """The formatter of python-json-logger, with bounded tracebacks."""
+class _JsonFormatter(EventsByFields, JsonFormatter):
+    """The formatter of python-json-logger, with bounded tracebacks and events' fields once."""
 
 
 class _PlainFormatter(BoundedTraces):

@@ -9,11 +9,11 @@ from constructs import Construct
 
 OF_JOBS: Mapping[str, str] = {
     "failures by type and error": r"""
-        filter message like /^job\.failed /
+        filter message like /^job\.failed/
         | stats count(*) as failures, latest(error_message) as last by job_type, error_type
         | sort failures desc""",
     "slowest jobs": r"""
-        filter message like /^job\.(completed|failed) /
+        filter message like /^job\.(completed|failed)/
         | fields @timestamp, job_type, job_id, attempt, ran_s, error_type
         | sort ran_s desc
         | limit 100""",
@@ -22,15 +22,16 @@ OF_JOBS: Mapping[str, str] = {
         | fields @timestamp, level, message, attempt, error_type, error_message, @logStream
         | sort @timestamp asc""",
     "retries": r"""
-        filter message like /^job\.retry_scheduled /
+        filter message like /^job\.retry_scheduled/
         | stats count(*) as retries, avg(delay_s) as mean_delay_s by job_type, attempt, max_attempts
         | sort retries desc""",
     "dead letters by reason": r"""
-        filter message like /^(job\.(dead_lettered|quarantined)|message\.unrunnable .*_in_s=None)/
+        filter message like /^job\.(dead_lettered|quarantined)/
+            or (message like /^message\.unrunnable/ and @message not like /"retry_in_s": ?\d/)
         | stats count(*) as dead, latest(job_id) as last by job_type, reason, error_type
         | sort dead desc""",
     "what a deploy interrupted": r"""
-        filter message like /^job\.interrupted /
+        filter message like /^job\.interrupted/
         | stats count(*) as interrupted by bin(5m), job_type, reason, @logStream
         | sort interrupted desc""",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import fields
 from typing import Any, Protocol
 
@@ -136,6 +137,9 @@ _LONGEST_IN_LINE = 1_000
 """Maximum characters of a field within the message; the same field among the record's extra
 fields has up to `jobs.values.texts.LONGEST`."""
 
+_LINE = "%s %s"
+"""The text of an event's line: its name, and its fields in brief."""
+
 _LEFT_OUT = {"at", "data", "tenant", "traceback"}
 
 _WORDS = (JobProgress, "note")
@@ -157,7 +161,7 @@ def log_event(event: Event) -> None:
     text = " ".join(f"{name}={_brief(value)}" for name, value in details.items())
     if isinstance(event, JobFailed):
         details["traceback"] = event.traceback
-    _log.log(level, "%s %s", event.name, text, extra=details)
+    _log.log(level, _LINE, event.name, text, extra=details)
 
 
 def _level(event: Event) -> int:
@@ -181,6 +185,16 @@ class BoundedTraces(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
         """Format the traceback as `logging` does, cut to `jobs.values.texts.LONGEST` characters."""
         return legible(super().formatException(ei), from_end=True)
+
+
+class EventsByFields(BoundedTraces):
+    """A mixin for formatters that write the extra fields: an event's message is its name alone."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.msg is _LINE and isinstance(args := record.args, tuple):
+            record = copy(record)  # other handlers format the same record
+            record.msg, record.args = str(args[0]), None
+        return super().format(record)
 
 
 def _bounded(value: Any) -> Any:

@@ -34,7 +34,7 @@ EVENT_OVERHEAD = 26
 """Bytes that CloudWatch adds to each line.
 https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 
-COMPLETED_LINE, FAILED_LINE, RETRIED_LINE, DEAD_LINE = 480, 1700, 530, 700
+COMPLETED_LINE, FAILED_LINE, RETRIED_LINE, DEAD_LINE = 330, 1500, 360, 500
 """Bytes of the events' JSON lines, a failure's with a traceback of a kilobyte; tests compare these
 and the following sizes with real lines."""
 

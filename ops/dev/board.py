@@ -6,6 +6,7 @@ Pure: lines in, counts and texts out; `ops.dev.screen` draws them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,6 +25,10 @@ _SWEPT = ("headgate.sweep", "dead letter")
 _OURS, _JOBS = "headgate.", "headgate.job."
 _FIELDS = ("logger", "level", "message")
 _LOUD = ("WARNING", "ERROR", "CRITICAL")
+_EVENT = re.compile(r"[a-z_]+\.[a-z_]+")
+"""The message of an event's line, whose facts are the line's other fields."""
+_OF_LINES = {*_FIELDS, "at", "exc_info", "traceback"}
+"""Fields that are no fact of an event, or too long for a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +136,9 @@ class Board:
                 return Said(text=printable(text), style="bad")
         if (told := _WARNINGS.get(event)) is not None:
             return Said(text=printable(told(record)), style="warning")
-        return _logged(record) if record["level"] in _LOUD else None
+        return (
+            Said(text=_told(event, record), style="warning") if record["level"] in _LOUD else None
+        )
 
 
 def _record(line: str) -> dict[str, Any] | None:
@@ -149,8 +156,14 @@ def _record(line: str) -> dict[str, Any] | None:
 
 def _event(record: Mapping[str, Any]) -> str:
     """Return the name of the event that a line tells of, or an empty text."""
-    name, _, _ = str(record["message"]).partition(" ")
-    return name if name.count(".") == 1 and not name.endswith(".") else ""
+    name = str(record["message"])
+    return name if _EVENT.fullmatch(name) else ""
+
+
+def _told(event: str, record: Mapping[str, Any]) -> str:
+    """Return an event in a line, with the fields that it has."""
+    fields = (f"{name}={value}" for name, value in record.items() if name not in _OF_LINES)
+    return printable(" ".join((event, *fields)))
 
 
 def _logged(record: Mapping[str, Any]) -> Said:

@@ -108,15 +108,30 @@ def fields_of(query: str) -> set[str]:
     named = set(re.findall(r"\bas (\w+)", text))
     words = set(re.findall(r"(?<![@\w])[a-z_]\w*(?!\w*\()", text))
     commands = {"filter", "fields", "stats", "sort", "limit", "by", "as", "like", "in", "desc"}
-    return words - named - commands - {"asc"}
+    return words - named - commands - {"asc", "and", "not", "or"}
 
 
 def filtered(query: str, lines: Sequence[Line]) -> set[str]:
-    """Return the first words of the lines that a query's pattern matches."""
-    found = re.search(r"filter message like /(.*)/\n", query)
+    """Return the messages of the lines that a query's filter chooses.
+
+    The filter is one pattern, or several of which one has to match, or all that share brackets.
+    """
+    found = re.search(r"^\s*filter ((?:.|\n\s+or )*)", query)
     assert found, query
-    pattern = re.compile(found.group(1))
-    return {line["message"].split()[0] for line in lines if pattern.match(line["message"])}
+    chosen = set[str]()
+    for choice in re.split(r"\s+or\s+", found.group(1)):
+        conditions = re.findall(r"(@?message) (not )?like /(.*?)/(?=\s|\)|$)", choice)
+        assert conditions, choice
+        chosen |= {
+            line["message"]
+            for line in lines
+            if all(
+                bool(re.search(pattern, json.dumps(line) if field[0] == "@" else line["message"]))
+                is not bool(negated)
+                for field, negated, pattern in conditions
+            )
+        }
+    return chosen
 
 
 @pytest.mark.parametrize("name", LINES_ABOUT)
@@ -137,7 +152,7 @@ def test_a_message_that_is_given_back_is_no_dead_letter(capsys: pytest.CaptureFi
     log_event(replace(parked, retry_in_s=30))
     line = json.loads(capsys.readouterr().err)
 
-    assert line["message"].startswith("message.unrunnable ")
+    assert line["message"] == "message.unrunnable"
     assert filtered(OF_JOBS["dead letters by reason"], [line]) == set()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.events import (
+    HookFailed,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
@@ -228,6 +229,12 @@ def test_a_blocked_event_loop_is_told_with_what_may_have_blocked_it(
     [said] = happened(ready(), LoopBlocked(at=NOW, blocked_s=2.275, job_types=types))
     text = f"the event loop was blocked for 2.27 s, by {by}"
     assert said == Said(text=text, style="warning")
+
+
+def test_a_fault_without_words_of_its_own_is_told_with_its_facts() -> None:
+    fault = HookFailed(at=NOW, hook="mail.told", event="job.completed", error="it broke")
+    text = "hook.failed hook=mail.told event=job.completed error=it broke"
+    assert happened(ready(), fault) == [Said(text=text, style="warning")]
 
 
 def test_a_dead_letter_is_not_told_again_by_the_sweep() -> None:
