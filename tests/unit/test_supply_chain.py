@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.supply_chain.audit import UNANSWERED, verdict
+from tests.supply_chain.audit import UNANSWERED, verdict, worst
 from tests.supply_chain.images import FILES, pin
 from tests.supply_chain.licences import licence_of, refused, report
 from tests.supply_chain.sbom import LOCKS, with_licences
@@ -129,6 +129,19 @@ def test_an_audit_without_an_answer_is_none_and_says_so() -> None:
 
     assert code == UNANSWERED
     assert told == "lock: NOT AUDITED, no index answered: ERROR: could not connect\n"
+
+
+def test_an_audit_that_broke_is_no_lack_of_an_answer() -> None:
+    code, told = verdict("lock", "", "Traceback:\nKeyError: 'name'\n")
+
+    assert code == 1
+    assert told == "lock: NOT AUDITED, pip-audit failed: KeyError: 'name'\n"
+
+
+def test_a_lock_that_was_not_audited_hides_nothing_that_is_known_of_another() -> None:
+    assert worst([0, 1, UNANSWERED]) == worst([UNANSWERED, 1]) == 1
+    assert worst([0, UNANSWERED, 0]) == UNANSWERED
+    assert worst([0, 0]) == 0
 
 
 def test_an_index_that_knows_no_package_has_audited_nothing() -> None:
