@@ -13,11 +13,11 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import math
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -65,9 +65,13 @@ https://www.rfc-editor.org/rfc/rfc7518#section-3.4"""
 _MOST_KEYS = 16
 _MISSING_FOR_S = 60.0
 """Seconds for which a key that could not be read is not asked for again."""
+_MOST_ASKED = 10
+"""Maximum number of keys that are asked for in `_MISSING_FOR_S`: whoever reaches the console past
+the load balancer can invent their ids."""
 
 _PATIENCE_S = 5.0
 _LARGEST_KEY = 4_096
+_LONGEST_FAULT = 200
 
 _log = logging.getLogger("headgate.console")
 
@@ -149,6 +153,9 @@ class LoadBalancerAccess:
 class _PublicKeys:
     """The public keys of a region's load balancers, by their ids. Thread-safe.
 
+    A known key never waits for one that is being asked for, and is never pushed out by ids that
+    name no key.
+
     Args:
         address: the address of each, with ``{key_id}`` in it.
         clock: tells when to ask again for a key that could not be read.
@@ -159,25 +166,56 @@ class _PublicKeys:
         self._address = address
         self._clock = clock
         self._fetch = fetch
-        self._found: OrderedDict[str, tuple[EllipticCurvePublicKey | None, float]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._found: OrderedDict[str, EllipticCurvePublicKey] = OrderedDict()
+        self._asked: OrderedDict[str, tuple[Future[EllipticCurvePublicKey | None], float]] = (
+            OrderedDict()
+        )
+        """The latest answers, also those under way, and when they were asked for."""
+        self._lock = threading.Lock()  # never held while one is asked for
 
     def get(self, key_id: str) -> EllipticCurvePublicKey | None:
-        """Return a key; None if it can't be read."""
+        """Return a key; None if it can't be read, or too many others were asked for just now."""
         with self._lock:
-            key, at = self._found.get(key_id, (None, -math.inf))
-            if key is None and self._clock.monotonic() - at >= _MISSING_FOR_S:
-                key = self._asked(key_id)
-                self._found[key_id] = key, self._clock.monotonic()
+            if (key := self._found.get(key_id)) is not None:
+                return key
+            answer, is_new = self._answer(key_id)
+        if answer is None:
+            return None
+        if is_new:
+            self._ask(key_id, answer)
+        return answer.result()
+
+    def _answer(self, key_id: str) -> tuple[Future[EllipticCurvePublicKey | None] | None, bool]:
+        """Return the latest answer about a key, or a new one; None if none may be asked for."""
+        now = self._clock.monotonic()
+        while self._asked and now - next(iter(self._asked.values()))[1] >= _MISSING_FOR_S:
+            self._asked.popitem(last=False)
+        if (known := self._asked.get(key_id)) is not None:
+            return known[0], False
+        if len(self._asked) >= _MOST_ASKED:
+            return None, False
+        answer: Future[EllipticCurvePublicKey | None] = Future()
+        self._asked[key_id] = answer, now
+        return answer, True
+
+    def _ask(self, key_id: str, answer: Future[EllipticCurvePublicKey | None]) -> None:
+        key = None
+        try:
+            key = self._read(key_id)
+        finally:
+            with self._lock:
+                if key is not None:
+                    self._found[key_id] = key
                 while len(self._found) > _MOST_KEYS:
                     self._found.popitem(last=False)
-            return key
+            answer.set_result(key)
 
-    def _asked(self, key_id: str) -> EllipticCurvePublicKey | None:
+    def _read(self, key_id: str) -> EllipticCurvePublicKey | None:
         try:
             text = self._fetch(self._address.format(key_id=key_id))
-        except (OSError, HTTPException):
-            _log.warning("the load balancer's public key %s can't be read", key_id, exc_info=True)
+        except (OSError, HTTPException) as error:
+            told = legible(str(error) or type(error).__name__, _LONGEST_FAULT)
+            _log.warning("the load balancer's public key %s can't be read: %s", key_id, told)
             return None
         if (key := _key_of(text)) is None:
             _log.warning("the load balancer's public key %s is not one of P-256", key_id)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from http.client import BadStatusLine
 from typing import Any
 
@@ -22,6 +24,7 @@ from headgate.ops.console.access.load_balancer import (
 )
 from headgate.ops.console.app import console
 from tests.support.console import MARKUP, Browser
+from tests.support.journal import GENEROUS_S
 from tests.unit.ops.console.conftest import Shop
 
 BALANCERS = "arn:aws:elasticloadbalancing:eu-central-1:111122223333:loadbalancer/app"
@@ -221,6 +224,50 @@ def test_a_key_is_asked_for_once_and_again_a_minute_after_a_failure(
     shop.later(60)
     assert [status(browser, token) for _ in range(3)] == [200] * 3
     assert balancer.asked == [f"{KEYS}{KEY_ID}"] * 2
+
+
+def test_invented_keys_cost_neither_the_known_one_nor_more_than_a_few_requests(
+    shop: Shop, browser: Browser, balancer: Balancer, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = balancer.token(ADA, exp=expiry(shop, 3_600))
+    assert status(browser, token) == 200
+    balancer.fault = OSError("no such key")
+    for number in range(100):
+        invented = KEY_ID.replace("c2f80c8b", f"{number:08x}")
+        assert status(browser, balancer.token(ADA, exp=expiry(shop), kid=invented)) == 403
+    assert len(balancer.asked) == 10
+    assert len(caplog.messages) == 9
+    assert not any(record.exc_info for record in caplog.records)
+    assert status(browser, token) == 200
+    balancer.fault = None
+    shop.later(60)
+    rotated = KEY_ID.replace("c2f80c8b", "c2f80c8c")
+    assert status(browser, balancer.token(ADA, exp=expiry(shop), kid=rotated)) == 200
+
+
+def test_a_known_key_does_not_wait_for_one_that_is_being_read(
+    shop: Shop, balancer: Balancer
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(url: str) -> bytes:
+        if url.endswith(KEY_ID):
+            return balancer.public_key(url)
+        asked.set()
+        assert go_on.wait(GENEROUS_S)
+        raise OSError("no such key")
+
+    browser, other = behind(OURS, shop, slow), KEY_ID.replace("c2f80c8b", "00000000")
+    token = balancer.token(ADA, exp=expiry(shop))
+    assert status(browser, token) == 200
+    invented = balancer.token(ADA, exp=expiry(shop), kid=other)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(status, browser, invented)
+        assert asked.wait(GENEROUS_S)
+        assert status(browser, token) == 200
+        assert not waiting.done()
+        go_on.set()
+        assert waiting.result() == 403
 
 
 def test_a_key_of_another_curve_signs_nothing(shop: Shop) -> None:
