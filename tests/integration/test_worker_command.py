@@ -82,6 +82,24 @@ async def test_a_worker_waits_for_credentials_that_cannot_be_had_as_it_starts(
         await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
 
 
+async def test_a_worker_says_what_it_waits_for_while_its_credentials_take_long(
+    stage: Stage, tmp_path: Path
+) -> None:
+    answer, config = tmp_path / "answer.json", tmp_path / "aws-config"
+    slow = tmp_path / "slow.sh"
+    slow.write_text(f"for i in $(seq 600); do cat {answer} 2>&- && exit; sleep 0.1; done\n")
+    config.write_text(f"[default]\ncredential_process = sh {slow}\n")
+    env = {name: value for name, value in stage.environment().items() if name not in CREDENTIALS}
+    env["AWS_CONFIG_FILE"] = str(config)
+    [job] = await stage.submit("steady-quick")
+    says = "credential_process has not answered for 3 s"
+    async with WorkerProcess("--queues", "steady", env=env, ready=says):
+        unfinished = tmp_path / "unfinished"
+        unfinished.write_text('{"Version": 1, "AccessKeyId": "AKID", "SecretAccessKey": "secret"}')
+        unfinished.rename(answer)
+        await stage.journal.until(lambda: stage.journal.count("done")[job] == 1)
+
+
 async def test_a_worker_names_a_queue_that_is_missing_and_works_once_it_exists(
     bare_stage: Stage,
 ) -> None:

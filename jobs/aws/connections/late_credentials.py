@@ -1,7 +1,8 @@
 """Credentials whose source fails while a client is opened: looked up again by each call.
 
 aiobotocore looks credentials up when it makes a client. So a ``credential_process``, or a
-container's or an instance's endpoint, that fails for a moment would keep a worker from starting.
+container's or an instance's endpoint, that fails for a moment would keep a worker from starting,
+and one that hangs would do so silently.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from inspect import isawaitable
 from typing import Any
 
-from aiobotocore.credentials import AioCredentials
+from aiobotocore.credentials import AioCredentials, AioRefreshableCredentials
 from aiobotocore.session import AioSession
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoCredentialsError
 
@@ -20,7 +23,16 @@ from headgate.jobs.aws.connections.instance_role import expects_role, no_role_ye
 _log = logging.getLogger("headgate.aws")
 
 LOOK_UP_S = 10.0
-"""Maximum seconds for a look-up; botocore sets no bound for a ``credential_process``."""
+"""Maximum seconds for a call's own look-up; botocore has no bound for a ``credential_process``."""
+
+FIRST_S = 30.0
+"""Maximum seconds for the first look-up and for each refresh: sources that take their time pass."""
+
+SAID_AFTER_S = 3.0
+"""Seconds after which a first look-up that isn't over is logged."""
+
+_SHARED_S = 1.0
+"""Seconds for which calls share a refresh's failure to end: they waited for it one by one."""
 
 _WRONG_FOR_GOOD = frozenset(
     {
@@ -44,12 +56,12 @@ class PatientSession(AioSession):
     async def get_credentials(self) -> Any:  # type: ignore[override]  # as aiobotocore's own does
         """Return the credentials; if the look-up fails now, ones that are looked up later.
 
-        None if no source of credentials is configured.
+        None if no source of credentials is configured. A look-up that hangs fails after `FIRST_S`.
         """
         if self._late is not None:
             return self._late
         try:
-            return await self._look_up()
+            return await self._first()
         except Exception as error:
             if type(error).__name__ in _WRONG_FOR_GOOD:
                 raise
@@ -58,10 +70,31 @@ class PatientSession(AioSession):
         self._late = LateCredentials(self._look_up)
         return self._late
 
+    async def _first(self) -> Any:
+        waiting = asyncio.get_running_loop().call_later(SAID_AFTER_S, self._say_that_it_waits)
+        try:
+            async with asyncio.timeout(FIRST_S):
+                return await self._look_up()
+        finally:
+            waiting.cancel()
+
+    def _say_that_it_waits(self) -> None:
+        process = "credential_process" in self.get_scoped_config()
+        source = "the profile's credential_process" if process else "their source"
+        _log.warning(
+            "still waiting for AWS credentials: %s has not answered for %g s", source, SAID_AFTER_S
+        )
+
     async def _look_up(self) -> Any:
-        found = await super().get_credentials()
+        # botocore has no public way to say how its processes are started or a refresh is bounded.
+        provider = self.get_component("credential_provider").get_provider("custom-process")
+        provider._popen = _started  # noqa: SLF001 - as above
+        found: Any = await super().get_credentials()
         if found is None and expects_role(self):
             raise no_role_yet()
+        if isinstance(found, AioRefreshableCredentials):
+            refresh = found._refresh_using  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+            found._refresh_using = _Refresh(refresh)  # type: ignore[attr-defined]  # noqa: SLF001
         return found
 
 
@@ -104,8 +137,69 @@ class LateCredentials(AioCredentials):
         return account
 
 
+class _Refresh:
+    """Refreshes credentials, for at most `FIRST_S`.
+
+    While one refresh hangs, botocore has all other calls wait for a refresh of their own each. They
+    share its failure instead, or the last of them would wait for many times as long.
+
+    Args:
+        refresh: botocore's function.
+    """
+
+    def __init__(self, refresh: Callable[[], Any]) -> None:
+        self._refresh = refresh
+        self._hung_until = float("-inf")
+
+    async def __call__(self) -> Any:
+        """Return what botocore makes credentials of.
+
+        Raises:
+            CredentialRetrievalError: it took too long.
+        """
+        clock = asyncio.get_running_loop().time
+        if clock() < self._hung_until:
+            raise _named(TimeoutError())
+        limit = asyncio.timeout(FIRST_S)
+        try:
+            async with limit:
+                found = self._refresh()
+                return await found if isawaitable(found) else found
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            self._hung_until = clock() + _SHARED_S
+            raise _named(error) from error
+
+
+class _Process:
+    """A ``credential_process``, killed if nobody waits for its answer any longer."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @property
+    def returncode(self) -> int | None:
+        """Return its exit code; None while it runs."""
+        return self._process.returncode
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        """Return what it writes until it ends."""
+        try:
+            return await self._process.communicate()
+        finally:
+            if self.returncode is None:
+                with suppress(ProcessLookupError):
+                    self._process.kill()
+
+
+async def _started(*command: str, **options: Any) -> _Process:
+    return _Process(await asyncio.create_subprocess_exec(*command, **options))
+
+
 def _named(error: Exception) -> BotoCoreError:
     """Return botocore's own error, or one with another's class alone: a text may show secrets."""
     if isinstance(error, BotoCoreError):
         return error
-    return CredentialRetrievalError(provider="botocore", error_msg=type(error).__name__)
+    said = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    return CredentialRetrievalError(provider="botocore", error_msg=said)
