@@ -1,4 +1,4 @@
-"""The stage: the shop on a local AWS, at work, with two consoles, and a site of somebody else's."""
+"""The stage: the shop on a local AWS, at work, three consoles, and a site of somebody else's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from secrets import token_hex
 from typing import Any
 
 from starlette.applications import Starlette
@@ -17,12 +18,13 @@ from starlette.types import ASGIApp
 
 from headgate import Client, Schedule, acting_as
 from headgate.jobs.aws.backend import AsyncAwsBackend
+from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Events
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import TransportError
 from headgate.ops.console import console
-from headgate.ops.console.access.rules import LOOPBACK_HOSTS, everybody
+from headgate.ops.console.access.rules import LOOPBACK_HOSTS, TokenAccess, everybody
 from headgate.ops.console.serving import server_of
 from headgate.ops.demo.environment import only_local_aws
 from headgate.ops.dev.preparing import provision_all
@@ -87,16 +89,18 @@ async def _performed(driver: Sequence[str]) -> int:
 
 
 def _sites(client: Client) -> dict[str, ASGIApp]:
-    """Return a console, a read-only one, and a site of somebody else's."""
+    """Return three consoles: one that may act, one that may not, one that asks for a token; and a
+    site of somebody else's."""
+    everyone = everybody("ada@laptop")
     shared: dict[str, Any] = {
-        "access": everybody("ada@laptop"),
         "hosts": LOOPBACK_HOSTS,
         "client": client,
         "deployment": Deployment(),
     }
     return {
-        "console": console(app, **shared),
-        "read_only": console(app, read_only=True, **shared),
+        "console": console(app, access=everyone, **shared),
+        "read_only": console(app, access=everyone, read_only=True, **shared),
+        "guarded": console(app, access=TokenAccess(token_hex(24), SystemClock()), **shared),
         "elsewhere": Starlette(routes=[Route("/", _another_page)]),
     }
 

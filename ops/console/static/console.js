@@ -110,8 +110,8 @@ function press(name) {
   if (!target) return;
   target.scrollIntoView({ block: "nearest" });
   const field = [...(target.form?.elements ?? [])].find((each) => each.required && !each.value);
-  (field ?? target).focus();
-  if (!field) target.click();
+  (field ?? target).focus({ focusVisible: true });
+  if (!field && !("asks" in target.dataset)) target.click(); // what can't be undone waits for Enter
 }
 
 const commands = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -103,7 +104,35 @@ def cancel_a_running_job(browser: Browser, stage: Stage) -> None:
     hands.open(f"/jobs/{stage.shown['doomed_job']}")
     expect(page.get_by_role("progressbar")).to_be_visible()
     hands.press("d")
+    expect(page.get_by_role("button", name="Cancel this job")).to_be_focused()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    hands.press("Enter")
     expect(page.locator("h1 .badge")).to_have_text("cancelled", timeout=60_000)
+
+
+def walk_by_keys(browser: Browser, stage: Stage) -> None:
+    """Go through the pages and their rows without a mouse."""
+    page = new_page(browser, stage)
+    page.goto("/")
+    for key, path in (("j", "/jobs"), ("d", "/dead"), ("q", "/queues"), ("s", "/schedules")):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page).to_have_url(re.compile(f"{path}$"))
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
+    page.goto("/jobs?type=capture-payment")
+    walked = list[str | None]()
+    for key in ("j", "j", "k"):
+        page.keyboard.press(key)
+        walked.append(page.locator("tr.cursor").get_attribute("data-row"))
+    first, second, last = walked
+    assert first == last != second, walked
+    page.keyboard.press("x")
+    expect(page.locator("input[data-one]:checked")).to_have_count(1)
+    page.keyboard.press("/")
+    expect(page.locator("[data-search]")).to_be_focused()
 
 
 def run_a_schedule_now(browser: Browser, stage: Stage) -> None:
@@ -172,6 +201,34 @@ def a_read_only_console_changes_nothing(browser: Browser, stage: Stage) -> None:
     assert answer.status == 403, answer.status
 
 
+def _shows(stage: Stage) -> dict[str, Callable[[Page], object]]:
+    """Return what leads to each page: its path, or what is done on another page."""
+    guarded = stage.shown["guarded"]
+    paths = {**stage.paths, "sign-in": f"{guarded}/"}
+    shows: dict[str, Callable[[Page], object]] = {
+        name: partial(Page.goto, url=path) for name, path in paths.items()
+    }
+    return {**shows, "confirm": _confirm, "outcome": _outcome}
+
+
+def _confirm(page: Page) -> None:
+    """Choose what has ended, and be asked whether it is to be cancelled."""
+    page.goto("/jobs?type=send-email&state=dead")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("d")
+    expect(page.get_by_role("heading", name="Cancel 2 jobs?")).to_be_visible()
+
+
+def _outcome(page: Page) -> None:
+    """See what became of that."""
+    _confirm(page)
+    page.get_by_role("button", name="Cancel 2 jobs").click()
+    expect(page.get_by_role("heading", name="Cancellation")).to_be_visible()
+
+
 def axe_finds_nothing_grave(browser: Browser, stage: Stage) -> None:
     """Each page is accessible and silent: in the light and the dark, on a desktop and a phone."""
     axe, found = _AXE.read_text(), []
@@ -179,8 +236,8 @@ def axe_finds_nothing_grave(browser: Browser, stage: Stage) -> None:
         page = new_page(browser, stage, size=size, scheme=scheme)
         page.on("pageerror", lambda error: found.append(f"error: {error}"))
         page.on("console", lambda line: found.append(line.text) if line.type == "error" else 0)
-        for name, path in stage.paths.items():
-            page.goto(path)
+        for name, show in _shows(stage).items():
+            show(page)
             page.evaluate(axe)
             violations = page.evaluate("axe.run().then(result => result.violations)")
             where = f"{name}, {scheme}, {screen}"
@@ -199,6 +256,7 @@ JOURNEYS: tuple[Callable[[Browser, Stage], None], ...] = (
     replay_from_an_alert,
     pause_and_resume_a_queue,
     cancel_a_running_job,
+    walk_by_keys,
     run_a_schedule_now,
     what_another_site_sends_is_refused,
     a_forged_request_is_refused,

@@ -53,7 +53,7 @@ def test_schedules_that_run_next_are_listed_and_paused_ones_are_not(
         )
     shop.client.schedules.pause("sleeping")
     text = browser.get("/").text
-    assert "nightly" in text
+    assert '<a href="/schedules/nightly">nightly</a>' in text
     assert "sleeping" not in text
 
 
