@@ -6,7 +6,7 @@ produces (`jobs.definitions.event_rules.event_rule`); and in the routes that it 
 which it sends a job only to a queue that the job's type runs from (`jobs.schedules.routes`).
 EventBridge invokes it asynchronously, so when it raises, Lambda invokes it twice more, and then
 keeps the input in the dead-letter queue of schedules and events. A job that one invocation has sent
-is not sent again by another (`jobs.schedules.bridging`).
+is not sent again by another, but for the cases that `jobs.schedules.bridging` names.
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html
 """

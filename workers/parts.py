@@ -293,7 +293,7 @@ class Parts:
         yield from self.books.running()
 
     def close(self) -> None:
-        """Stop receiving and starting messages."""
+        """Stop receiving and starting messages: those that wait go back, and settlements hurry."""
         for poller in self.pollers:
             poller.stop()
         self._report.is_draining = True

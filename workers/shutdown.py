@@ -4,8 +4,10 @@ Fetching and working have separate lifetimes. First receives stop, and waiting m
 then running jobs may finish; then they are interrupted, and their messages become visible again
 immediately; then settlements are flushed. Every step is bounded.
 
-`workers.process.entry` connects the signals, and `workers.worker` calls `drain`; afterwards
-`workers.parts` writes records, leases and hooks.
+`workers.process.starting` ends a process that gets a signal during its imports;
+`workers.process.entry` connects the signals from then on, and `workers.worker` calls `drain`. The
+first step is `Parts.close`, and the last is `Parts.flush`, after `drain`: hooks have ended, records
+are written, leases given back and the client is closed.
 """
 
 from __future__ import annotations

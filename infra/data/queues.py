@@ -1,6 +1,7 @@
 """The queues of a topology: each with its own dead-letter queue, and one quarantine.
 
-Those that something else created are only referred to.
+Those that something else created are only referred to. The stack's own queues, of failed firings
+and of the sweep, are added by `infra.job_system`.
 """
 
 from __future__ import annotations
@@ -118,6 +119,7 @@ class Queues(Construct):
 
 
 def _fifo(queue: QueueDescription) -> dict[str, Any]:
+    """Return what `create_attributes` says of a FIFO queue, in CDK's words."""
     if not queue.fifo:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""CloudWatch alarms, made from rules."""
+"""CloudWatch alarms, made from the rules of `infra.monitoring.alarm_rules`."""
 
 from __future__ import annotations
 

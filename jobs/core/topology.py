@@ -1,7 +1,8 @@
 """An app's resources on AWS: its queues, their numbers and their names. Makes no calls to AWS.
 
 Everything that needs one of these numbers reads it from here: CDK, the heartbeat, the Lambda guard,
-the drain limit, the alarms. A visibility timeout is thus changed in one place.
+the drain limit, the alarms. A visibility timeout is thus changed in one place. Those that bound an
+existing queue too are in `jobs.core.existing.resources`.
 """
 
 from __future__ import annotations

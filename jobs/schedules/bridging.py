@@ -7,8 +7,9 @@ holds it until a later attempt. So the sending is claimed, never the job. The it
 ``false`` before the message is sent and with ``true`` after. The first write also reads: where the
 item exists, the table refuses it and returns the one that stands, and an invocation that finds
 ``true`` sends nothing. One that finds ``false`` sends, since the other may have died before.
-Two simultaneous invocations may both send: rare, and no worse than SQS's own duplicates. An
-invocation whose table doesn't answer sends too, since no job may be lost for that.
+So a job is sent twice if an invocation dies, or its table fails, between the message and the second
+write; and two simultaneous invocations may both send: rare, and no worse than SQS's own duplicates.
+An invocation whose table doesn't answer sends too, since no job may be lost for that.
 
 Inputs are written by whoever may create a schedule, so nothing in them is believed. A job goes only
 where `jobs.schedules.routes` has it. And the digest is that of the very message and its queue: an

@@ -1,4 +1,4 @@
-"""Counting starts in time: a bucket of tokens, each back a fixed time after it was taken.
+"""Counting starts in a sliding window: a bucket of tokens, each back a fixed time after its taking.
 
 A start takes one token of a `Window`, and as many as the job costs of a `CostWindow`.
 

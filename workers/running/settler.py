@@ -1,6 +1,6 @@
 """Settlement of the messages that this worker holds, and what becomes of their holds.
 
-The requests are made by `jobs.execution.settling.settler`.
+The requests, of deletes too, are made by `jobs.execution.settling.settler`.
 """
 
 from __future__ import annotations

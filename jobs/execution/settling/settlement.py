@@ -5,15 +5,16 @@
     Discarded      Ack
     Dropped        Ack
     Cancelled      Ack
-    Failed         RetryAfter(delay)                        DeadLetter(reason)
+    Failed         RetryAfter(delay), later or not at all   DeadLetter(reason)
+                   if a retry budget is spent
     Deferred       Release(delay)                           DeadLetter(reason)
     Interrupted    Release(0)
-    Unstarted      Release(delay)
+    Unstarted      Release(delay)                           DeadLetter(reason), of over a year
     Crashed        RetryAfter(delay)                        Quarantine
     Unrunnable     RetryAfter(delay)                        DeadLetter(reason)
     Spent          DeadLetter(reason)                       DeadLetter(reason)
 
-Worker, Lambda and test kit all settle through it, so this table is the whole retry policy. Jobs
+Worker, Lambda and test kit all settle through it: whether a job is tried again is said here. Jobs
 that must not run at all, because of their past, get their outcome from `jobs.execution.foregone`.
 
 A wait, of RetryAfter or Release, also says where the job waits:
