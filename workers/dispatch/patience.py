@@ -11,11 +11,11 @@
     its time                     not at all                      until then
     the end of a pause           not at all                      as the pause says, ever longer
 
-Enough messages are held to fill all places of a limit as soon as they come free; these are offered
-to other workers now and then. Any surplus is held for a moment, until the limit's pace is known,
-unless there is far too much of it. SQS delivers a message only so often, so the times grow with
-each delivery that ended without a start, since each time no worker could start the message. The
-time away is capped by the pace at which the limit lets other messages start.
+Enough messages are held to fill all places of a limit, or of each key's, as soon as they come free;
+these are offered to other workers now and then. Any surplus is held for a moment, until the limit's
+pace is known, unless there is far too much of it. SQS delivers a message only so often, so the
+times grow with each delivery that ended without a start, since each time no worker could start the
+message. The time away is capped by the pace at which the limit lets other messages start.
 
 Pure but for its randomness: it knows no clock and no event loop.
 """
@@ -48,10 +48,17 @@ _OF_LIMIT = 2
 """Minimum number of messages held for one limit; otherwise as many as it has places."""
 
 _OF_QUEUE = 20 * MAX_BATCH
-"""Maximum number of limited messages held of one queue, across limits and keys, even briefly."""
+"""Maximum number of limited messages held of one queue, even briefly, besides those that start
+within `_AHEAD_S`, and `_OF_LIMIT` for each of up to `_LIMITS` further limits or keys."""
+
+_LIMITS = 100
 
 _MOMENT_S = 2.0
 """Time for which a surplus is held, until it shows how fast the limit lets messages start."""
+
+_LONGER_AWAY, _RETURNS = 1.5, 15
+"""Factor by which the time away grows with each return, and the last return that it grows with: a
+message is away for about half as long as it has waited, so no turn of its key is missed by more."""
 
 _LONGEST_AWAY_S = 300.0
 """Longest time a message stays away, unless its limit lasts longer."""
@@ -92,6 +99,8 @@ class Waiter:
     """Number of messages of its queue that its limit holds back, up to and including it."""
     of_queue: int = 0
     """The same for all limits together."""
+    limits: int = 1
+    """Number of limits, or of keys of one, that hold back messages of its queue."""
 
     @property
     def returns(self) -> int:
@@ -147,7 +156,7 @@ class Patience:
         return Stays() if waiter.waited_s <= self._held_s(waiter) else GoesBack()
 
     def _decide_limited(self, waiter: Waiter, block: Block) -> Stays | GoesBack:
-        if waiter.of_queue > _OF_QUEUE + _started_ahead(block):
+        if waiter.of_queue > _most_of_queue(waiter, block):
             return self._away(waiter, block, is_too_much=True)
         held_s = self._held_s(waiter)
         if block.retry_in_s > held_s:
@@ -171,7 +180,8 @@ class Patience:
         if is_too_much:
             first_s = self._unit_s * (_LONGER if waiter.is_costly else 1)
             longest_s = _LONGEST_AWAY_S / (1 + block.startable_soon)
-            least_s = max(least_s, min(first_s * 2.0 ** min(waiter.returns, 10), longest_s))
+            away_s = first_s * _LONGER_AWAY ** min(waiter.returns, _RETURNS)
+            least_s = max(least_s, min(away_s, longest_s))
         return self._away_for(max(least_s, min(block.retry_in_s, _LONGEST_SAID_S)))
 
     def _away_for(self, away_s: float) -> GoesBack:
@@ -183,6 +193,12 @@ def _most_of_limit(waiter: Waiter, block: Block) -> int:
     """Return the number of messages of a queue to hold for a limit."""
     more = _COSTLY if waiter.is_costly else 1
     return max(_OF_LIMIT, block.places) * more + _started_ahead(block)
+
+
+def _most_of_queue(waiter: Waiter, block: Block) -> int:
+    """Return the number of limited messages of a queue to hold, as though all keys had one pace."""
+    at_least = _OF_LIMIT * min(waiter.limits - 1, _LIMITS)
+    return _OF_QUEUE + at_least + waiter.limits * _started_ahead(block)
 
 
 def _started_ahead(block: Block) -> int:

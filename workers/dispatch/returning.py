@@ -106,7 +106,11 @@ class Returns:
         for hold, block in self._waiting.news():
             line = self._waiting.line(hold.delivery.queue.name)
             waiter = self._waiter(
-                hold, block, of_limit=line.held_back_by(block.limit), of_queue=line.held_back
+                hold,
+                block,
+                of_limit=line.held_back_by(block.limit),
+                of_queue=line.held_back,
+                limits=len(line.blocked),
             )
             match self._patience.decide(waiter):
                 case GoesBack(away_s=away_s):
@@ -140,7 +144,10 @@ class Returns:
             block = self._admission.block(next(iter(holds)))
             for number, hold in enumerate(holds, 1):
                 of_queue += 1
-                yield hold, self._waiter(hold, block, of_limit=number, of_queue=of_queue)
+                waiter = self._waiter(
+                    hold, block, of_limit=number, of_queue=of_queue, limits=len(line.blocked)
+                )
+                yield hold, waiter
         for hold in line.ready:
             yield hold, self._waiter(hold, self._admission.block(hold))
         for hold in line.unread:
@@ -159,6 +166,7 @@ class Returns:
         *,
         of_limit: int = 0,
         of_queue: int = 0,
+        limits: int = 1,
     ) -> Waiter:
         return Waiter(
             waited_s=self._clock.monotonic() - hold.since,
@@ -169,6 +177,7 @@ class Returns:
             block=block,
             of_limit=of_limit,
             of_queue=of_queue,
+            limits=limits,
         )
 
     def _attempts(self, job: Job | None) -> int | None:
