@@ -4,10 +4,15 @@ A letter is marked between its sending and its deletion. So a replay that was ki
 could not delete a letter, deletes it when it goes on, and sends nothing. If it was killed between
 the sending and the mark, the job is sent twice, with the same id. A replay that has not come to its
 end may have left such letters, so every other one knows its marks, too.
+
+A worker whose answers are lost may park one job many times. So a mark also has a digest of what its
+letter stands for, and a replay deletes further letters of the jobs that it has sent. Other replays'
+digests mean nothing to it: a letter may have been restored since, so that its job runs again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -63,12 +68,18 @@ class Marks:
         self._sleep = sleep
         self._rng = rng
         self._sent: set[str] = set()
+        self._jobs: set[str] = set()
+        """Of the replay itself, digests of the letters whose jobs it has sent."""
         self.own = 0
         """Number of letters that the replay itself had sent when its marks were read."""
 
     def __contains__(self, message_id: str) -> bool:
         """Return True if a letter's job has been sent."""
         return message_id in self._sent
+
+    def has_sent_for_another(self, letter: DeadLetter) -> bool:
+        """Return True if the replay has sent a letter's job for another one of the same death."""
+        return digest_of(letter) in self._jobs
 
     async def load(self, replay_ids: Iterable[str]) -> None:
         """Read the marks of replays that have not come to their ends.
@@ -80,9 +91,12 @@ class Marks:
             after = ""
             while True:
                 page = await self._table.page(partition_of(replay_id), after=after)
-                marks = [item.sk for item in page.items if item.sk.startswith(_SENT)]
-                self._sent |= {mark.removeprefix(_SENT) for mark in marks}
-                self.own += len(marks) if replay_id == self._replay_id else 0
+                marks = [item for item in page.items if item.sk.startswith(_SENT)]
+                self._sent |= {mark.sk.removeprefix(_SENT) for mark in marks}
+                if replay_id == self._replay_id:
+                    digests = (text(mark.data.get("digest"), _MAX_CHARS) for mark in marks)
+                    self._jobs |= {each for each in digests if each is not None}
+                    self.own += len(marks)
                 if not (after := page.after):
                     break
 
@@ -92,7 +106,8 @@ class Marks:
         If that fails, they are to be deleted all the same: the marks only matter until then.
         """
         self._sent |= {letter.message_id for letter in letters}
-        marks = [self._item(_SENT, letter, at) for letter in letters]
+        self._jobs |= {digest_of(letter) for letter in letters}
+        marks = [self._sent_item(letter, at) for letter in letters]
         await self._put([*marks, *filter(None, (self._record(each, at) for each in letters))])
 
     async def refused(self, left: Sequence[LeftLetter], at: datetime) -> None:
@@ -111,9 +126,14 @@ class Marks:
             if lost:
                 _log.warning("%d marks of the replay %s are lost", len(lost), self._replay_id)
 
-    def _item(self, kind: str, letter: DeadLetter, at: datetime) -> Item:
-        told = {"at": at.isoformat(), "job": letter.job_id or "", "type": letter.job_type or ""}
-        return self._place(f"{kind}{letter.message_id}", told, at)
+    def _sent_item(self, letter: DeadLetter, at: datetime) -> Item:
+        told = {
+            "at": at.isoformat(),
+            "job": letter.job_id or "",
+            "type": letter.job_type or "",
+            "digest": digest_of(letter),
+        }
+        return self._place(f"{_SENT}{letter.message_id}", told, at)
 
     def _left_item(self, left: LeftLetter, at: datetime) -> Item:
         told = {
@@ -148,6 +168,18 @@ def _envelope_of(letter: DeadLetter) -> Envelope | None:
         return None if letter.content is None else parse(letter.content.body)
     except MessageError:
         return None
+
+
+def digest_of(letter: DeadLetter) -> str:
+    """Return a digest that all letters of one death of a job share, and no others.
+
+    Messages of other senders, which name no id, may be alike and yet stand for two jobs: each has a
+    digest of its own.
+    """
+    if letter.content is None or not letter.job_id or letter.job_id not in letter.content.body:
+        return letter.message_id
+    told = (letter.origin or "", str(letter.replays), letter.content.body)
+    return hashlib.sha256("\0".join(told).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def left_of(table: AsyncTable, replay_id: str) -> tuple[LeftLetter, ...]:

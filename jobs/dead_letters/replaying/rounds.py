@@ -8,7 +8,7 @@ from functools import partial
 from math import ceil
 
 from headgate.jobs.dead_letters.letter import DeadLetter
-from headgate.jobs.dead_letters.replaying.marks import Marks
+from headgate.jobs.dead_letters.replaying.marks import Marks, digest_of
 from headgate.jobs.dead_letters.replaying.pace import ReplayPace
 from headgate.jobs.dead_letters.replaying.progress import ReplayProgress
 from headgate.jobs.dead_letters.replaying.remaking import Remade, Remaker, Unfit, delayed_by
@@ -83,9 +83,8 @@ class Rounds:
         until_s = self._clock.monotonic() + self._hold.total_seconds() - _MARGIN_S
         held = {each.message.message_id: each for each in round_}
         letters = [self._services.read(each) for each in round_]
-        gone = [held[each.message_id] for each in letters if each.message_id in self._marks]
         sent = await self._sent(await self._remade(letters), until_s)
-        done = [*gone, *(held[each.letter.message_id] for each in sent)]
+        done = [held[each.message_id] for each in letters if self._is_sent(each)]
         deleted = await self._dispatcher.delete(done)
         self.acted += len(sent) + len(deleted)
         self.undeleted += len(done) - len(deleted)
@@ -96,18 +95,29 @@ class Rounds:
         now = self._clock.now()
         remade: list[Remade] = []
         refused: list[LeftLetter] = []
+        chosen: set[str] = set()
         for letter in letters:
             if not self._is_meant(letter, now) or len(remade) == self._room:
                 continue
+            if (digest := digest_of(letter)) in chosen:
+                continue  # of the same job: deleted once that is sent
             try:
                 remade.append(await self._remaker.remade(letter, now))
+                chosen.add(digest)
             except Unfit as error:
                 refused.append(left_letter(letter, str(error)))
         await self._refuse(refused)
         return remade
 
+    def _is_sent(self, letter: DeadLetter) -> bool:
+        """Return True if a letter's job has been sent; what died later is no other letter of it."""
+        return letter.message_id in self._marks or (
+            letter.died_at < self._progress.report.started_at
+            and self._marks.has_sent_for_another(letter)
+        )
+
     def _is_meant(self, letter: DeadLetter, now: datetime) -> bool:
-        if letter.message_id in self._marks or self._progress.is_refused(letter.message_id):
+        if self._is_sent(letter) or self._progress.is_refused(letter.message_id):
             return False
         if self._remaker.is_own(letter):
             is_new = letter.died_at >= self._began_at

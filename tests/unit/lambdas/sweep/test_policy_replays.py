@@ -22,6 +22,7 @@ from headgate import (
 from headgate.errors import ConfigurationError, SettingsInvalid
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import ImmediateSecretStore
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.retention import Keep
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.dead_letters.replaying.book import ReplayBook
@@ -253,6 +254,16 @@ def test_what_was_sent_and_could_not_be_deleted_is_deleted_by_the_next_sweep() -
     assert len(bench.everything()) == 1
     bench.clock.advance(EVERY)
     assert bench.swept().replayed.total() == 0
+    assert (len(bench.sqs.messages(NORMAL)), bench.everything()) == (1, [])
+
+
+def test_of_several_letters_of_one_death_a_policy_sends_one_and_deletes_all() -> None:
+    bench = bench_of()
+    bench.die("send-email")
+    [letter] = bench.sqs.messages(f"{NORMAL}-dlq")
+    for _ in range(3):
+        bench.send(f"{NORMAL}-dlq", OutgoingMessage(body=letter.body, attributes=letter.attributes))
+    assert later(bench) == 1
     assert (len(bench.sqs.messages(NORMAL)), bench.everything()) == (1, [])
 
 

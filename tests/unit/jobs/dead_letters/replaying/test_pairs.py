@@ -95,6 +95,45 @@ def test_a_replayed_job_has_all_its_attempts_again() -> None:
     assert shop.state(job_id) is JobState.COMPLETED
 
 
+@pytest.mark.parametrize("fifo", [False, True])
+def test_of_several_letters_of_one_death_one_is_sent_and_all_are_deleted(fifo: bool) -> None:
+    shop = Shop(fifo=fifo, **({"group_by": lambda note: note.text} if fifo else {}))
+    queue = f"shop-mail-normal{'.fifo' if fifo else ''}"
+    letters = queue.replace("normal", "normal-dlq")
+    shop.die("a", "b")
+    for letter in _taken(shop.jobs, letters):
+        for copy in range(3):  # as a worker leaves them that hears nothing of its sends
+            parked = OutgoingMessage(
+                body=letter.body,
+                attributes=letter.attributes,
+                group=letter.group,
+                deduplication_id=f"{letter.message_id}-{copy}" if fifo else None,
+            )
+            assert shop.jobs.sqs.send_now(letters, [parked]) == []
+    report = shop.bench.replay(limit=2)
+    assert (report.sent, shop.jobs.dead_letters()) == (2, [])
+    assert len(shop.jobs.sqs.messages(queue)) == 2
+
+
+def test_a_letter_that_is_put_back_after_its_replay_is_sent_again() -> None:
+    shop = Shop()
+    shop.die("a")
+    [letter] = _taken(shop.jobs, "shop-mail-normal-dlq")
+    for _ in range(2):
+        _put(shop.jobs, "shop-mail-normal-dlq", letter)
+        assert shop.bench.replay().sent == 1
+        assert shop.jobs.dead_letters() == []
+
+
+def test_messages_of_other_senders_that_are_alike_are_all_sent() -> None:
+    shop = Shop()
+    for _ in range(3):
+        foreign = OutgoingMessage(body='{"order": 1}')
+        assert shop.jobs.sqs.send_now("shop-mail-normal-dlq", [foreign]) == []
+    shop.jobs.clock.advance(LATER)
+    assert shop.bench.replay().sent == 3
+
+
 def test_attempts_under_earlier_messages_of_a_dead_job_are_not_counted() -> None:
     shop = Shop(retry=Retry(max_attempts=3))
     shop.die("a")
