@@ -32,6 +32,8 @@ class Actor:
         self.alive = True
         self.born_at = self.clock.monotonic()
         self.killed_at: float | None = None
+        self.stopped_at: float | None = None
+        """The time at which it was told to stop, as by SIGTERM."""
         self.tasks: list[asyncio.Task[Any]] = []
         self.trouble_until = -1.0
         """The time until which one of its own calls may still suffer from a fault."""

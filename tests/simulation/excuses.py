@@ -118,10 +118,20 @@ def _about_to_start(life: Life) -> int:
 
 
 def ended_unwritten(world: World, run: Run) -> bool:
-    """True if its worker died so soon after a run that the run's outcome may be unknown."""
-    died_at, ended_at = run.actor.killed_at, run.ended_at
-    if died_at is None or ended_at is None or run.how == "killed":
+    """True if its worker died so soon after a run that the run's outcome may be unknown.
+
+    Likewise if it was stopped while the table had taken nothing since: what waits dies with it.
+    """
+    died_at, ended_at, stopped_at = run.actor.killed_at, run.ended_at, run.actor.stopped_at
+    if ended_at is None or run.how == "killed":
         return False
+    if died_at is None:
+        return (
+            stopped_at is not None
+            and ended_at <= stopped_at
+            and _was_refused(run.actor, ended_at, stopped_at)
+            and run.actor.met_fault_of("table", stopped_at)
+        )
     troubled = world.aws.faults.was_troubled("table", 0, FOREVER)
     return ended_at <= died_at <= ended_at + (_JOURNAL_S if troubled else _UNWRITTEN_S)
 

@@ -111,6 +111,7 @@ class Fleet:
 
     async def _stopped(self, actor: Actor, worker: Worker, running: asyncio.Task[Any]) -> None:
         """Return when a worker that was told to stop has stopped or was killed."""
+        actor.stopped_at = self._ledger.now
         self._ledger.log("stop", actor.name)
         self._ledger.counts["stop"] += 1
         await asyncio.wait({running}, timeout=STOPS_WITHIN_S)
