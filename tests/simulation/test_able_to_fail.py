@@ -175,7 +175,8 @@ async def _believed(self: Heartbeat, holds: Sequence[Hold]) -> None:
         hold.extended_at = self._clock.monotonic()
 
 
-async def _unsent(_self: Dispatcher, remade: Sequence[Any], _mark: Any) -> list[Any]:
+async def _unsent(_self: Dispatcher, remade: Sequence[Any], mark: Any) -> list[Any]:
+    await mark(remade)
     return [(each, None) for each in remade]
 
 
