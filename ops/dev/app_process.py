@@ -15,9 +15,6 @@ from headgate.workers.process.supervisor_link import left_for
 _CHUNK = 65_536
 _HURRY_S = 1.5
 """Seconds after which a process that was asked to stop is asked to hurry."""
-_KILL_S = 0.3
-"""Seconds after that until it is killed."""
-
 Hear = Callable[[str], None]
 
 
@@ -91,18 +88,22 @@ class AppProcess:
         await asyncio.wait(self._hearing)
         return code
 
-    async def stop(self) -> None:
-        """End it, in order if it can be; idempotent. It takes less than two seconds."""
+    async def stop(self, within_s: float) -> None:
+        """End it, in order if it can be; idempotent.
+
+        Args:
+            within_s: seconds after which it is killed, at least 1.5.
+        """
         if self._process is None:
             return
-        for number, within_s in (
+        for number, wait_s in (
             (signal.SIGTERM, _HURRY_S),
-            (signal.SIGTERM, _KILL_S),
+            (signal.SIGTERM, within_s - _HURRY_S),
             (signal.SIGKILL, None),
         ):
             self._signal(number)
             with suppress(TimeoutError):
-                async with asyncio.timeout(within_s):
+                async with asyncio.timeout(wait_s):
                     await self._process.wait()
                     break
         with suppress(ProcessLookupError):  # children of its own that it left

@@ -6,8 +6,9 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -32,6 +33,11 @@ PORT = 4566
 _DEBOUNCE_MS = 200
 _STEP_MS = 20
 _REDRAW_S = 1.0
+_END_WITHIN_S = 1.8
+"""Seconds until a process is killed at the end, for which a person waits."""
+_GIVE_BACK_WITHIN_S = 30.0
+"""Seconds until one is killed that an edit has replaced. Nobody waits for it, and the messages that
+it could not give back would stay hidden from its successor for minutes."""
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -89,7 +95,8 @@ class _Session:
                 tasks.create_task(self._redraw(), name="headgate-dev-redraw"),
                 tasks.create_task(self._keep_spare(), name="headgate-dev-spare"),
             )
-            await self._start(tasks)
+            # A task, which runs once the watch has begun: no edit falls between the two.
+            first = tasks.create_task(self._start(tasks), name="headgate-dev-start")
             async for changes in awatch(
                 *self._options.watch,
                 watch_filter=PythonFilter(),
@@ -97,17 +104,21 @@ class _Session:
                 step=_STEP_MS,
                 stop_event=stop,
             ):
-                names = ", ".join(sorted({Path(path).name for _, path in changes}))
+                await first
+                paths = {Path(path) for _, path in changes}
+                names = ", ".join(sorted({path.name for path in paths}))
                 self._screen.say(Said(text=f"changed: {names}", style="faint"))
+                _forget_compiled(paths)
                 await self._start(tasks)
+            await first
             for task in beside:
                 task.cancel()
             self._show("stopping")
-            self._let_go(tasks, self._process, self._spare)
+            self._let_go(tasks, self._process, self._spare, within_s=_END_WITHIN_S)
 
     async def _start(self, tasks: asyncio.TaskGroup) -> None:
         """Start the app in a process; an earlier one ends meanwhile."""
-        self._let_go(tasks, self._process)
+        self._let_go(tasks, self._process, within_s=_GIVE_BACK_WITHIN_S)
         self._board.begin()
         self._screen.draw()
         spare, self._spare = self._spare, None
@@ -136,9 +147,11 @@ class _Session:
             if self._spare is None:
                 self._spare = await self._warmed_up()
 
-    def _let_go(self, tasks: asyncio.TaskGroup, *processes: AppProcess | None) -> None:
+    def _let_go(
+        self, tasks: asyncio.TaskGroup, *processes: AppProcess | None, within_s: float
+    ) -> None:
         for process in filter(None, processes):
-            tasks.create_task(process.stop(), name="headgate-dev-stop")
+            tasks.create_task(process.stop(within_s), name="headgate-dev-stop")
         self._process = None
 
     async def _watch_over(self, process: AppProcess) -> None:
@@ -167,6 +180,18 @@ class _Session:
         while True:
             self._screen.draw()
             await asyncio.sleep(_REDRAW_S)
+
+
+def _forget_compiled(sources: Iterable[Path]) -> None:
+    """Delete the bytecode of edited files.
+
+    Python takes it for that of its source if the source's size and its time in whole seconds are
+    what they were: after two edits of one second, the second would not be seen.
+    """
+    for source in sources:
+        # Where it can't be deleted, it could not be written either.
+        with suppress(OSError):
+            Path(cache_from_source(source)).unlink()
 
 
 def _introduce(

@@ -78,8 +78,12 @@ def dev(folder: Path, environ: dict[str, str], *options: str) -> Iterator[Dev]:
         cwd=folder,
         env=environ,
     ) as process:
+        running = Dev(process)
         try:
-            yield Dev(process)
+            yield running
+        except BaseException as error:
+            error.add_note(f"heard until then:\n{''.join(running.heard)}")
+            raise
         finally:
             process.terminate()
 
@@ -170,6 +174,24 @@ def test_any_signal_to_end_leaves_no_process(
     assert "console" not in "".join(running.heard)
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+def test_an_edit_that_keeps_the_size_and_the_time_of_a_file_is_loaded(
+    tmp_path: Path, environ: dict[str, str], ministack: str
+) -> None:
+    source = tmp_path / "dev_shop" / "app.py"
+    source.parent.mkdir()
+    source.write_text(APP)
+    before = source.stat()
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    with dev(tmp_path, environ, "--endpoint", ministack, "--no-console") as running:
+        running.until("runs in")
+        running.until("ready: dev-shop")
+        assert [*source.parent.glob("__pycache__/app.*.pyc")]
+        source.write_text(APP.replace("runs in", "acts in"))
+        os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+        running.until("acts in")
+        assert running.end(signal.SIGINT) == 0
 
 
 REGIONS = """
