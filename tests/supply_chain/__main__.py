@@ -1,4 +1,4 @@
-"""``python -m tests.supply_chain sbom | audit | pin``, from the repository's root."""
+"""``python -m tests.supply_chain sbom | audit [LOCK ...] | pin``, from the repository's root."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def _sbom() -> int:
     return int(bool(wrong))
 
 
+def _audit() -> int:
+    return audit(sys.argv[2:] or [*LOCKS.values(), "requirements.lock"])
+
+
 def _pin() -> int:
     images = pin(map(Path, FILES), digest_by_docker)
     sys.stdout.writelines(f"{image}\n" for image in images)
@@ -27,7 +31,7 @@ def _pin() -> int:
 
 _COMMANDS = {
     "sbom": _sbom,
-    "audit": lambda: audit([*LOCKS.values(), "requirements.lock"]),
+    "audit": _audit,
     "pin": _pin,
 }
 

@@ -221,7 +221,7 @@ async def _posted(http: AsyncHttp, body: bytes) -> HttpAnswer:
 
 
 def certificate(directory: Path, *, host: str = "127.0.0.1") -> Path:
-    """Write a certificate of a server's own, for an address, together with its key."""
+    """Write a certificate of a server's own, for an address or a name, together with its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test's server")])
     now = datetime.now(UTC)
@@ -233,7 +233,7 @@ def certificate(directory: Path, *, host: str = "127.0.0.1") -> Path:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))]), False)
+        .add_extension(x509.SubjectAlternativeName([_name_of(host)]), False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
         .sign(key, SHA256())
     )
@@ -247,6 +247,13 @@ def certificate(directory: Path, *, host: str = "127.0.0.1") -> Path:
         + made.public_bytes(serialization.Encoding.PEM)
     )
     return path
+
+
+def _name_of(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def server_context(certified: Path) -> ssl.SSLContext:

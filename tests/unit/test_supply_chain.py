@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.supply_chain.audit import UNANSWERED, verdict, worst
+from tests.supply_chain.audit import UNANSWERED, control, verdict, worst
 from tests.supply_chain.images import FILES, pin
 from tests.supply_chain.licences import licence_of, refused, report
 from tests.supply_chain.sbom import LOCKS, with_licences
+from tests.support.vulnerability_index import index
 
 _ROOT = Path(__file__).parents[2]
 _DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+
+
+_LOCK = LOCKS["bridge-and-sweep"]
+_CONTROL = {("jinja2", "2.4.1"): "PYSEC-2014-8"}
 
 
 def _locked(lock: str) -> list[str]:
@@ -161,3 +169,67 @@ def test_a_package_that_the_index_does_not_know_is_no_clean_audit() -> None:
 
     assert code == 1
     assert "a: not audited: no such package" in told
+
+
+def test_an_index_that_tells_of_no_vulnerability_at_all_has_audited_nothing() -> None:
+    sound = {"name": "jinja2", "version": "2.4.1", "vulns": []}
+    known = {**sound, "vulns": [{"id": "PYSEC-2014-8", "fix_versions": ["2.7.2"]}]}
+
+    assert control(json.dumps({"dependencies": [sound]}), "") == (
+        UNANSWERED,
+        "all locks: NOT AUDITED, the index tells nothing of jinja2==2.4.1\n",
+    )
+    assert control(json.dumps({"dependencies": [known]}), "") == (0, "")
+    assert control("", "ERROR: could not connect")[0] == UNANSWERED
+    assert control("", "KeyError: 'name'")[0] == 1
+
+
+def test_the_audit_asks_the_index_of_everything_that_is_locked(tmp_path: Path) -> None:
+    version = _version("pydantic")
+    with index({**_CONTROL, ("pydantic", version): "PYSEC-1"}, tmp_path, "pypi") as (asked, where):
+        done = _audit(where)
+
+    found = f" packages, 1 known vulnerabilities\n  pydantic {version}: PYSEC-1, fixed in 99\n"
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.count(found) == len(LOCKS) + 1
+    assert asked.asked > {"aiobotocore", "boto3", "pydantic-core", "pytest", "jinja2"}
+
+
+@pytest.mark.parametrize(
+    ("known", "code", "told"),
+    [
+        (_CONTROL, 0, f"{_LOCK}: 7 packages, 0 known vulnerabilities\n"),
+        ({}, UNANSWERED, "all locks: NOT AUDITED, the index tells nothing of jinja2==2.4.1\n"),
+    ],
+)
+def test_a_clean_audit_is_one_by_an_index_that_knows_vulnerabilities(
+    known: dict[tuple[str, str], str], code: int, told: str, tmp_path: Path
+) -> None:
+    with index(known, tmp_path, "osv") as (_, where):
+        done = _audit(where, _LOCK)
+
+    assert (done.returncode, done.stdout) == (code, told)
+
+
+def test_an_index_that_has_gone_leaves_all_locks_unaudited(tmp_path: Path) -> None:
+    with index(_CONTROL, tmp_path, "pypi") as (_, where):
+        pass
+
+    done = _audit(where)
+
+    assert done.returncode == UNANSWERED
+    assert done.stdout.startswith("all locks: NOT AUDITED, no index answered: ")
+
+
+def _audit(where: dict[str, str], *locks: str) -> subprocess.CompletedProcess[str]:
+    """Run what ``make audit`` runs, against an index on this machine."""
+    command = [sys.executable, "-m", "tests.supply_chain", "audit", *locks]
+    proxies = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+    others = {name: text for name, text in os.environ.items() if name.upper() not in proxies}
+    return subprocess.run(command, env=others | where, cwd=_ROOT, capture_output=True, text=True)
+
+
+def _version(name: str) -> str:
+    found = re.search(rf"^{name}==(\S+)", (_ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert found
+    return found[1]
