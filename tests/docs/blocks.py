@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -299,19 +300,31 @@ def _prometheus() -> str:
 # --- permissions ---------------------------------------------------------------------------------
 
 
-def _attempts() -> str:
+def _of_grants() -> str:
     from tests.support import attempts  # the rest needs no CDK
 
     app = attempts.declared()
-    found = attempts.policies(app)
+    return _attempts(app, attempts.policies(app), list(attempts.GRANTS))
+
+
+def _of_roles() -> str:
+    from tests.support import attempts
+
+    app = attempts.declared()
+    return _attempts(app, attempts.stack_policies(app), list(attempts.ROLES))
+
+
+def _attempts(app: App, policies: Any, holders: Sequence[str]) -> str:
+    from tests.support import attempts
+
     rows = [
         (
             each.label,
-            *("yes" if attempts.allowed(found, grant, each) else "no" for grant in attempts.GRANTS),
+            *("yes" if attempts.allowed(policies, name, each) else "no" for name in holders),
         )
         for each in attempts.attempts(app)
     ]
-    return _table(("may they …", *(f"`{grant}`" for grant in attempts.GRANTS)), rows)
+    return _table(("may they …", *(f"`{name}`" for name in holders)), rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -354,5 +367,6 @@ BLOCKS: Mapping[str, Block] = {
     "metrics-of-ten-types-usd": lambda: f"{prices.METRICS.of(_metrics_of_ten_types()):.2f}",
     "metric-methods": _methods,
     "prometheus-metrics": _prometheus,
-    "attempts": _attempts,
+    "attempts": _of_grants,
+    "attempts-of-roles": _of_roles,
 }

@@ -1,4 +1,4 @@
-"""The requests that holders of grants may try, and the answers of IAM's rules.
+"""The requests that holders of grants and roles of a stack may try, and the answers of IAM's rules.
 
 The grants are those of an imported system, which are the same as those of a created one
 (`tests/infra/test_imported_system.py`), and take no synthesis of the whole stack.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from pydantic import BaseModel
@@ -21,6 +23,7 @@ from headgate.infra.job_system import JobSystem
 from headgate.jobs.core.naming import (
     ASKED,
     CHILDREN,
+    DEAD_LETTERS,
     JOB,
     LIMIT,
     PAYLOADS,
@@ -30,7 +33,10 @@ from headgate.jobs.core.naming import (
     role_in,
 )
 from headgate.jobs.dead_letters.replaying.report import REPLAYS
+from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.deployment.groups.queue_selection import QueueSelection
+from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.records.audit.entry import AUDIT
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.fleet.worker_status import WORKER_STATUSES
@@ -40,6 +46,7 @@ from tests.support.cloudformation import ACCOUNT, REGION, arn_of, resolve
 from tests.support.iam import Policies
 
 QUEUE, TABLE, BUCKET = "AWS::SQS::Queue", "AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket"
+ROLE, FUNCTION = "AWS::IAM::Role", "AWS::Lambda::Function"
 
 GRANTS: Mapping[str, Callable[[IJobSystem, iam.IGrantable], object]] = {
     "submit": lambda system, role: system.grant_submit(role),
@@ -54,6 +61,31 @@ GRANTS: Mapping[str, Callable[[IJobSystem, iam.IGrantable], object]] = {
     "operate-erase": lambda system, role: system.grant_operate(role, erase=True),
 }
 """Each grant, by the word for it in the table's head."""
+
+ROLES: Mapping[str, str] = {
+    "worker": "JobsWorkersworkersRole",
+    "worker-that-only-runs": "JobsWorkersquietRole",
+    "consumer": "JobsConsumerpayerRole",
+    "bridge": "JobsBridgeRole",
+    "sweep": "JobsSweepRole",
+    "schedules": "JobsSchedulesRole",
+}
+"""The start of the logical id of each of the stack's own roles, by the word for it in the table."""
+
+_STACK = Deployment(
+    workers=(
+        WorkerGroup(queues=("mail",)),
+        WorkerGroup(name="quiet", queues=("mail",), submits=False),
+    ),
+    consumers=(
+        ConsumerGroup(
+            name="payer",
+            handler="attempts.handler",  # only its location matters
+            source=str(Path(__file__).parent),
+            queues=("money",),
+        ),
+    ),
+)
 
 _JOBS = ("019b76da-a800-7000-8000-000000000001", "019b76da-a800-7000-8000-000000000002")
 
@@ -94,15 +126,47 @@ def policies(app: App) -> Policies:
     return Policies.of(resolve(template))
 
 
+def stack_policies(app: App) -> Policies:
+    """Return the policies of a stack's own roles; those in `ROLES` bear their word of the table."""
+    place = cdk.Environment(account=ACCOUNT, region=REGION)
+    context = {"aws:cdk:bundling-stacks": []}
+    stack = cdk.Stack(cdk.App(context=context), "Stack", env=place)
+    image = ecs.ContainerImage.from_registry("workers:1")
+    JobSystem(stack, "Jobs", app=app, deployment=_STACK, image=image, app_path="shop.app:app")
+    template = resolve(dict(Template.from_stack(stack).to_json()))
+    found = Policies.of(template)
+    words = {
+        arn_of(ROLE, each.get("RoleName", logical_id)): arn_of(ROLE, word)
+        for word, start in ROLES.items()
+        for logical_id, each in template.of_type(ROLE).items()
+        if logical_id.startswith(start)
+    }
+    return Policies(
+        identity={words.get(role, role): each for role, each in found.identity.items()},
+        resource=found.resource,
+    )
+
+
 def attempts(app: App) -> list[Attempt]:
     """Return everything that is tried, in the table's order."""
-    return [*_on_queues(app), *_on_rows(app), *_on_objects(app), *_on_schedules(app)]
+    return [
+        *_on_queues(app),
+        *_on_rows(app),
+        *_on_objects(app),
+        *_on_schedules(app),
+        Attempt(
+            label="invoke the bridge",
+            actions=["lambda:InvokeFunction"],
+            resource=arn_of(FUNCTION, app.topology.bridge_name),
+            context={},
+        ),
+    ]
 
 
 def allowed(found: Policies, grant: str, attempt: Attempt) -> bool:
-    """Return True if the holder of a grant may do it."""
+    """Return True if the holder of a grant, or a role of the stack, may do it."""
     keys = {name.replace(":", "__"): value for name, value in attempt.context.items()}
-    role = arn_of("AWS::IAM::Role", grant)
+    role = arn_of(ROLE, grant)
     return all(found.allows(role, each, attempt.resource, **keys) for each in attempt.actions)
 
 
@@ -192,7 +256,8 @@ def _on_objects(app: App) -> list[Attempt]:
         ("read a payload", "s3:GetObject", f"{PAYLOADS}{one}", {}),
         ("store a large result", "s3:PutObject", f"{RESULTS}{one}/payout", new),
         ("read a large result", "s3:GetObject", f"{RESULTS}{one}/payout", {}),
-        ("read the copy of a dead letter", "s3:GetObject", "dead-letters/1", {}),
+        ("keep a copy of a dead letter", "s3:PutObject", f"{DEAD_LETTERS}1", {}),
+        ("read the copy of a dead letter", "s3:GetObject", f"{DEAD_LETTERS}1", {}),
         ("delete a payload, a result or a copy", "s3:DeleteObject", f"{PAYLOADS}{one}", {}),
         ("delete any other object", "s3:DeleteObject", "other/1", {}),
     ]
@@ -215,7 +280,7 @@ def _on_schedules(app: App) -> list[Attempt]:
         ("change a schedule that nobody declared", "UpdateSchedule", "other"),
     ]
     passed: dict[str, Any] = {"iam:PassedToService": "scheduler.amazonaws.com"}
-    role = arn_of("AWS::IAM::Role", role_in(app.topology.scheduler_role, REGION))
+    role = arn_of(ROLE, role_in(app.topology.scheduler_role, REGION))
     return [
         *(
             Attempt(
@@ -235,7 +300,7 @@ def _on_schedules(app: App) -> list[Attempt]:
         Attempt(
             label="hand a schedule another role",
             actions=["iam:PassRole"],
-            resource=arn_of("AWS::IAM::Role", "admin"),
+            resource=arn_of(ROLE, "admin"),
             context=passed,
         ),
     ]

@@ -1,4 +1,4 @@
-"""Each grant against a list of attempts: allowed are those named here, and no other."""
+"""Each grant and each role of a stack against a list of attempts: allowed are those named here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from headgate import App
 from tests.support import attempts
-from tests.support.attempts import GRANTS
+from tests.support.attempts import GRANTS, ROLES
 from tests.support.cloudformation import arn_of
 from tests.support.iam import Policies
 
@@ -36,6 +36,7 @@ DELAYING = {
 }
 SENDING = {"send to the queue of mail", "send to the queue of money"}
 SUBMITTING = {*SENDING, "store a payload", *DELAYING}
+SUBMITTING_UNIQUE = {*SUBMITTING, "claim a unique key"}
 ASKING = {"ask for a cancellation", "write what is shown of a request", ENTERING}
 SCHEDULING = {
     ENTERING,
@@ -58,44 +59,53 @@ OPERATING = {
     "store a payload",
     "read a payload",
     "read a large result",
+    "keep a copy of a dead letter",
     "read the copy of a dead letter",
     "delete the schedule of a delayed job",
     *SCHEDULING,
 }
 
+FOLLOWING = {
+    "read a job's history",
+    "read which children a job has",
+    *ASKING,
+    "read a large result",
+    READ_DELAYED,
+    "delete the schedule of a delayed job",
+}
+RUNNING = {
+    "read a job's history",
+    "read which children a job has",
+    *HAVING_CHILDREN,
+    "write a job's history, result or claim",
+    "the same of many jobs, or delete them",
+    "write what is shown of a request",
+    "put a job's history beside a request in one batch",
+    "take a limit's leases",
+    "write another worker's life",
+    "read the workers' statuses",
+    "write another worker's status",
+    "store a payload",
+    "replace a payload",
+    "read a payload",
+    "store a large result",
+    *DELAYING,
+}
+"""Of whoever runs jobs, whichever queue they are from."""
+
+WORKING_ON_MAIL = {
+    *RUNNING,
+    "send to the queue of mail",
+    "receive from the queue of mail",
+    *COUNTING,
+    "park a dead letter of mail",
+}
+
 ALLOWED: Mapping[str, set[str]] = {
     "submit": SUBMITTING,
-    "submit-unique": {*SUBMITTING, "claim a unique key"},
-    "follow": {
-        "read a job's history",
-        "read which children a job has",
-        *ASKING,
-        "read a large result",
-        READ_DELAYED,
-        "delete the schedule of a delayed job",
-    },
-    "work-on-mail": {
-        "send to the queue of mail",
-        "receive from the queue of mail",
-        *COUNTING,
-        "park a dead letter of mail",
-        "read a job's history",
-        "read which children a job has",
-        *HAVING_CHILDREN,
-        "write a job's history, result or claim",
-        "the same of many jobs, or delete them",
-        "write what is shown of a request",
-        "put a job's history beside a request in one batch",
-        "take a limit's leases",
-        "write another worker's life",
-        "read the workers' statuses",
-        "write another worker's status",
-        "store a payload",
-        "replace a payload",
-        "read a payload",
-        "store a large result",
-        *DELAYING,
-    },
+    "submit-unique": SUBMITTING_UNIQUE,
+    "follow": FOLLOWING,
+    "work-on-mail": WORKING_ON_MAIL,
     "manage-schedules": SCHEDULING,
     "view": VIEWING,
     "operate": OPERATING,
@@ -106,6 +116,27 @@ ALLOWED: Mapping[str, set[str]] = {
         "read everything: a scan",
         "delete a payload, a result or a copy",
     },
+}
+
+ALLOWED_IN_A_STACK: Mapping[str, set[str]] = {
+    "worker": {*WORKING_ON_MAIL, *SUBMITTING_UNIQUE, *FOLLOWING},
+    "worker-that-only-runs": WORKING_ON_MAIL,
+    "consumer": {
+        *RUNNING,
+        "receive from the queue of money",
+        "park a dead letter of money",
+        *SUBMITTING_UNIQUE,
+        *FOLLOWING,
+    },
+    "bridge": {*SENDING, "mark a firing as sent"},
+    "sweep": {
+        "see how many jobs of mail are dead",
+        "look at a dead letter",
+        "write the sweep's notes",
+        "read a payload",
+        "keep a copy of a dead letter",
+    },
+    "schedules": {"invoke the bridge"},
 }
 
 
@@ -129,6 +160,32 @@ def test_a_grant_allows_these_attempts_and_no_other(
         if attempts.allowed(policies, grant, attempt)
     }
     assert found == ALLOWED[grant]
+
+
+@pytest.fixture(scope="module")
+def of_stack(app: App) -> Policies:
+    return attempts.stack_policies(app)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_of_the_stack_is_allowed_these_attempts_and_no_other(
+    role: str, app: App, of_stack: Policies
+) -> None:
+    found = {
+        attempt.label
+        for attempt in attempts.attempts(app)
+        if attempts.allowed(of_stack, role, attempt)
+    }
+    assert found == ALLOWED_IN_A_STACK[role]
+
+
+def test_no_further_role_of_the_stack_is_allowed_any_attempt(app: App, of_stack: Policies) -> None:
+    others = of_stack.identity.keys() - {arn_of(attempts.ROLE, role) for role in ROLES}
+    assert len(others) == 3, "two that start tasks, and the one that invokes the sweep"
+    for role in others:
+        name = role.rpartition("/")[2]
+        allowed = [e.label for e in attempts.attempts(app) if attempts.allowed(of_stack, name, e)]
+        assert allowed == []
 
 
 def test_a_request_that_names_no_row_is_allowed_to_nobody_but_who_reads_all(
