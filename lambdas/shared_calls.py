@@ -13,14 +13,17 @@ from headgate.lambdas.source import Line
 
 
 def together(lines: Sequence[Line], executor: Executor) -> Iterator[Sequence[Line]]:
-    """Yield lines that start together: alone, or those whose jobs may run in one call."""
+    """Yield lines that start together: alone, or those whose jobs may run in one call.
+
+    Payloads in the bucket, and sealed ones, are read by each job itself before it joins the call.
+    """
     if all(declared.batch is None for declared in executor.means.app.types.values()):
         yield from ([line] for line in lines)
         return
     companies: defaultdict[Hashable, list[Line]] = defaultdict(list)
     for line in lines:
         job = Run(executor, line[0]).job
-        key = None if job is None else company_of(job, line[0].queue)
+        key = None if job is None else company_of(job, line[0].queue, unread=True)
         if job is None or key is None or (batch := job.handler.batch) is None:
             yield [line]
             continue

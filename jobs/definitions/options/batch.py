@@ -54,6 +54,11 @@ class Batch:
                 f"{self.group_by!r}"
             )
 
+    @property
+    def reads_payloads(self) -> bool:
+        """True if a job's payload decides which jobs run together with it."""
+        return callable(self.group_by)
+
     def group_of(self, payload: Any, tenant: Tenant | None) -> str | None:
         """Return the group of a job, or None if all jobs go together.
 

@@ -42,16 +42,23 @@ from headgate.jobs.values.redaction import secrets_of
 _STOPPED_WITH_ANOTHER = "its call stopped with another job, which was to end"
 
 
-def company_of(job: Job, queue: QueueSpec) -> Hashable | None:
+def company_of(job: Job, queue: QueueSpec, *, unread: bool = False) -> Hashable | None:
     """Return what a job has in common with those that may run in one call with it.
 
     None if it runs alone: its handler takes one job; it has been tried before, since what made it
     fail, or killed its process, might do so to others; or its payload has not been read.
+
+    Args:
+        job: the job.
+        queue: the queue that it came from.
+        unread: take a job whose payload is read once it starts, unless that decides who joins it.
     """
     batch, attempt = job.handler.batch, job.attempt
     if batch is None or batch.size == 1 or queue.fifo:
         return None
-    if attempt.number > 1 or attempt.crashes or attempt.suspicions or job.lacks_payload:
+    if attempt.number > 1 or attempt.crashes or attempt.suspicions:
+        return None
+    if job.lacks_payload and (batch.reads_payloads or not unread):
         return None
     try:
         group = batch.group_of(job.payload, job.envelope.tenant)

@@ -8,9 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
-from headgate import App, Backoff, Batch, BatchContext, Client, JobContext, Priority, Retry
+from headgate import (
+    App,
+    Backoff,
+    Batch,
+    BatchContext,
+    Client,
+    Encryption,
+    JobContext,
+    Priority,
+    Retry,
+)
 from headgate.jobs.core.events import (
     JobCancelled,
     JobCompleted,
@@ -18,6 +29,7 @@ from headgate.jobs.core.events import (
     JobInterrupted,
     JobQuarantined,
 )
+from headgate.jobs.core.naming import PAYLOADS
 from tests.support.functions import Function
 
 QUEUE = "shop-mail-normal"
@@ -28,9 +40,11 @@ class Note(BaseModel):
 
 
 @contextmanager
-def function_of(handler: Callable[..., Any], batch: Batch, **options: Any) -> Iterator[Function]:
+def function_of(
+    handler: Callable[..., Any], batch: Batch, *, app: App | None = None, **options: Any
+) -> Iterator[Function]:
     """Return a function whose one type runs that batch handler; other fields are `Function`'s."""
-    app = App("shop")
+    app = app or App("shop")
     queue = app.queue(
         "mail",
         priorities=[Priority.NORMAL],
@@ -64,6 +78,54 @@ def test_the_messages_of_an_invocation_share_calls_and_slots() -> None:
         assert [len(each) for each in calls] == [4, 4, 2]
         assert sorted(heard(deployed, JobCompleted)) == sorted(ids)
         assert not deployed.messages(QUEUE)
+
+
+@pytest.mark.parametrize(
+    ("options", "length"),
+    [({"encryption": Encryption()}, 1), ({"max_message_bytes": 2_000}, 3_000)],
+    ids=["sealed", "in the bucket"],
+)
+def test_jobs_whose_payloads_are_read_late_share_calls_too(
+    options: dict[str, Any], length: int
+) -> None:
+    calls: list[str] = []
+
+    async def send(items: list[Note], _ctx: BatchContext) -> None:
+        calls.append("".join(item.text[0] for item in items))
+
+    with function_of(send, Batch(4), app=App("shop", **options)) as deployed:
+        ids = submitted(deployed, *(letter * length for letter in "abcdef"))
+        deployed.invoke()
+        assert calls == ["abcd", "ef"]
+        assert sorted(heard(deployed, JobCompleted)) == sorted(ids)
+
+
+def test_a_job_whose_payload_is_lost_leaves_the_others_their_call() -> None:
+    calls: list[str] = []
+
+    async def send(items: list[Note], _ctx: BatchContext) -> None:
+        calls.append("".join(item.text[0] for item in items))
+
+    with function_of(send, Batch(4), app=App("shop", max_message_bytes=2_000)) as deployed:
+        _, lost, _ = submitted(deployed, *(letter * 3_000 for letter in "abc"))
+        del deployed.backend.store.objects[f"{PAYLOADS}{lost}"]
+        answer = deployed.invoke()
+        assert calls == ["ac"]
+        assert answer is not None
+        assert len(answer["batchItemFailures"]) == 1, "the lost one comes again, and is parked then"
+
+
+def test_sealed_jobs_that_are_grouped_by_their_payloads_run_alone() -> None:
+    calls: list[str] = []
+
+    async def send(items: list[Note], _ctx: BatchContext) -> None:
+        calls.append("".join(item.text for item in items))
+
+    grouped = Batch(4, group_by=str)
+    with function_of(send, grouped, app=App("shop", encryption=Encryption())) as deployed:
+        submitted(deployed, *"aab")
+        deployed.invoke()
+        assert sorted(calls) == ["a", "a", "b"]
 
 
 def test_what_failed_stays_and_is_retried_alone() -> None:
