@@ -19,6 +19,7 @@ from headgate.jobs.core.naming import ASKED, JOB
 from headgate.jobs.core.ports.table import MAX_PUT, Item, Key
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.policies import keeps_records
+from headgate.jobs.execution.calling.claim_items import emptied
 from headgate.jobs.handles.handle import check_id
 from headgate.jobs.messages.large_payloads import payload_key
 from headgate.jobs.records.cancellation import cancellation
@@ -69,7 +70,8 @@ class TenantRows:
         job_id = _job_id(found)
         if job_id is None:
             return
-        items = [item for item in await read_partitions(self.services.table, job_id) if _told(item)]
+        stored = await read_partitions(self.services.table, job_id)
+        items = [item for item in stored if _told(item)]
         named = _of(erased.tenant, items)
         if is_child(found):
             if named:
@@ -85,6 +87,7 @@ class TenantRows:
         unnamed: Sequence[Item] = []
         if not shared:
             await self._cancel(job_id, items, erased)
+            await self._empty_claims(job_id, stored, erased)
             await self._erase_objects(job_id, items, erased)
             children = await self.services.table.query(children_partition(job_id))
             unnamed = [item for item in (*children, *items) if _org(item) is None]
@@ -108,6 +111,18 @@ class TenantRows:
         _, request = cancellation(job_id, _REASON, now, useful=self.useful)
         if await put_patiently(services.table, [request], sleep=services.sleep, rng=services.rng):
             erased.left.append(f"the cancellation of {job_id} was not written: the table is busy")
+
+    async def _empty_claims(self, job_id: str, items: Sequence[Item], erased: Erased) -> None:
+        """Take the result out of a done job's claim, which stays: a copy of its message may come.
+
+        Nobody writes to such a claim any more.
+        """
+        claims = [bare for item in items if (bare := emptied(item)) is not None]
+        if erased.dry_run or not claims:
+            return
+        services = self.services
+        if await put_patiently(services.table, claims, sleep=services.sleep, rng=services.rng):
+            erased.left.append(f"the claim of {job_id} keeps its result: the table is busy")
 
     async def _erase_objects(self, job_id: str, items: Sequence[Item], erased: Erased) -> None:
         results = {key for item in items if (key := _result_key(job_id, item))}
@@ -176,7 +191,7 @@ def _id(text: str) -> str | None:
 
 
 def _told(item: Item) -> bool:
-    """Return True for a record. Claims of done jobs stay, or a repeated message would run."""
+    """Return True for a record, as opposed to a claim."""
     return is_record(item.sk)
 
 

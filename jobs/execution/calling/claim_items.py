@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -25,6 +25,8 @@ from headgate.jobs.values.stored import epoch_s, text
 
 CLAIM = "claim"
 """Sort key of the claim among a job's items."""
+
+_ERASED = "what it said was erased"
 
 LONGEST_LEASE_S = MAX_VISIBILITY.total_seconds()
 """No lease is longer, in seconds: a claim that says so was not written by Headgate."""
@@ -126,6 +128,21 @@ async def find_claim(table: AsyncTable, job_id: str, subject: ClaimSubject) -> I
     if item is not None and not subject.is_meant(item):
         return await table.get(partition(job_id), subject.place)
     return item
+
+
+def emptied(item: Item) -> Item | None:
+    """Return the claim of a job that has ended, without what its handler said; None for any other.
+
+    The job still counts as ended.
+    """
+    is_claim = item.sk == CLAIM or item.sk.startswith(f"{CLAIM}#")
+    if not is_claim or item.data.get("state") != "done":
+        return None
+    said = {"result", "result_sealed", "discarded"} & item.data.keys()
+    data = {name: value for name, value in item.data.items() if name not in said}
+    if "discarded" in said:
+        data["discarded"] = _ERASED
+    return replace(item, data=data) if data != item.data else None
 
 
 def ended(outcome: Done | Discarded) -> dict[str, Any]:

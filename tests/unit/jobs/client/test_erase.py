@@ -12,11 +12,12 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, Client, DeadLetterFilter, Schedule, Tenant
+from headgate import App, Client, DeadLetterFilter, Discard, Encryption, Schedule, Tenant
 from headgate.jobs.aws.dynamo.attributes import Attributes, decode, encode
 from headgate.jobs.client.erasing.report import Erased
 from headgate.jobs.core.naming import ASKED
 from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
 from headgate.jobs.records.audit.entry import AUDIT
@@ -36,8 +37,13 @@ class Note(BaseModel):
 class Shop:
     """An app in memory whose stores hold something of two tenants everywhere."""
 
-    def __init__(self, *, records: RecordsLevel = "full") -> None:
-        self.app = app = App("shop", records=records, max_message_bytes=2_000)
+    def __init__(
+        self, *, records: RecordsLevel = "full", encryption: Encryption | None = None
+    ) -> None:
+        self.app = app = App(
+            "shop", records=records, max_message_bytes=2_000, encryption=encryption
+        )
+        self.receipts = 0
 
         @app.job("note")
         def note(note: Note) -> str:
@@ -45,7 +51,14 @@ class Shop:
                 raise DoNotRetry(note.text)
             return note.text if note.text.startswith("done") else note.text * 500
 
-        self.note = note
+        @app.job("receipt", once=True)
+        def receipt(note: Note) -> str:
+            self.receipts += 1
+            if note.text.startswith("discard"):
+                raise Discard(note.text)
+            return note.text
+
+        self.note, self.receipt = note, receipt
         self.jobs = Harness(app)
 
     def live(self, tenant: str) -> None:
@@ -147,6 +160,27 @@ async def test_a_dry_run_counts_the_same_and_changes_nothing(shop: Shop, kind: K
     erased = await shop.erase(kind, ACME)
     assert planned.dry_run
     assert _counts(planned) == _counts(erased)
+
+
+@pytest.mark.parametrize("encryption", [None, Encryption()], ids=["open", "sealed"])
+@pytest.mark.parametrize("text", ["done", "discard"])
+async def test_the_claim_of_a_job_that_runs_once_stays_and_loses_what_it_said(
+    text: str, encryption: Encryption | None, kind: Kind
+) -> None:
+    shop = Shop(encryption=encryption)
+    shop.jobs.client.submit(shop.receipt, Note(text=f"{text} canary-acme"), tenant=ACME)
+    [message] = shop.jobs.sqs.messages("shop-jobs-normal")
+    await shop.jobs.adrain()
+
+    await shop.erase(kind, ACME)
+
+    assert shop.of(ACME) == []
+    claims = [item for each in _stored(shop) if (item := decode(each)).sk == "claim"]
+    assert [each.data["state"] for each in claims] == ["done"]
+    assert not any({"result", "result_sealed"} & each.data.keys() for each in claims)
+    shop.jobs.sqs.sync.send("shop-jobs-normal", [OutgoingMessage(body=message.body)])
+    await shop.jobs.adrain()
+    assert shop.receipts == 1
 
 
 async def test_a_waiting_job_is_ended_unrun_and_erased_by_a_second_run(kind: Kind) -> None:
