@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate import App, AuditEntry, Client, JobHandle, Schedule, Unique
+from headgate import App, AuditEntry, Client, JobHandle, Priority, Schedule, Unique
 from headgate.jobs.aws.dynamo.wire import read_items, read_page
+from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import (
     Event,
     Events,
@@ -25,6 +27,8 @@ from headgate.jobs.core.events import (
     JobCompleted,
     LeaseFailed,
     MessageUnrunnable,
+    QueuePaused,
+    QueueResumed,
 )
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.errors import ItemUnreadable, ServiceUnavailable
@@ -38,6 +42,7 @@ from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import is_partition, list_name, partition
 from headgate.jobs.records.lists.children import children_partition
 from headgate.jobs.records.lives import LIVES, Lives, read_life
+from headgate.jobs.records.pausing.pause import Pause, PauseTarget, pause_item, read_pauses
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.bridging import SENT, Bridge, place_of
@@ -326,6 +331,68 @@ async def test_a_strange_line_of_a_list_has_no_partition_trimmed() -> None:
     assert is_partition(partition(JOB))
     assert not is_partition(CANCELLATIONS)
     assert list_name("recent", "send", 0) == "recent#send#0"
+
+
+# --- pauses --------------------------------------------------------------------------------------
+
+_PAUSE_TIMES = st.sampled_from(
+    [
+        START.isoformat(),
+        (START + timedelta(days=1)).isoformat(),
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+        "9999-12-31T23:59:59Z",
+        "2026-02-30T00:00:00Z",
+    ]
+)
+_PAUSES = st.sampled_from(
+    [
+        PauseTarget(kind="queue", name="mail"),
+        PauseTarget(kind="queue", name="mail\x1b[2J"),
+        PauseTarget(kind="queue", name="mail", priority=Priority.NORMAL),
+        PauseTarget(kind="type", name="send"),
+        PauseTarget(kind="tenant", name="x" * 500),
+    ]
+)
+
+
+@hostile
+@given(
+    st.lists(
+        st.tuples(
+            _PAUSES,
+            st.fixed_dictionaries({"at": _PAUSE_TIMES, "until": _PAUSE_TIMES}),
+            fields("at", "until", "reason", "actor", "kind", "name", "priority"),
+        ),
+        max_size=5,
+    )
+)
+def test_any_pause_lasts_as_it_says_or_is_left_out(
+    written: list[tuple[PauseTarget, dict[str, Any], dict[str, Any]]],
+) -> None:
+    items = [
+        replace(item, sk=target.sort_key, data={**item.data, **times, **data})
+        for target, times, data in written
+        if (item := pause_item(Pause(target=target, at=START, until=START)))
+    ]
+    clock, told = VirtualClock(START), list[Event]()
+    paused = Paused(clock=clock, events=Events(told.append))
+    app, _ = one_lane()
+    mail = app.topology.queue("mail", Priority.NORMAL)
+    for _ in range(2):
+        _, strange = paused.read(items)
+        found, left_out = read_pauses(items)
+        assert strange == left_out == len(items) - len(found)
+        for pause in found:
+            assert 1 <= pause.away_s(clock.now(), 3) <= 3_600
+        pause_of_mail = paused.of(mail, "send", "org-1")
+        assert pause_of_mail is None or pause_of_mail.until > clock.now()
+        clock.advance(timedelta(days=2))
+    for event in told:
+        log_event(event)
+    resumed = [each.kind for each in told if isinstance(each, QueueResumed)]
+    begun = [each.kind for each in told if isinstance(each, QueuePaused)]
+    assert len(resumed) <= len(begun) <= len(items)
 
 
 # --- the audit -----------------------------------------------------------------------------------
