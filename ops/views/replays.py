@@ -12,7 +12,7 @@ from datetime import UTC
 from types import FrameType
 from typing import Any
 
-from headgate.jobs.dead_letters.replaying.report import ReplayReport, ReplayState
+from headgate.jobs.dead_letters.replaying.report import MAX_LISTED, ReplayReport, ReplayState
 from headgate.jobs.dead_letters.replaying.runner import INTERRUPTED
 from headgate.ops.views.output import TextTable, in_line, show, show_error, show_json
 
@@ -146,6 +146,10 @@ def _show_left(report: ReplayReport) -> None:
         show(f"{report.refused:,} left where they are:")
     for each in report.left[:_SHOWN]:
         show(in_line(f"  {each.job_id or each.message_id}  {each.job_type or '-'}: {each.why}"))
+    if report.refused > _SHOWN:
+        asked = f"headgate dead-letters replays {report.id} --json" if report.id else "--json"
+        more = f"and {report.refused - _SHOWN:,} more; {asked} lists up to {MAX_LISTED}"
+        show(in_line(f"  {more}"))
 
 
 def _followed(report: ReplayReport) -> str:

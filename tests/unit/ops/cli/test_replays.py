@@ -112,6 +112,18 @@ def test_letters_that_are_left_show_in_text_and_code(shop: Shop) -> None:
     assert (ended.code, shop.sent) == (1, 0)
     assert "1 left where they are" in ended.out
     assert job_id in ended.out
+    assert "more" not in ended.out
+
+
+def test_letters_that_are_left_and_not_shown_are_counted(shop: Shop) -> None:
+    shop.dead(7)
+    planned = shop.run("replay", "--set", "to=3", "--dry-run")
+    assert "  and 2 more; --json lists up to 100\n" in planned.out
+    ended = shop.run("replay", "--set", "to=3", "--yes")
+    [name] = re.findall(
+        r"and 2 more; headgate dead-letters replays (\S+) --json lists up to", ended.out
+    )
+    assert len(json.loads(shop.run("replays", name, "--json").out)["left"]) == 7
 
 
 @pytest.mark.parametrize(
