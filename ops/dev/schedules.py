@@ -176,6 +176,8 @@ class LocalScheduler:
         if is_one_time(spec.expression):
             return _Known(spec, FIRST_MOMENT)
         changed = spec.modified_at or spec.created_at or self._begun
+        if spec.start is not None and timedelta(0) < changed - spec.start < LOOK_BACK:
+            changed = spec.start  # it was "now", which has passed by the time that it is stored
         return _Known(spec, max(changed, self._begun - LOOK_BACK))
 
     def _fire(self, spec: ScheduleSpec, due: datetime) -> None:

@@ -214,6 +214,18 @@ def test_a_rate_counts_from_its_creation() -> None:
     assert world.sent() == ["sync", "sync"]  # at once, and after a quarter of an hour
 
 
+def test_a_rate_made_at_run_time_counts_from_then_although_it_is_stored_a_little_later() -> None:
+    world = World()
+    world.stored.delete(world.app.topology.schedule_group, "sync")
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.create("mine", world.app.types["once"], schedule=Schedule.rate(MINUTE))
+    world.look(timedelta(seconds=2))
+    world.look(timedelta(seconds=2))
+    assert world.sent() == ["once"]
+    world.look(MINUTE)
+    assert world.sent() == ["once", "once"]
+
+
 def test_a_machine_that_slept_fires_once_for_all_that_it_missed() -> None:
     world = World()
     world.look()
