@@ -6,7 +6,9 @@ for a fixture.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from headgate.testing import Harness
 
 _OPTION = "headgate_app"
+_HIDDEN = "__tracebackhide__"
+"""pytest's name for a module whose frames it leaves out of tracebacks."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,3 +57,34 @@ def jobs(headgate_app: App, headgate_resources: Shared) -> Harness:
     from headgate.testing import Harness
 
     return Harness(headgate_app, resources=headgate_resources)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
+    """Leave Headgate's own frames out of the traceback of what it tells of a test or its code.
+
+    ``--full-trace`` shows them, and so do the tests of Headgate itself.
+    """
+    if call.excinfo is None or item.config.rootpath == Path(__file__).parents[1]:
+        return
+    for names in _ours(call.excinfo.value):
+        names.setdefault(_HIDDEN, _is_told)
+
+
+def _is_told(found: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Return True for an error that speaks of the user's code; any other may be our own fault."""
+    from headgate.jobs.errors import HeadgateError
+
+    return isinstance(found.value, AssertionError | HeadgateError)
+
+
+def _ours(error: BaseException | None) -> Iterator[dict[str, Any]]:
+    """Yield the names of each module of Headgate in the traceback of an error and of its causes."""
+    while error is not None:
+        frames = error.__traceback__
+        while frames is not None:
+            names = frames.tb_frame.f_globals
+            if str(names.get("__name__")).startswith("headgate."):
+                yield names
+            frames = frames.tb_next
+        error = error.__cause__ or error.__context__

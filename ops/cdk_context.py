@@ -7,7 +7,25 @@ from pathlib import Path
 from headgate.infra.stages import Stage, read_stage, read_standby_stage
 from headgate.jobs.deployment.cdk_context import STAGE
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cdk_json import FILE, read_context
+
+
+def default_stage(path: Path | None) -> str | None:
+    """Return the stage that a ``cdk.json`` names, which is deployed when no other is asked for.
+
+    Args:
+        path: as `stage_from_cdk_json`'s.
+
+    Raises:
+        ConfigurationError: the file can't be read, is not JSON, or names something else.
+    """
+    if path is None and not FILE.exists():
+        return None
+    name = read_context(path or FILE).get(STAGE)
+    if name is not None and not isinstance(name, str):
+        raise ConfigurationError(f"{path or FILE}: {STAGE!r} must be a stage's name, got {name!r}")
+    return name or None
 
 
 def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment:

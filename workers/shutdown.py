@@ -28,6 +28,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 CLEAN_UP_S = 2.0
 """Time for interrupted handlers to clean up."""
 
+_HURRIED_CLEAN_UP_S = 0.1
+"""The same in a hurry."""
+
 FLUSH_S = 3.0
 """Time for the last settlements."""
 
@@ -84,26 +87,28 @@ async def drain(
     Args:
         running: the running jobs; its waiting messages are given back first.
         settler: the settler, which is flushed last.
-        polls: the receives under way; they are awaited, since a cancelled one may have taken
-            messages that then stay hidden.
+        polls: the receives under way; they are awaited until interrupted jobs have cleaned up,
+            since a cancelled one may have taken messages that then stay hidden.
         bound_s: how long running jobs may continue.
-        hurry: ends that time at once when set.
+        hurry: ends that time, and that of the clean-up, at once when set.
     """
     running.close()
     finishing = asyncio.create_task(_finish(running, polls), name="headgate-finish")
     hurried = asyncio.create_task(hurry.wait(), name="headgate-hurry")
-    await asyncio.wait([finishing, hurried], timeout=bound_s, return_when=asyncio.FIRST_COMPLETED)
-    hurried.cancel()
+    await _unless_hurried(finishing, hurried, bound_s)
+    running.interrupt(_WHY)
+    # Receives under way get this time as well: there is nothing to lose by it, and messages else.
+    await _unless_hurried(finishing, hurried, CLEAN_UP_S)
     cut = {poll for poll in polls if not poll.done()}
     for poll in cut:
         poll.cancel()
-    running.interrupt(_WHY)
-    await asyncio.wait([finishing], timeout=0.1 if hurry.is_set() else CLEAN_UP_S)
+    if hurry.is_set():
+        await asyncio.wait([finishing], timeout=_HURRIED_CLEAN_UP_S)
     abandoned = tuple(running.abandon(_WHY))
     settler.close()
     flushed = asyncio.create_task(_flush(settler, finishing), name="headgate-flush")
     await asyncio.wait([flushed], timeout=FLUSH_S)
-    for task in (flushed, finishing):
+    for task in (flushed, finishing, hurried):
         task.cancel()
     await asyncio.wait([flushed, finishing, hurried])
     return Report(
@@ -112,6 +117,13 @@ async def drain(
         unsettled=len(running.unsettled) + settler.given_up,
         polls_cut=len(cut),
     )
+
+
+async def _unless_hurried(
+    finishing: asyncio.Task[None], hurried: asyncio.Task[bool], seconds: float
+) -> None:
+    """Wait until all is finished, for the given time at most, or until there is a hurry."""
+    await asyncio.wait([finishing, hurried], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _finish(running: Running, polls: set[asyncio.Task[None]]) -> None:

@@ -30,7 +30,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
-from headgate.jobs.definitions.policies import keyring_of
+from headgate.jobs.definitions.policies import app_itself, keyring_of
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import ConfigurationError, TransportError
 from headgate.jobs.execution.calling.handler_host import Send
@@ -93,7 +93,7 @@ class AsyncClient(AsyncDesks):
         actor: str | None = None,
         backend: AsyncBackend | None = None,
     ) -> None:
-        self._app, self._concurrency = app, Tasks()
+        self._app, self._concurrency = app_itself(app), Tasks()
         settings, kept_in = Settings.from_env(), check_choice(spool, fallback)
         self._events = events_of(events, falls_back=bool(kept_in or fallback))
         check_alone(backend, session, config)

@@ -38,7 +38,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
-from headgate.jobs.definitions.policies import keyring_of
+from headgate.jobs.definitions.policies import app_itself, keyring_of
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.handles.handle import JobHandle
@@ -93,7 +93,7 @@ class Client(Desks):
         actor: str | None = None,
         backend: Backend | None = None,
     ) -> None:
-        self._app = app
+        self._app = app_itself(app)
         kept_in = check_choice(spool, fallback)
         settings = Settings.from_env()
         self._events = events_of(events, falls_back=bool(kept_in or fallback))

@@ -17,11 +17,25 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.hooks import Hook, has_hooks, hooks_for
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.replay import Replay
+from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.values.texts import kind_of
 
 if TYPE_CHECKING:
     from headgate.jobs.core.events import Event
+
+
+def app_itself(given: object) -> App:
+    """Return what a client was given as its app.
+
+    Raises:
+        ConfigurationError: it is something else, such as the app's path.
+    """
+    if isinstance(given, App):
+        return given
+    instead = f"write load_app({given!r})" if isinstance(given, str) else "pass what App(...) made"
+    raise ConfigurationError(f"a client takes an App, got {kind_of(given)}: {instead}")
 
 
 def types_from(app: App, queue: str) -> list[JobType[Any, Any]]:

@@ -9,7 +9,7 @@ import typer
 
 from headgate.ops.cli import cost_options
 from headgate.ops.cli.durations import duration
-from headgate.ops.cli.shared import AsJson, declared_app_of, examples
+from headgate.ops.cli.shared import AsJson, app_to_deploy_of, examples
 
 EXAMPLES = examples(
     "headgate -A shop.app:app cost --jobs 10M",
@@ -55,7 +55,7 @@ def cost(
     from headgate.ops.costing.standby import Standby
     from headgate.ops.views.cost import show_cost
 
-    app, now = declared_app_of(context), datetime.now(UTC)
+    app, now = app_to_deploy_of(context, cdk_json), datetime.now(UTC)
     load = Load(
         jobs=jobs,
         shares=cost_options.shares(share),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,14 @@ from headgate.jobs.core.settings import Settings
 from headgate.ops.cli.durations import duration
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from headgate.jobs.client.client import Client
     from headgate.jobs.definitions.app import App
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+_STAGE = "HEADGATE_STAGE"
 
 Moment = datetime | timedelta
 """A time, or an age."""
@@ -76,8 +81,6 @@ def app_of(context: typer.Context, named: str | None = None) -> App:
 def declared_app_of(context: typer.Context, named: str | None = None) -> App:
     """Import the app of a command: the one named, or ``-A``'s, or ``HEADGATE_APP``'s.
 
-    For commands that read all of ``cdk.json`` themselves.
-
     Raises:
         click's UsageError: none is named, or two different ones are.
         AppImportError: there is none by that name.
@@ -89,6 +92,26 @@ def declared_app_of(context: typer.Context, named: str | None = None) -> App:
     path = app_path_of(context, named)
     look_here_first()
     return load_app(path)
+
+
+def app_to_deploy_of(context: typer.Context, cdk_json: Path | None) -> App:
+    """Import a command's app in its stage: that of ``HEADGATE_STAGE``, or else a file's default.
+
+    For commands that read all of ``cdk.json`` themselves, and tell what ``cdk deploy`` makes of it.
+
+    Raises:
+        click's UsageError, AppImportError: as `declared_app_of`.
+        ConfigurationError: likewise; or the file can't be read.
+    """
+    from headgate.ops.cdk_context import default_stage
+
+    if os.environ.get(_STAGE) or (stage := default_stage(cdk_json)) is None:
+        return declared_app_of(context)
+    os.environ[_STAGE] = stage  # read by an App that names no stage
+    try:
+        return declared_app_of(context)
+    finally:
+        del os.environ[_STAGE]
 
 
 def app_path_of(context: typer.Context, named: str | None = None) -> str:

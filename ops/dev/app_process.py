@@ -13,8 +13,9 @@ from contextlib import suppress
 from headgate.workers.process.supervisor_link import left_for
 
 _CHUNK = 65_536
-_HURRY_S = 1.5
-"""Seconds after which a process that was asked to stop is asked to hurry."""
+_HURRIED_S = 0.3
+"""Seconds from when a process that was asked to stop is asked to hurry until it is killed. Not
+more: in a hurry it cuts its receives, whose messages may then stay hidden."""
 Hear = Callable[[str], None]
 
 
@@ -92,13 +93,13 @@ class AppProcess:
         """End it, in order if it can be; idempotent.
 
         Args:
-            within_s: seconds after which it is killed, at least 1.5.
+            within_s: seconds after which it is killed, at least 0.3.
         """
         if self._process is None:
             return
         for number, wait_s in (
-            (signal.SIGTERM, _HURRY_S),
-            (signal.SIGTERM, within_s - _HURRY_S),
+            (signal.SIGTERM, within_s - _HURRIED_S),
+            (signal.SIGTERM, _HURRIED_S),
             (signal.SIGKILL, None),
         ):
             self._signal(number)

@@ -133,6 +133,9 @@ class LocalScheduler:
     def read(self) -> None:
         """Read the stored schedules anew.
 
+        One that was to end with its last firing, and is gone now that this is due, is still fired:
+        an emulator may fire schedules too, to no effect, and delete those that it takes for done.
+
         Raises:
             TransportError: the scheduler could not be asked.
         """
@@ -141,6 +144,10 @@ class LocalScheduler:
             spec = self._scheduler.get(self._group, name)
             if spec is not None:  # else it has just been deleted
                 found[name] = self._again(spec)
+        now = self._now()
+        for name, known in self._known.items():
+            if name not in found and known.spec.delete_when_done and _last_due(known, now):
+                found[name] = known
         self._known = found
 
     def fire_due(self) -> None:
@@ -169,6 +176,8 @@ class LocalScheduler:
         if is_one_time(spec.expression):
             return _Known(spec, FIRST_MOMENT)
         changed = spec.modified_at or spec.created_at or self._begun
+        if spec.start is not None and timedelta(0) < changed - spec.start < LOOK_BACK:
+            changed = spec.start  # it was "now", which has passed by the time that it is stored
         return _Known(spec, max(changed, self._begun - LOOK_BACK))
 
     def _fire(self, spec: ScheduleSpec, due: datetime) -> None:

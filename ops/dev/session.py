@@ -263,7 +263,10 @@ async def _local_aws(
     finally:
         await asyncio.to_thread(aws.stop)
         if options.state is not None and not aws.ended_in_order:
-            text = f"the state could not be saved in time: {options.state} has that of the start"
+            text = (
+                "the state could not be saved in time: some or all of "
+                f"{options.state} is as it was at the start"
+            )
             screen.say(Said(text=text, style="bad"))
 
 

@@ -15,7 +15,9 @@ from headgate.jobs.errors import ConfigurationError
 from headgate.ops.local.server_process import LOOPBACK, START_BOUND_S, ServerProcess
 from headgate.ops.local.state_folder import KEPT
 
-_SAVE_BOUND_S = 1.5
+_SAVE_BOUND_S = 7.0
+"""Seconds for writing the state. It takes a fraction of one, but for a busy machine. Whoever ends a
+process in order, as docker does, waits for ten in all."""
 
 SCHEDULES = "HEADGATE_FIRES_SCHEDULES"
 """Variable by which MiniStack's process knows whether to fire schedules; see

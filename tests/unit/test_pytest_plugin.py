@@ -78,3 +78,44 @@ def test_an_app_that_can_not_be_imported_is_a_usage_error(project: pytest.Pytest
     ended = project.runpytest_inprocess(*PLUGIN)
     ended.assert_outcomes(errors=2)
     ended.stdout.fnmatch_lines(["*did you mean 'app'?*"])
+
+
+FAILING = """
+from plugged import greet
+from headgate.testing import Harness
+
+def test_of_another_payload(jobs):
+    jobs.client.submit(greet, "Ada")
+    jobs.assert_submitted(greet, "Grace")
+
+def test_of_a_wrong_payload(jobs):
+    jobs.client.submit(greet, ["Ada"])
+
+def test_of_something_unforeseen(jobs, monkeypatch):
+    monkeypatch.setattr(Harness, "submitted", lambda *_: 1 / 0)
+    jobs.assert_submitted(greet, "Ada")
+"""
+
+
+def test_a_failed_test_s_traceback_ends_in_the_test_and_not_in_headgate(
+    project: pytest.Pytester,
+) -> None:
+    project.makeini("[pytest]\nheadgate_app = plugged:app\n")
+    project.makepyfile(test_plugged=FAILING)
+    told = project.runpytest_subprocess(*PLUGIN, "-k", "payload").stdout.str()
+    assert "expected one 'greet' with 'Grace', found 0 among ['Ada']" in told
+    assert "the payload of 'greet' is not valid" in told
+    assert "harness.py" not in told
+    assert "prepare.py" not in told
+    told = project.runpytest_subprocess(*PLUGIN, "-k", "payload", "--full-trace").stdout.str()
+    assert "harness.py" in told
+
+
+def test_an_error_that_nobody_foresaw_shows_where_in_headgate_it_came_from(
+    project: pytest.Pytester,
+) -> None:
+    project.makeini("[pytest]\nheadgate_app = plugged:app\n")
+    project.makepyfile(test_plugged=FAILING)
+    told = project.runpytest_subprocess(*PLUGIN, "-k", "unforeseen").stdout.str()
+    assert "ZeroDivisionError" in told
+    assert "harness.py" in told

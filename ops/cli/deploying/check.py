@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.ops.cli.shared import AsJson, app_of, declared_app_of, examples
+from headgate.ops.cli.shared import AsJson, app_of, app_to_deploy_of, examples
 
 if TYPE_CHECKING:
     from headgate.infra.stages import Stage
@@ -34,14 +34,15 @@ def check(
     """Find errors in the configuration before AWS does.
 
     The deployment is taken from the context of ./cdk.json, if there is one, with its standby in
-    another region. Exits with 1 if there are errors; warnings and advice alone leave it at 0.
+    another region; the stage from HEADGATE_STAGE, or else from there too. Exits with 1 if there
+    are errors; warnings and advice alone leave it at 0.
     """
     from headgate.jobs.definitions.policies import load_handlers
     from headgate.ops.advice import advice
     from headgate.ops.cdk_context import stages_from_cdk_json
     from headgate.ops.views.faults import show_faults
 
-    app, now = declared_app_of(context), datetime.now(UTC)
+    app, now = app_to_deploy_of(context, None), datetime.now(UTC)
     load_handlers(app)
     stage, standby = stages_from_cdk_json(None, app.stage)
     faults = _faults(app, stage, now, live=live)

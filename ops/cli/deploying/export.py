@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.ops.cli.cost_options import CdkJson
-from headgate.ops.cli.shared import app_path_of, declared_app_of, examples, noun
+from headgate.ops.cli.shared import app_path_of, app_to_deploy_of, examples, noun
 
 if TYPE_CHECKING:
     from headgate.jobs.definitions.app import App
@@ -190,7 +190,7 @@ def functions(context: typer.Context, *, out: Out, force: Force = False) -> None
 
     if out == _STDOUT:
         context.fail("a zip is not printed: name a folder with --out")
-    app = declared_app_of(context)
+    app = app_to_deploy_of(context, None)
     _write(out, [functions_zip(app)], _origin(app, ()), force=force)
 
 
@@ -198,7 +198,7 @@ def _app(context: typer.Context, cdk_json: Path | None) -> tuple[App, Deployment
     from headgate.jobs.deployment.checks.check import require_fit
     from headgate.ops.cdk_context import stage_from_cdk_json
 
-    app = declared_app_of(context)
+    app = app_to_deploy_of(context, cdk_json)
     stage = stage_from_cdk_json(cdk_json, app.stage)
     app = stage.app_in(app)
     require_fit(app, stage.deployment, datetime.now(UTC))
@@ -213,7 +213,7 @@ def _target(
     from headgate.ops.cdk_context import stage_from_cdk_json
     from headgate.ops.export.target import Target
 
-    app = declared_app_of(context)
+    app = app_to_deploy_of(context, cdk_json)
     stage = stage_from_cdk_json(cdk_json, app.stage)
     app = stage.app_in(app)
     require_fit(app, stage.deployment, datetime.now(UTC))

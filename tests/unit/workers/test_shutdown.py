@@ -91,6 +91,39 @@ async def test_a_stop_of_an_idle_worker_leaves_no_message_to_a_cancelled_poll() 
     assert rig.report == Report()
 
 
+async def test_a_receive_that_outlasts_the_drain_has_the_time_of_the_clean_up() -> None:
+    rig, _ = _held()
+    async with rig.working(drain=timedelta(seconds=18)) as worker:
+        await asyncio.sleep(1)  # its receive takes 19 more
+        worker.stop()
+        await asyncio.sleep(18.5)
+        await rig.submit(rig.app.types["work"], "late")
+    assert rig.report == Report()
+    assert rig.in_flight() == 0
+
+
+async def test_a_hurry_while_jobs_clean_up_ends_that_too() -> None:
+    app, mail = one_lane()
+
+    @mail.job("work")
+    async def work(_note: Note) -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.sleep(CLEAN_UP_S - 0.1)
+
+    rig = Rig(app)
+    await rig.submit(work)
+    async with rig.working(drain=timedelta(0)) as worker:
+        await rig.happens(JobStarted)
+        stopped_at = rig.clock.monotonic()
+        worker.stop()
+        await asyncio.sleep(0.5)
+        worker.hurry()
+    assert rig.clock.monotonic() - stopped_at <= 1
+    assert rig.in_flight() == 0
+
+
 async def test_an_idle_worker_in_a_terminal_ends_within_two_seconds() -> None:
     rig, _ = _held()
     worker = rig.worker(receive_wait=short_wait({}, terminal=True))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, AsyncJobHandle, Events, JobType, Priority
+from headgate import App, AsyncClient, AsyncJobHandle, Client, Events, JobType, Priority
 from headgate.jobs.core.events import Event, JobSubmitted
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
@@ -143,6 +143,14 @@ async def test_big_jobs_are_batched_by_their_bytes(bench: Bench, send_email: Mai
     async with bench.client as client:
         await client.submit_many(send_email, [big] * 5)
     assert sorted(bench.entries()) == [1, 2, 2]
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_a_client_says_what_to_write_in_place_of_an_app_s_path(client: Callable[..., Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"got a str: write load_app\('shop.app:app'\)"):
+        client("shop.app:app")
+    with pytest.raises(ConfigurationError, match=r"takes an App, got a JobType: pass what App"):
+        client(App("shop").define("send-email", Email))
 
 
 async def test_nothing_to_submit_is_no_request(bench: Bench, send_email: Mail) -> None:

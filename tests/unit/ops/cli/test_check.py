@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import textwrap
 from pathlib import Path
 
@@ -101,6 +103,28 @@ def test_existing_names_of_the_stage_are_refused_for_its_standby(
     ended = headgate("check", app=APP)
     assert ended.code == 2
     assert 'name those in eu-west-1 as "existing" here' in " ".join(ended.err.split())
+
+
+def test_what_is_checked_is_the_stage_that_cdk_json_names_unless_another_is_asked_for(
+    here: Path, headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (here / "cli_shop.py").read_text().replace(', stage="test"', "")
+    (here / "cli_staged_shop.py").write_text(source + "print(app.topology.table_name)\n")
+    stages = {"dev": {"keep_data": False}, "prod": {"keep_data": False}}
+    context = {"headgate:stage": "dev", "headgate:stages": stages}
+    (here / "cdk.json").write_text(json.dumps({"context": context}))
+    assert headgate("check", app="cli_staged_shop:app").out.startswith("shop-dev-records\n")
+    assert "HEADGATE_STAGE" not in os.environ
+    del sys.modules["cli_staged_shop"]
+    monkeypatch.setenv("HEADGATE_STAGE", "prod")
+    assert headgate("check", app="cli_staged_shop:app").out.startswith("shop-prod-records\n")
+
+
+def test_a_stage_of_cdk_json_that_is_no_name_is_refused(here: Path, headgate: CommandLine) -> None:
+    (here / "cdk.json").write_text(json.dumps({"context": {"headgate:stage": 7}}))
+    ended = headgate("check", app=APP)
+    assert ended.code == 2
+    assert "cdk.json: 'headgate:stage' must be a stage's name, got 7" in ended.err
 
 
 def test_a_plan_shows_when_each_attempt_comes(headgate: CommandLine) -> None:

@@ -181,12 +181,49 @@ def test_a_cron_schedule_fires_in_its_time_zone_and_only_once() -> None:
     assert world.sent() == ["report"]
 
 
+def test_what_an_emulator_takes_for_done_and_deletes_when_it_is_due_still_fires_once() -> None:
+    world = World()
+    group, at = world.app.topology.schedule_group, world.clock.now() + timedelta(hours=1)
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.create("mine", world.app.types["once"], schedule=Schedule.at(at))
+    world.look()
+    [name] = [each for each in world.stored.names(group, prefix="") if each.endswith("mine")]
+    world.stored.delete(group, name)
+    world.look(timedelta(hours=1))
+    world.look(MINUTE)
+    assert world.sent().count("once") == 1
+
+
+def test_what_is_deleted_before_it_is_due_does_not_fire() -> None:
+    world = World()
+    at = world.clock.now() + timedelta(hours=1)
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.create("mine", world.app.types["once"], schedule=Schedule.at(at))
+        world.look()
+        assert client.schedules.remove("mine")
+    world.look(timedelta(minutes=59))
+    world.look(MINUTE)
+    assert "once" not in world.sent()
+
+
 def test_a_rate_counts_from_its_creation() -> None:
     world = World()
     world.look()
     for _ in range(4):
         world.look(timedelta(minutes=5))
     assert world.sent() == ["sync", "sync"]  # at once, and after a quarter of an hour
+
+
+def test_a_rate_made_at_run_time_counts_from_then_although_it_is_stored_a_little_later() -> None:
+    world = World()
+    world.stored.delete(world.app.topology.schedule_group, "sync")
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.create("mine", world.app.types["once"], schedule=Schedule.rate(MINUTE))
+    world.look(timedelta(seconds=2))
+    world.look(timedelta(seconds=2))
+    assert world.sent() == ["once"]
+    world.look(MINUTE)
+    assert world.sent() == ["once", "once"]
 
 
 def test_a_machine_that_slept_fires_once_for_all_that_it_missed() -> None:
