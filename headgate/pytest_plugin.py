@@ -1,4 +1,5 @@
-"""The plugin of pytest: the fixture ``jobs``, a `Harness` of the project's app.
+"""The plugin of pytest: the fixture ``jobs``, a `Harness` of the project's app; and the errors of
+its jobs in the report of a test that failed.
 
 pytest loads it wherever Headgate is installed; nothing of Headgate is imported before a test asks
 for a fixture.
@@ -6,7 +7,9 @@ for a fixture.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -53,3 +56,28 @@ def jobs(headgate_app: App, headgate_resources: Shared) -> Harness:
     from headgate.testing import Harness
 
     return Harness(headgate_app, resources=headgate_resources)
+
+
+@pytest.hookimpl(hookwrapper=True)  # the way that every release of pytest knows
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, Any, None]:
+    """Show the errors of jobs where a test failed: a drain raises none of them."""
+    made = yield
+    report: pytest.TestReport = made.get_result()
+    if call.when == "call" and report.failed and "headgate.jobs.testing.harness" in sys.modules:
+        from headgate.jobs.testing.failures import failures
+
+        events = [event for jobs in _harnesses(item, call) for event in jobs.events]
+        if told := failures(events):
+            report.sections.append(("Headgate: jobs that failed", told))
+
+
+def _harnesses(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[Harness]:
+    """Yield those that a test was given, or holds where it failed."""
+    from headgate.testing import Harness
+
+    entries = () if call.excinfo is None else call.excinfo.traceback
+    seen = [getattr(item, "funcargs", {}), *(entry.frame.f_locals for entry in entries)]
+    found = {id(value): value for values in seen for value in values.values()}
+    yield from (value for value in found.values() if type(value) is Harness)
