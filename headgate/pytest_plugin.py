@@ -1,4 +1,5 @@
-"""The plugin of pytest: the fixture ``jobs``, a `Harness` of the project's app.
+"""The plugin of pytest: the fixture ``jobs``, a `Harness` of the project's app; and the errors of
+its jobs in the report of a test that failed.
 
 pytest loads it wherever Headgate is installed; nothing of Headgate is imported before a test asks
 for a fixture.
@@ -6,7 +7,8 @@ for a fixture.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +61,39 @@ def jobs(headgate_app: App, headgate_resources: Shared) -> Harness:
     return Harness(headgate_app, resources=headgate_resources)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)  # the way that every release of pytest knows
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, Any, None]:
+    """Shorten what a failed test shows of Headgate, and add the errors of its jobs.
+
+    A drain raises none of them. ``--full-trace`` shows Headgate's own frames.
+    """
+    _leave_out_our_frames(item, call)
+    made = yield
+    report: pytest.TestReport = made.get_result()
+    if call.when == "call" and report.failed and "headgate.jobs.testing.harness" in sys.modules:
+        from headgate.jobs.testing.failures import failures
+
+        events = [event for jobs in _harnesses(item, call) for event in jobs.events]
+        if told := failures(events):
+            report.sections.append(("Headgate: jobs that failed", told))
+
+
+def _harnesses(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[Harness]:
+    """Yield those that a test was given, or holds where it failed."""
+    from headgate.testing import Harness
+
+    entries = () if call.excinfo is None else call.excinfo.traceback
+    seen = [getattr(item, "funcargs", {}), *(entry.frame.f_locals for entry in entries)]
+    found = {id(value): value for values in seen for value in values.values()}
+    yield from (value for value in found.values() if type(value) is Harness)
+
+
+def _leave_out_our_frames(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
     """Leave Headgate's own frames out of the traceback of what it tells of a test or its code.
 
-    ``--full-trace`` shows them, and so do the tests of Headgate itself.
+    The tests of Headgate itself show them.
     """
     if call.excinfo is None or item.config.rootpath == Path(__file__).parents[1]:
         return
@@ -80,7 +110,9 @@ def _is_told(found: pytest.ExceptionInfo[BaseException]) -> bool:
 
 def _ours(error: BaseException | None) -> Iterator[dict[str, Any]]:
     """Yield the names of each module of Headgate in the traceback of an error and of its causes."""
-    while error is not None:
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))  # causes may go round in a circle
         frames = error.__traceback__
         while frames is not None:
             names = frames.tb_frame.f_globals

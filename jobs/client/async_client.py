@@ -94,6 +94,7 @@ class AsyncClient(AsyncDesks):
         backend: AsyncBackend | None = None,
     ) -> None:
         self._app, self._concurrency = app_itself(app), Tasks()
+        self._preparing = Preparing(self._app)
         settings, kept_in = Settings.from_env(), check_choice(spool, fallback)
         self._events = events_of(events, falls_back=bool(kept_in or fallback))
         check_alone(backend, session, config)
@@ -135,11 +136,11 @@ class AsyncClient(AsyncDesks):
             sleep=ports.sleep,
             store=ports.store,
             seals=self._seals,
+            unworked_wait_s=ports.unworked_wait_s,
             auditor=auditor_of(app, ports.table, ports.clock, actor or settings.actor),
         )
         self._lookup = Lookup(self._services, lambda: self._delayed if app.long_delays else None)
-        self._sending: set[asyncio.Future[Submission]] = set()
-        self._preparing, self._turns = Preparing(app), Turns()
+        self._turns, self._sending = Turns(), set[asyncio.Future[Submission]]()
         self._engine = SubmissionEngine(
             send=self._send_together,
             hold=partial(hold_all, self._delayed, concurrency=self._concurrency),

@@ -133,6 +133,7 @@ class Client(Desks):
             sleep=sleep,
             store=store,
             seals=self._seals,
+            unworked_wait_s=ports.unworked_wait_s,
             auditor=auditor_of(app, table, ports.clock, actor or settings.actor),
         )
         self._lookup = Lookup(self._services, lambda: self._delayed if app.long_delays else None)

@@ -106,7 +106,13 @@ class Lookup:
         keep: JobKeep | None,
     ) -> JobRecord:
         """Return the record of a job once it is in a final state; raises as `JobHandle.wait`."""
-        patience = LookupPacing(job_id, within, clock=self.services.clock, rng=self.services.rng)
+        patience = LookupPacing(
+            job_id,
+            within,
+            clock=self.services.clock,
+            rng=self.services.rng,
+            unworked_wait_s=self.services.unworked_wait_s,
+        )
         while True:
             record = await self.recorded(job_id, declared)
             check_type(record, declared)

@@ -29,5 +29,7 @@ class ClientServices:
     """Holds large payloads and results."""
     seals: Seals | None
     """Opens payloads, results and progress; None: the app seals nothing."""
+    unworked_wait_s: float | None
+    """As in `Ports`."""
     auditor: Auditor
     """Enters into the audit what is done through the client."""

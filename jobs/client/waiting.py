@@ -40,6 +40,8 @@ _PAUSES = Backoff.exponential(base=0.2, factor=1.5, cap=5, jitter=0.2)
 _LONGEST_AFTER = 12
 """Number of lookups after which the pauses grow no more."""
 
+_UNWORKED = "a harness runs jobs in drain() alone: call it before you wait for them"
+
 
 class LookupPacing:
     """The pauses between two lookups of a job, and the timeout.
@@ -53,16 +55,25 @@ class LookupPacing:
         timeout: the timeout; None waits for ever.
         clock: tells the time.
         rng: spreads the lookups.
+        unworked_wait_s: seconds after which a wait without a timeout is given up; see `Ports`.
 
     Raises:
         SettingsInvalid: the timeout is no duration.
     """
 
     def __init__(
-        self, job_id: str, timeout: Duration | None, *, clock: Clock, rng: random.Random
+        self,
+        job_id: str,
+        timeout: Duration | None,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        unworked_wait_s: float | None = None,
     ) -> None:
         self._job_id = job_id
-        self._timeout_s = None if timeout is None else duration("timeout", timeout).total_seconds()
+        own_s = None if timeout is None else duration("timeout", timeout).total_seconds()
+        self._timeout_s = unworked_wait_s if own_s is None else own_s
+        self._hint = "" if unworked_wait_s is None else _UNWORKED
         self._clock = clock
         self._rng = rng
         self._began = clock.monotonic()
@@ -80,7 +91,9 @@ class LookupPacing:
             return pause_s
         left_s = self._began + self._timeout_s - self._clock.monotonic()
         if left_s <= 0:
-            raise ResultTimeout(self._job_id, state=seen, timeout_s=self._timeout_s)
+            raise ResultTimeout(
+                self._job_id, state=seen, timeout_s=self._timeout_s, hint=self._hint
+            )
         return min(pause_s, left_s)
 
 

@@ -91,6 +91,9 @@ class Ports:
     """Seconds that a look into a queue waits for a message. Only a receive that waits asks all of
     SQS's servers; on a clock of a test's own, which waits for nobody, 0.
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html"""
+    unworked_wait_s: float | None = None
+    """Seconds after which a wait without a timeout is given up, where no worker may ever run the
+    job, as in a test; None waits for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,8 @@ class AsyncPorts:
     pacing: Pacing
     """The batching of a client's submissions."""
     look_wait_s: float = 1.0
+    """As in `Ports`."""
+    unworked_wait_s: float | None = None
     """As in `Ports`."""
 
 

@@ -61,13 +61,11 @@ class JobCancelled(ResultError):
 class ResultTimeout(ResultError, TimeoutError):
     """The job did not finish within ``timeout_s``, and goes on; ``state`` is the last one seen."""
 
-    def __init__(self, job_id: str, *, state: str, timeout_s: float) -> None:
+    def __init__(self, job_id: str, *, state: str, timeout_s: float, hint: str = "") -> None:
         self.state = state
         self.timeout_s = timeout_s
-        super().__init__(
-            job_id,
-            f"the job {job_id} has not finished within {timeout_s:g} s; its state is {state}",
-        )
+        so_far = f"the job {job_id} has not finished within {timeout_s:g} s; its state is {state}"
+        super().__init__(job_id, f"{so_far}; {hint}" if hint else so_far)
 
 
 class ResultInvalid(ResultError):

@@ -32,6 +32,9 @@ from headgate.jobs.testing.memory.table import MemoryTable
 
 C = TypeVar("C", bound=Clock, default=VirtualClock)
 
+_UNWORKED_WAIT_S = 3600.0
+"""Time enough for a `Harness.adrain` beside the wait, in the same event loop, to run the job."""
+
 
 class MemoryBackend(Generic[C]):
     """AWS in memory, for one app: the ``backend=`` of clients, workers and functions in tests.
@@ -39,8 +42,10 @@ class MemoryBackend(Generic[C]):
     All that are given the same one share its queues, table, schedules, objects and time.
 
     Args:
-        app: the app, whose queues are created.
+        app: the app, whose queues are created, now or as it declares them.
         clock: tells the time; None makes a `VirtualClock`, which pauses move on instead of waiting.
+        has_worker: False says that nothing runs the jobs while somebody waits for them: a wait
+            without a timeout is given up after an hour, since it would never end.
 
     Example:
         >>> backend = MemoryBackend(app)  # doctest: +SKIP
@@ -51,15 +56,18 @@ class MemoryBackend(Generic[C]):
     """
 
     @overload
-    def __init__(self: MemoryBackend[VirtualClock], app: App) -> None: ...
+    def __init__(
+        self: MemoryBackend[VirtualClock], app: App, *, has_worker: bool = True
+    ) -> None: ...
     @overload
-    def __init__(self, app: App, *, clock: C) -> None: ...
-    def __init__(self, app: App, *, clock: Clock | None = None) -> None:
+    def __init__(self, app: App, *, clock: C, has_worker: bool = True) -> None: ...
+    def __init__(self, app: App, *, clock: Clock | None = None, has_worker: bool = True) -> None:
         self._app = app
+        self._unworked_wait_s = None if has_worker else _UNWORKED_WAIT_S
         self.clock: C = clock or VirtualClock()  # type: ignore[assignment]  # as in the overloads
         """The time of all that runs on this backend."""
-        self.sqs = MemorySqs(self.clock)
-        """The app's queues."""
+        self.sqs = MemorySqs(self.clock, declared=lambda: app.topology)
+        """The app's queues, those too that it declares later."""
         self.sqs.provision(app.topology)
         self.table = MemoryTable(self.clock)
         """The app's table."""
@@ -93,6 +101,7 @@ class MemoryBackend(Generic[C]):
             sleep=self._pass,
             rng=self.rng,
             look_wait_s=self._look_wait_s,
+            unworked_wait_s=self._unworked_wait_s,
         )
 
     @property
@@ -111,6 +120,7 @@ class MemoryBackend(Generic[C]):
             rng=self.rng,
             pacing=Pacing(on_landing=True),
             look_wait_s=self._look_wait_s,
+            unworked_wait_s=self._unworked_wait_s,
         )
 
     @property

@@ -90,7 +90,7 @@ class Harness:
         self._resources = resources
         self._check: Callable[[str], None] = partial(check_isolation, app, allowed=bool(isolation))
         self.clock = VirtualClock()
-        backend = MemoryBackend(app, clock=self.clock)
+        backend = MemoryBackend(app, clock=self.clock, has_worker=False)
         self.keys = backend.keys
         """The key service, if the app has ``encryption=``."""
         self._seals = seals_of(app, backend.async_ports.keys, Tasks())

@@ -124,7 +124,8 @@ class Board:
                 return Said(text=printable(f"{text}\n{record['traceback'].rstrip()}"), style="bad")
             case "job.retry_scheduled":
                 tally.retried += 1
-                return Said(text=f"{name} again in {_s(record['delay_s'])}", style="warning")
+                when = f"in {_s(record['delay_s'])}" if record["delay_s"] else "at once"
+                return Said(text=f"{name} again {when}", style="warning")
             case "job.crashed":
                 return Said(text=printable(f"{name} crashed: {record['detail']}"), style="bad")
             case "job.dead_lettered":

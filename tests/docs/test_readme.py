@@ -75,7 +75,7 @@ def test_every_python_block_of_a_page_runs_in_order(
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "examples.django.settings")  # for its page
     module = ModuleType(name)
     monkeypatch.setitem(sys.modules, name, module)  # annotations are looked up there
-    for place in re.findall(r"^# (shop/\w+)\.py", page.read_text(), re.MULTILINE):
+    for place in re.findall(r"^(?:# |`)((?:web_)?shop/\w+)\.py", page.read_text(), re.MULTILINE):
         # A page whose blocks go into several modules of a project is one module here.
         monkeypatch.setitem(sys.modules, place.replace("/", "."), module)
     for block in _python_blocks(page.read_text()):

@@ -25,4 +25,4 @@ def test_the_page_s_own_tests_pass(
         *("-o", "asyncio_default_fixture_loop_scope=function"),
     )
     ended = pytester.runpytest_inprocess(*plugin)
-    ended.assert_outcomes(passed=PAGE.count("\ndef test_"))
+    ended.assert_outcomes(passed=len(re.findall(r"^(?:async )?def test_", PAGE, re.MULTILINE)))

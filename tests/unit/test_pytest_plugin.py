@@ -119,3 +119,44 @@ def test_an_error_that_nobody_foresaw_shows_where_in_headgate_it_came_from(
     told = project.runpytest_subprocess(*PLUGIN, "-k", "unforeseen").stdout.str()
     assert "ZeroDivisionError" in told
     assert "harness.py" in told
+
+
+def test_a_failed_test_shows_why_its_jobs_failed(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_plugged="""
+        from plugged import Mailer, app, greet
+        from headgate.testing import Harness
+
+        class Broken(Mailer):
+            @property
+            def sent(self):
+                raise ConnectionError("the mail server is away")
+
+        def test_of_a_harness_of_its_own():
+            own = Harness(app, resources={Mailer: Broken()})
+            own.client.submit(greet, "Ada")
+            own.drain()
+            assert len(own.completed(greet)) == 1
+
+        def test_of_the_fixture(jobs):
+            jobs.client.submit(greet, "Ada")
+            jobs.drain()
+            assert len(jobs.completed(greet)) == 2
+
+        def test_that_holds_no_harness():
+            assert False
+        """
+    )
+    project.makeini("[pytest]\nheadgate_app = plugged:app\n")
+    ended = project.runpytest_inprocess(*PLUGIN)
+    ended.assert_outcomes(failed=3)
+    told = ended.stdout.str()
+    assert told.count("Headgate: jobs that failed") == 1
+    ended.stdout.fnmatch_lines(
+        [
+            "*Headgate: jobs that failed*",
+            "greet *, attempt 3 of 3:",
+            "*ConnectionError: the mail server is away",
+            "*test_of_the_fixture*",
+        ]
+    )

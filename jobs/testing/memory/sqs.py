@@ -46,6 +46,9 @@ class MemorySqs:
     nothing, a change of visibility fails. True (SQS's behaviour in LocalStack's recordings): both
     act on the message, even if it is in flight elsewhere by now. Leases have to survive either.
 
+    ``declared`` returns the topology of an app whose queues are created as they are first used: one
+    may declare its job types later than this service is made. None leaves all to `create_queue`.
+
     Not simulated: short polls that miss messages, duplicates, the reordering of fair queues (a
     group on a standard queue is stored and returned), throughput limits.
 
@@ -56,14 +59,22 @@ class MemorySqs:
     """
 
     def __init__(
-        self, clock: Clock, *, in_flight_limit: int = 120_000, old_receipts_work: bool = False
+        self,
+        clock: Clock,
+        *,
+        in_flight_limit: int = 120_000,
+        old_receipts_work: bool = False,
+        declared: Callable[[], Topology] | None = None,
     ) -> None:
         self.faults = Faults()
         self.calls: list[Call] = []
         self._clock = clock
         self._in_flight_limit = in_flight_limit
         self._old_receipts_work = old_receipts_work
+        self._declared = declared
         self._queues: dict[str, MemoryQueue] = {}
+        self._made: set[str] = set()
+        """The names of all queues that were created: one that was deleted since stays missing."""
         self._lock = threading.Lock()
         if isinstance(clock, VirtualClock):
             clock.subscribe(self._ring_all)
@@ -101,6 +112,7 @@ class MemorySqs:
             fifo=fifo,
         )
         self._check_settings(name, settings)
+        self._made.add(name)
         if name not in self._queues:
             self._queues[name] = MemoryQueue(
                 name,
@@ -295,6 +307,9 @@ class MemorySqs:
             yield store, now_s
 
     def _get(self, queue: str) -> MemoryQueue:
+        if queue not in self._made and self._declared is not None:
+            with self._lock:
+                self.provision(self._declared())
         if queue not in self._queues:
             raise QueueMissing(queue)
         return self._queues[queue]

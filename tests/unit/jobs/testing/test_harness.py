@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -302,6 +303,43 @@ def test_waiting_for_what_nobody_runs_passes_virtual_time_only(app: App) -> None
     with pytest.raises(ResultTimeout):
         jobs.client.submit(send, Email(to="ada")).wait(timeout=3600)
     assert jobs.clock.monotonic() == pytest.approx(3600)
+
+
+def test_a_result_that_no_drain_made_is_not_waited_for_for_ever(app: App) -> None:
+    send = app.define("send-email", Email)
+    job = Harness(app).client.submit(send, Email(to="ada"))
+    with pytest.raises(ResultTimeout, match=r"state is waiting; .*drain\(\)"):
+        job.result()
+
+
+async def test_the_async_client_waits_beside_a_drain_and_not_for_ever(app: App) -> None:
+    @app.job("send-email")
+    async def send(email: Email) -> Email:
+        return email
+
+    jobs = Harness(app)
+    job = await jobs.async_client.submit(send, Email(to="ada"))
+    with pytest.raises(ResultTimeout, match=r"drain\(\)"):
+        await job.wait()
+    result, _ = await asyncio.gather(job.result(), jobs.adrain())
+    assert result == Email(to="ada")
+
+
+def test_a_type_declared_after_the_harness_runs_in_its_own_new_queue() -> None:
+    app = App("shop", stage="test", priorities="used")
+    jobs = Harness(app)
+
+    @app.job("capture", priority="critical")
+    async def capture(email: Email) -> None: ...
+
+    @app.queue("carrier").job("book")
+    async def book(email: Email) -> None: ...
+
+    jobs.drain()  # there is nothing to run, and nothing is missing
+    jobs.client.submit(capture, Email(to="ada"))
+    jobs.client.submit(book, Email(to="ada"))
+    jobs.drain()
+    assert (len(jobs.completed(capture)), len(jobs.completed(book))) == (1, 1)
 
 
 async def test_the_async_client_tells_what_became_of_its_jobs_too(app: App) -> None:

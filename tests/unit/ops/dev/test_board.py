@@ -125,6 +125,7 @@ def test_a_failure_shows_its_traceback_and_what_becomes_of_the_job() -> None:
         "greet 7 is a dead letter: attempts-exhausted",
     ]
     assert (board.tallies["greet"].retried, board.tallies["greet"].dead) == (1, 1)
+    assert texts(happened(board, of(JobRetryScheduled, delay_s=0))) == ["greet 7 again at once"]
 
 
 def test_counts_outlast_an_edit_and_running_jobs_do_not() -> None:
