@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from headgate.jobs.deployment.removals import QUEUE, SCHEDULE_GROUP
+from headgate.jobs.deployment.removals import KEY, QUEUE, SCHEDULE_GROUP
 from headgate.ops.removals import CountedRemoval, StackRemovals
 from headgate.ops.views.output import in_line, show, show_error, show_json
 
@@ -17,6 +17,8 @@ _HOW: dict[str, str] = {
     "until its jobs have run; or let a type take them along (accepts_from=)",
     SCHEDULE_GROUP: "Keep long_delays and the schedules in the app until its delayed jobs have "
     "fired, and cancel the others (`headgate schedules list`, `headgate jobs cancel`)",
+    KEY: "Keep encryption= in the app, and submit nothing, until no queue, delay or dead letter is "
+    "left that it has sealed",
 }
 """Ways to get jobs out of a resource first, by its kind."""
 
