@@ -171,8 +171,10 @@ class Regions:
 
     def counted(self, event: str, *regions: Region) -> Counter[str]:
         """Return the number of such events in the regions, by job id."""
-        told = (self._journal.count(f"{event}-in-{region.name}") for region in regions)
-        return sum(told, Counter())
+        told: Counter[str] = Counter()
+        for region in regions:
+            told += self._journal.count(f"{event}-in-{region.name}")
+        return told
 
     def open_gate(self) -> None:
         """Let jobs of the type ``settle`` end."""
@@ -224,11 +226,12 @@ async def regions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncItera
     (tmp_path / f"{MODULE}.py").write_text(textwrap.dedent(APP))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     async with AsyncExitStack() as owned:
-        both = []
+        both: list[Region] = []
         for name in (ACTIVE, STANDBY):
             server = owned.enter_context(running_server("ministack"))
             both.append(Region(name, server, await owned.enter_async_context(Proxy(server))))
-        yield Regions(*both, tmp_path, monkeypatch)
+        active, standby = both
+        yield Regions(active, standby, tmp_path, monkeypatch)
     sys.modules.pop(MODULE, None)
 
 
