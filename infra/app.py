@@ -30,7 +30,13 @@ from headgate.infra.checks.cdk_errors import in_words, resources_over, said_by_c
 from headgate.infra.checks.nag import add_nag
 from headgate.infra.checks.nesting import nested_further
 from headgate.infra.stack import HeadgateStack
-from headgate.infra.stages import Stage, asked_for, read_stage, read_standby_stage
+from headgate.infra.stages import (
+    Stage,
+    asked_for,
+    read_stage,
+    read_standby_stage,
+    standby_stack,
+)
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
@@ -117,7 +123,7 @@ def add_stack(assembly: cdk.App, nested: tuple[str, ...] = ()) -> HeadgateStack:
     name = "-".join(filter(None, (app.name, app.stage)))
     stack = _stack(assembly, name, app, path, stage, nested)
     if standby is not None:
-        _stack(assembly, f"{name}-standby", app, path, standby, nested)
+        _stack(assembly, standby_stack(name), app, path, standby, nested)
     return stack
 
 

@@ -131,6 +131,11 @@ def read_stage(name: str | None, context: Mapping[str, Any]) -> Stage:
     return Stage(deployment=deployment, existing=existing, **place)
 
 
+def standby_stack(name: str) -> str:
+    """Return the name of the standby's stack, by that of its stage's."""
+    return f"{name}-standby"
+
+
 def read_standby_stage(name: str | None, context: Mapping[str, Any]) -> Stage | None:
     """Return the standby of a stage, in its own region; None if it has none.
 

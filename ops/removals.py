@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headgate.jobs.core.backend import Ports
@@ -27,6 +27,17 @@ class CountedRemoval:
         if self.jobs is None:
             return self.removal.kept
         return self.jobs == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackRemovals:
+    """What a deployment would remove from one stack."""
+
+    stack: str
+    region: str | None
+    """The stack's region; None: the one of AWS's settings."""
+    found: Sequence[CountedRemoval] | None
+    """None: the stack is not deployed there."""
 
 
 def count_jobs(removals: Iterable[Removal], ports: Ports) -> list[CountedRemoval]:

@@ -16,8 +16,14 @@ from typing import Any
 QUEUE, SCHEDULE_GROUP = "queue", "schedule group"
 """Kinds of resources whose jobs can be counted."""
 
+KEY = "key"
+"""The kind of what has sealed payloads and results."""
+
+_ALIAS = "AWS::KMS::Alias"
+
 _KINDS: Mapping[str, tuple[str, str]] = {
     "AWS::DynamoDB::GlobalTable": ("table", "TableName"),
+    _ALIAS: (KEY, "AliasName"),
     "AWS::S3::Bucket": ("bucket", "BucketName"),
     "AWS::SQS::Queue": (QUEUE, "QueueName"),
     "AWS::Scheduler::ScheduleGroup": (SCHEDULE_GROUP, "Name"),
@@ -61,12 +67,23 @@ def removals(deployed: Template, planned: Template) -> list[Removal]:
 def _named(template: Template) -> Iterator[tuple[tuple[str, str], str, _Resource]]:
     """Yield what holds data: its kind and name, its logical id, the resource.
 
-    A resource without a name of its own holds none of an app's data.
+    A resource without a name of its own holds none of an app's data. A key is named by its alias,
+    and its own policy says what becomes of it.
     """
-    for logical_id, resource in template.get("Resources", {}).items():
+    resources = template.get("Resources", {})
+    for logical_id, resource in resources.items():
         kind, naming = _KINDS.get(resource.get("Type", ""), ("", ""))
         if name := resource.get("Properties", {}).get(naming):
-            yield (kind, _flat(name)), logical_id, resource
+            held = _key_of(resource) if kind == KEY else logical_id
+            yield (kind, _flat(name)), held, resources.get(held, resource)
+
+
+def _key_of(alias: _Resource) -> str:
+    """Return the logical id of the key that an alias stands for; empty if it is elsewhere."""
+    match alias["Properties"].get("TargetKeyId"):
+        case {"Fn::GetAtt": [str(key), _]} | {"Ref": str(key)}:
+            return key
+    return ""
 
 
 def _is_kept(resource: _Resource, *, replaced: bool) -> bool:

@@ -37,6 +37,11 @@ _LOG = "cdk.log"
 _OUTPUTS = "outputs.json"
 _TAIL = 1_500  # characters of CDK's output that an error quotes
 
+_ROLE_TOO_NEW = "Unable to assume the service linked role"
+"""Said by ECS in an account that had never used it: it has just created its role, and asks for it
+before IAM knows it everywhere.
+https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyProject:
@@ -103,11 +108,19 @@ class VerifyProject:
     async def deploy(self) -> Mapping[str, str]:
         """Deploy the stack, or bring it up to date; returns its outputs.
 
+        In an account that had never used ECS it may take a second try, as docs/deploy.md says.
+
         Raises:
             ConfigurationError: there is no ``npx``.
             HeadgateError: CDK failed; the end of its output is in the message.
         """
-        await self._cdk("deploy", "--require-approval", "never", "--outputs-file", _OUTPUTS)
+        words = ("deploy", "--require-approval", "never", "--outputs-file", _OUTPUTS)
+        try:
+            await self._cdk(*words)
+        except HeadgateError as error:
+            if _ROLE_TOO_NEW not in str(error):
+                raise
+            await self._cdk(*words)
         outputs: Mapping[str, str] = json.loads((self.folder / _OUTPUTS).read_text())[self.stack]
         return outputs
 

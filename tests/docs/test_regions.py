@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 import textwrap
@@ -21,8 +20,8 @@ from headgate.jobs.errors import ServiceUnavailable
 from headgate.testing import Harness
 from tests.support.backends import Given, over
 from tests.support.command_line import CommandLine
+from tests.support.regions_page import commands
 
-PAGE = Path(__file__).parents[2] / "docs" / "regions.md"
 ACTIVE, STANDBY = "eu-central-1", "eu-west-1"
 MODULE = "regions_shop"
 
@@ -111,13 +110,6 @@ class Regions:
             clock=harness.clock,
             sleep=harness.clock.advance,
         )
-
-
-def commands(heading: str) -> list[str]:
-    """Return the commands of a section's console blocks."""
-    text = PAGE.read_text()
-    [section] = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    return re.findall(r"^\$ (.*)$", section, re.MULTILINE)
 
 
 @pytest.fixture

@@ -35,10 +35,11 @@ class DeploymentFailed(Exception):
 
 
 class Cloud:
-    """The clients of one MiniStack, and its account."""
+    """The clients of one MiniStack in a region, and its account."""
 
-    def __init__(self, endpoint_url: str) -> None:
+    def __init__(self, endpoint_url: str, region: str = REGION) -> None:
         self.endpoint_url = endpoint_url
+        self.region = region
         self._owned = ExitStack()
         self._clients: dict[str, Any] = {}
         self.account: str = self.client("sts").get_caller_identity()["Account"]
@@ -46,7 +47,7 @@ class Cloud:
     def client(self, service: str) -> Any:
         """Return boto3's client of a service, made once per service."""
         if service not in self._clients:
-            session = boto3.session.Session(region_name=REGION)
+            session = boto3.session.Session(region_name=self.region)
             made = session.client(service, endpoint_url=self.endpoint_url)  # type: ignore[call-overload]  # whichever
             self._owned.callback(made.close)
             self._clients[service] = made
@@ -58,9 +59,9 @@ class Cloud:
 
 
 @contextmanager
-def cloud_at(endpoint_url: str) -> Iterator[Cloud]:
+def cloud_at(endpoint_url: str, region: str = REGION) -> Iterator[Cloud]:
     """Yield the clients of a server; the environment must hold test credentials."""
-    cloud = Cloud(endpoint_url)
+    cloud = Cloud(endpoint_url, region)
     try:
         yield cloud
     finally:
@@ -140,7 +141,7 @@ class Stack:
         self._cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
         return {
             "StackName": self.name,
-            "TemplateURL": f"https://s3.{REGION}.amazonaws.com/{bucket}/{key}",
+            "TemplateURL": f"https://s3.{self._cloud.region}.amazonaws.com/{bucket}/{key}",
             "Capabilities": ["CAPABILITY_NAMED_IAM"],
         }
 
@@ -168,7 +169,9 @@ class Stack:
 
 def bootstrap(cloud: Cloud) -> None:
     """Create what ``cdk bootstrap`` does, as far as a deployment needs it."""
-    cloud.client("s3").create_bucket(Bucket=_bucket(cloud))
+    elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": cloud.region}}
+    placed = {} if cloud.region == REGION else elsewhere
+    cloud.client("s3").create_bucket(Bucket=_bucket(cloud), **placed)
     cloud.client("ssm").put_parameter(
         Name=_VERSION, Value=_LEAST_VERSION, Type="String", Overwrite=True
     )
@@ -198,7 +201,7 @@ def template_in(assembly: Path, stack: str) -> Template:
 
 
 def _bucket(cloud: Cloud) -> str:
-    return f"cdk-hnb659fds-assets-{cloud.account}-{REGION}"
+    return f"cdk-hnb659fds-assets-{cloud.account}-{cloud.region}"
 
 
 def _zipped(directory: Path) -> bytes:

@@ -102,9 +102,9 @@ class Finished:
     err: str
 
 
-async def command(*arguments: str, env: Mapping[str, str]) -> Finished:
+async def command(*arguments: str, env: Mapping[str, str], directory: Path = _ROOT) -> Finished:
     """Run ``headgate`` to its end."""
-    async with started(*arguments, env=env) as process:
+    async with started(*arguments, env=env, directory=directory) as process:
         async with asyncio.timeout(GENEROUS_S):
             out, err = await asyncio.gather(_whole(process.stdout), _whole(process.stderr))
             code = await process.wait()
@@ -113,10 +113,10 @@ async def command(*arguments: str, env: Mapping[str, str]) -> Finished:
 
 @asynccontextmanager
 async def started(
-    *arguments: str, env: Mapping[str, str]
+    *arguments: str, env: Mapping[str, str], directory: Path = _ROOT
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Yield ``headgate`` in a process of its own, which is killed at the end if it still runs."""
-    process = await _spawn(arguments, env, stdout=asyncio.subprocess.PIPE)
+    process = await _spawn(arguments, env, stdout=asyncio.subprocess.PIPE, directory=directory)
     try:
         yield process
     finally:

@@ -10,10 +10,10 @@ import typer
 from headgate.ops.cli.shared import AsJson, app_of, examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from headgate.jobs.definitions.app import App
-    from headgate.ops.removals import CountedRemoval
+    from headgate.ops.removals import StackRemovals
 
 EXAMPLES = examples(
     "npx aws-cdk synth -c headgate:stage=qa && HEADGATE_STAGE=qa headgate diff",
@@ -34,7 +34,8 @@ def diff(
     stack: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="The stack.  [default: the app and its stage, as in shop-prod]"
+            metavar="NAME",
+            help="Only this stack.  [default: the stage's, as shop-prod, and its standby's]",
         ),
     ] = None,
     template: Annotated[
@@ -48,31 +49,49 @@ def diff(
 ) -> None:
     """Show which jobs a deployment would lose.
 
-    Compares the template of `cdk synth` with that of the deployed stack, and counts the jobs in
-    what is gone. Exits with 1 if jobs would be lost, or would wait where no worker looks, unless
-    --accept names each.
+    Compares the template of `cdk synth` with that of the deployed stack, in the stage's region,
+    and counts the jobs in what is gone; likewise that of its standby in another region. Exits with
+    1 if jobs would be lost, or would wait where no worker looks, unless --accept names each.
     """
     from headgate.ops.views.deploying.removals import show_removals
 
     app = app_of(context)
-    found = _removals(app, stack or app.topology.schedule_group, template)
+    if stack is not None or template is not None:
+        found = [_removals(app, stack or app.topology.schedule_group, None, template)]
+    else:
+        found = [_removals(app, name, region) for name, region in _stacks(app)]
     raise typer.Exit(show_removals(found, accepted=accept or (), as_json=json))
 
 
-def _removals(app: App, stack: str, template: Path | None) -> Sequence[CountedRemoval]:
+def _stacks(app: App) -> Iterator[tuple[str, str | None]]:
+    """Yield the stacks of the app's stage, each with its region as cdk.json names it."""
+    from headgate.infra.stages import standby_stack
+    from headgate.ops.cdk_context import stages_from_cdk_json
+
+    stage, standby = stages_from_cdk_json(None, app.stage)
+    name = app.topology.schedule_group
+    yield name, stage.region
+    if standby is not None:
+        yield standby_stack(name), standby.region
+
+
+def _removals(
+    app: App, stack: str, region: str | None, template: Path | None = None
+) -> StackRemovals:
     from headgate.jobs.aws.backend import AwsBackend
     from headgate.jobs.aws.cloudformation import CloudFormationStacks
     from headgate.jobs.deployment.removals import removals
-    from headgate.ops.removals import count_jobs
+    from headgate.ops.removals import StackRemovals, count_jobs
     from headgate.ops.synthesized import read_template
 
     planned = read_template(template or Path("cdk.out", f"{stack}.template.json"))
-    stacks = CloudFormationStacks()
+    stacks = CloudFormationStacks(region=region)
     try:
         deployed = stacks.template(stack)
     finally:
         stacks.close()
     if deployed is None:
-        return []
-    with AwsBackend(app.topology) as backend:
-        return count_jobs(removals(deployed, planned), backend.ports)
+        return StackRemovals(stack=stack, region=region, found=None)
+    with AwsBackend(app.topology, region=region) as backend:
+        counted = count_jobs(removals(deployed, planned), backend.ports)
+    return StackRemovals(stack=stack, region=region, found=counted)

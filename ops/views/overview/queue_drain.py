@@ -12,7 +12,7 @@ from headgate.ops.views.output import in_line, show, show_error
 from headgate.ops.views.overview.queue_watch import QueueSource
 
 EXIT_NOT_DRAINED = 1
-"""The queue was not empty in time."""
+"""The queue was not empty in time, or is not there."""
 
 SETTLED_S = 60.0
 """Seconds for which a queue has to look empty: SQS's counts may be that late.
@@ -57,8 +57,14 @@ class QueueDrain:
         started_s = self._clock()
         empty_since_s: float | None = None
         while True:
-            held = self._look()
-            now_s = self._clock()
+            found = self._look()
+            held, now_s = _held(found), self._clock()
+            if found and all(each.waiting is None for each in found):
+                show_error(
+                    f"{self._queue} does not exist here, so nothing is known of its jobs: look at "
+                    "AWS_REGION, HEADGATE_STAGE and the account"
+                )
+                return EXIT_NOT_DRAINED
             if held != 0:
                 empty_since_s = None
             elif empty_since_s is None:
@@ -71,25 +77,28 @@ class QueueDrain:
                 return EXIT_NOT_DRAINED
             self._sleep(self._every_s)
 
-    def _look(self) -> int | None:
-        """Return the number of messages; None if SQS doesn't tell now."""
+    def _look(self) -> Sequence[QueueStatus]:
+        """Return the SQS queues with what they hold; none if SQS doesn't tell now."""
         try:
             found = [each for each in self._source.list().queues if self._is_meant(each)]
         except TransportError as error:
             show_error(str(error))
-            return None
+            return ()
         said = in_line(", ".join(_counts(each) for each in found))
         if said != self._said:
             show(said, at_once=True)
             self._said = said
-        return _held(found)
+        return found
 
     def _is_meant(self, each: QueueStatus) -> bool:
         return each.queue == self._queue and self._priority in (None, each.priority)
 
 
-def _held(found: Sequence[QueueStatus]) -> int:
-    # A queue that doesn't exist holds nothing.
+def _held(found: Sequence[QueueStatus]) -> int | None:
+    """Return the number of messages; None: it is not known."""
+    if not found:
+        return None
+    # One that doesn't exist beside others is new in the app, and holds nothing.
     return sum((each.waiting or 0) + (each.in_flight or 0) + (each.delayed or 0) for each in found)
 
 

@@ -80,6 +80,26 @@ def test_a_queue_under_another_logical_id_is_no_removal() -> None:
     assert removals(template(Mail=queue("mail")), template(Post=queue("mail"))) == []
 
 
+@pytest.mark.parametrize(("policy", "kept"), [("RetainExceptOnCreate", True), ("Delete", False)])
+def test_a_removed_key_is_named_by_its_alias_and_kept_by_its_own_policy(
+    policy: str, kept: bool
+) -> None:
+    stands_for = {"AliasName": "alias/shop", "TargetKeyId": {"Fn::GetAtt": ["Key", "Arn"]}}
+    deployed = template(
+        Key={"Type": "AWS::KMS::Key", "DeletionPolicy": policy},
+        Alias={"Type": "AWS::KMS::Alias", "Properties": stands_for},
+    )
+    assert removals(deployed, deployed) == []
+    assert removals(deployed, template()) == [Removal(kind="key", name="alias/shop", kept=kept)]
+
+
+def test_a_removed_alias_of_a_key_elsewhere_is_told_by_its_own_policy() -> None:
+    stands_for = {"AliasName": "alias/shop", "TargetKeyId": "1234"}
+    alias = {"Type": "AWS::KMS::Alias", "Properties": stands_for}
+    [found] = removals(template(Alias=alias), template())
+    assert not found.kept
+
+
 def test_what_holds_no_data_or_has_no_name_is_left_out() -> None:
     deployed = template(
         Alarm={"Type": "AWS::CloudWatch::Alarm"},

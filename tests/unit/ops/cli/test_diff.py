@@ -43,8 +43,13 @@ class Stacks:
     """The stacks of an account, in place of CloudFormation's."""
 
     deployed: dict[str, Any]
+    asked: list[tuple[str, str | None]]
+
+    def __init__(self, *, region: str | None) -> None:
+        self._region = region
 
     def template(self, stack: str) -> Any:
+        self.asked.append((stack, self._region))
         return self.deployed.get(stack)
 
     def close(self) -> None:
@@ -72,17 +77,18 @@ def sqs(
     sqs.provision(mail.topology)
     backend = over(sqs.sync, scheduler=scheduler.sync, clock=clock)
     monkeypatch.setattr(
-        "headgate.jobs.aws.backend.AwsBackend", lambda _topology: nullcontext(backend)
+        "headgate.jobs.aws.backend.AwsBackend", lambda _topology, **_place: nullcontext(backend)
     )
     monkeypatch.setattr("headgate.jobs.aws.cloudformation.CloudFormationStacks", Stacks)
     monkeypatch.setattr(Stacks, "deployed", {GROUP: DEPLOYED}, raising=False)
+    monkeypatch.setattr(Stacks, "asked", [], raising=False)
     (here / "cdk.out").mkdir()
     synthesized(here, {})
     return sqs
 
 
-def synthesized(here: Path, resources: dict[str, Any]) -> None:
-    path = here / "cdk.out" / f"{GROUP}.template.json"
+def synthesized(here: Path, resources: dict[str, Any], stack: str = GROUP) -> None:
+    path = here / "cdk.out" / f"{stack}.template.json"
     path.write_text(json.dumps({"Resources": resources}))
 
 
@@ -141,6 +147,8 @@ def test_each_removal_is_accepted_by_its_name(
     ended = diff("--accept", MAIL, "--accept", GROUP, "--json")
     assert ended.code == 0
     assert json.loads(ended.out)[0] == {
+        "stack": GROUP,
+        "region": None,
         "kind": "queue",
         "name": MAIL,
         "kept": False,
@@ -165,8 +173,65 @@ def test_a_deployment_that_removes_nothing_says_so(diff: Diff, here: Path) -> No
     assert (diff().code, diff().out) == (0, "nothing that holds jobs is removed\n")
 
 
-def test_a_stack_that_is_not_deployed_has_nothing_to_lose(diff: Diff) -> None:
-    assert diff("--stack", "other", "--template", f"cdk.out/{GROUP}.template.json").code == 0
+def test_a_stack_that_is_not_deployed_has_nothing_to_lose_and_it_is_said(diff: Diff) -> None:
+    ended = diff("--stack", "other", "--template", f"cdk.out/{GROUP}.template.json")
+    assert ended.code == 0
+    assert ended.out.startswith("the stack other is not deployed in the region of AWS's settings")
+
+
+# --- a stage's region, and its standby ------------------------------------------------------------
+
+
+def in_region(here: Path, **fields: Any) -> None:
+    """Declare the app's stage in a region, with these fields."""
+    stages = {"test": {"region": "eu-central-1", **fields}}
+    (here / "cdk.json").write_text(json.dumps({"context": {"headgate:stages": stages}}))
+
+
+def test_a_stage_s_stack_is_looked_for_in_its_own_region(diff: Diff, here: Path) -> None:
+    in_region(here)
+    assert diff().code == 0
+    assert Stacks.asked == [(GROUP, "eu-central-1")]
+
+
+def test_the_jobs_that_a_standby_holds_are_counted_there(
+    diff: Diff,
+    here: Path,
+    sqs: MemorySqs,
+    scheduler: MemoryScheduler,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_region(here, standby_in={"region": "eu-west-1"})
+    fill(sqs, scheduler)
+    standby = f"{GROUP}-standby"
+    synthesized(here, DEPLOYED["Resources"])
+    synthesized(here, {}, standby)
+    monkeypatch.setattr(Stacks, "deployed", {GROUP: DEPLOYED, standby: DEPLOYED})
+    ended = diff()
+    assert Stacks.asked == [(GROUP, "eu-central-1"), (standby, "eu-west-1")]
+    assert ended.code == EXIT_REFUSED
+    assert ended.out.splitlines()[:4] == [
+        f"{GROUP} in eu-central-1:",
+        "nothing that holds jobs is removed",
+        f"{standby} in eu-west-1:",
+        f"The queue {MAIL} is deleted, with 2 messages.",
+    ]
+
+
+def test_a_name_is_accepted_in_both_regions_at_once(
+    diff: Diff,
+    here: Path,
+    sqs: MemorySqs,
+    scheduler: MemoryScheduler,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_region(here, standby_in={"region": "eu-west-1"})
+    fill(sqs, scheduler)
+    standby = f"{GROUP}-standby"
+    synthesized(here, {}, standby)
+    monkeypatch.setattr(Stacks, "deployed", {GROUP: DEPLOYED, standby: DEPLOYED})
+    assert diff().err.endswith(f"If that is meant: --accept {MAIL} --accept {GROUP}\n")
+    assert diff("--accept", MAIL, "--accept", GROUP).code == 0
 
 
 def test_without_a_synthesized_template_the_command_says_how_to_make_one(diff: Diff) -> None:

@@ -412,6 +412,15 @@ def test_a_queue_that_does_not_empty_in_time_is_told_by_the_exit_code(
     assert "jobs was not empty within 90 s" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("sqs")
+def test_a_queue_that_does_not_exist_is_not_taken_for_an_empty_one(headgate: CommandLine) -> None:
+    """As in another region than the one that is meant."""
+    ended = headgate("queues", "drain", "jobs", app=APP)
+    assert ended.code == EXIT_NOT_DRAINED
+    assert "jobs does not exist here" in ended.err
+    assert "is empty" not in ended.out
+
+
 def test_a_single_priority_is_drained_whatever_the_others_hold(listed: QueueList) -> None:
     assert listed.queues[-1].priority is Priority.LOW
     assert Looks(listed, 1).drain(Priority.HIGH) == 0

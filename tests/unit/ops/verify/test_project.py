@@ -27,6 +27,7 @@ NOW = datetime(2026, 11, 1, tzinfo=UTC)
 NPX = """#!/bin/sh
 echo "$HEADGATE_STAGE $*" >> calls
 if [ -f broken ]; then echo "the account is not bootstrapped"; exit 1; fi
+if [ -f new ]; then rm new; echo "Unable to assume the service linked role."; exit 1; fi
 echo '{"headgate-verify-test": {"Cluster": "c", "WorkersWorkers": "w"}}' > outputs.json
 """
 
@@ -97,6 +98,15 @@ def test_its_image_has_this_version_or_the_given_requirements(
     assert (project.folder / "requirements.txt").read_text() == own.read_text()
     with pytest.raises(ConfigurationError, match="--requirements"):
         VerifyProject(folder=project.folder, stage=STAGE, requirements=tmp_path / "none").write()
+
+
+@pytest.mark.usefixtures("npx")
+async def test_an_account_that_had_never_used_ecs_is_deployed_to_a_second_time(
+    project: VerifyProject,
+) -> None:
+    (project.folder / "new").touch()
+    assert await project.deploy() == {"Cluster": "c", "WorkersWorkers": "w"}
+    assert len((project.folder / "calls").read_text().splitlines()) == 2
 
 
 @pytest.mark.usefixtures("npx")
