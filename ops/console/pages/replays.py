@@ -132,7 +132,7 @@ def _pace(report: ReplayReport) -> list[tuple[str, object]]:
     told = (
         *(("limit", options.limit), ("rate, a second", options.rate), ("canary", options.canary)),
         *(("spread", options.spread and span(options.spread)), ("priority", options.priority)),
-        ("stops above", options.stop_above),
+        ("stops", f"once more than {options.stop_above:.0%} of those that ended died again"),
     )
     return [(name, value) for name, value in told if value is not None]
 
