@@ -91,6 +91,16 @@ class Console:
         """Return the app's schedules on AWS."""
         return self.reader.read(SCHEDULES, self.client.schedules.list, fresh_s=_SCHEDULES_FRESH_S)
 
+    def begin_schedules(self) -> None:
+        """Have the schedules be read in the background, if they never were."""
+        if self.reader.peek(SCHEDULES).at is None:
+            self.reader.read_behind(
+                SCHEDULES,
+                self.client.schedules.list,
+                fresh_s=_SCHEDULES_FRESH_S,
+                wait_first=False,
+            )
+
     def act(self, request: Request, do: Callable[[], T], *, changes: tuple[Hashable, ...]) -> T:
         """Do something as the viewer, whom the audit then has as its actor.
 

@@ -24,6 +24,7 @@ from headgate.ops.console.context import Console
 from headgate.ops.console.lanes import groups, lanes, total
 from headgate.ops.console.pages.month import month, month_so_far
 from headgate.ops.console.past import past_curve
+from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import console_of, render
 
 _COUNTED = timedelta(days=1)
@@ -58,13 +59,9 @@ class Chart:
 def overview(request: Request) -> Response:
     """Show the verdict, the lanes and the workers."""
     console = console_of(request)
+    _begin(console)
     seen = console.queues()
-    counts = console.reader.read_behind(
-        "counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S, wait_first=True
-    )
-    dead = console.reader.read_behind(
-        "dead jobs", lambda: _dead(console), fresh_s=_COUNTS_FRESH_S, wait_first=True
-    )
+    counts, dead = _counts(console, wait_first=True), _dead_jobs(console, wait_first=True)
     schedules = console.schedules()
     values: Mapping[str, Any] = {} if seen.value is None else _of(console, seen.value)
     return render(
@@ -82,6 +79,25 @@ def overview(request: Request) -> Response:
         schedules=schedules,
         upcoming=upcoming(schedules.value or (), console.clock.now()),
         **{**_NOTHING, **values},
+    )
+
+
+def _begin(console: Console) -> None:
+    """Have all be read at once that the page waits for, at the first look."""
+    _counts(console, wait_first=False)
+    _dead_jobs(console, wait_first=False)
+    console.begin_schedules()
+
+
+def _counts(console: Console, *, wait_first: bool) -> Seen[JobCounts]:
+    return console.reader.read_behind(
+        "counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S, wait_first=wait_first
+    )
+
+
+def _dead_jobs(console: Console, *, wait_first: bool) -> Seen[JobPage]:
+    return console.reader.read_behind(
+        "dead jobs", lambda: _dead(console), fresh_s=_COUNTS_FRESH_S, wait_first=wait_first
     )
 
 

@@ -44,7 +44,7 @@ def replay(request: Request) -> Response:
     console, name = console_of(request), _id(request)
     seen = console.reader.read(_key(name), lambda: _found(console, name), fresh_s=_ONE_FRESH_S)
     report = seen.value
-    if report is None and not seen.fault:
+    if report is None and not seen.fault and not seen.renewing:
         refuse(f"There is no replay {name!r}.", 404)
     is_running = report is not None and report.state is ReplayState.RUNNING
     return render(
