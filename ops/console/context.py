@@ -24,9 +24,9 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.records.audit.entry import in_one_line
 from headgate.jobs.records.cancellation import LONGEST_ACTOR
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.ops.console.figures.samples import Samples
 from headgate.ops.console.outcomes import Outcomes
 from headgate.ops.console.reader import Seen, SharedReader
-from headgate.ops.console.samples import Samples
 
 QUEUES, WORKERS, SCHEDULES = "queues", "workers", "schedules"
 """Questions of the shared reader."""

@@ -19,11 +19,11 @@ from headgate.jobs.client.overview.queues import QueueList, QueueStatus
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
-from headgate.ops.console.charts import Curve
 from headgate.ops.console.context import Console
+from headgate.ops.console.figures.charts import Curve
+from headgate.ops.console.figures.past import past_curve
 from headgate.ops.console.lanes import groups, lanes, total
 from headgate.ops.console.pages.month import month, month_so_far
-from headgate.ops.console.past import past_curve
 from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import console_of, render
 

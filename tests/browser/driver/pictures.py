@@ -15,7 +15,7 @@ _COLOURS = 96
 _TALLEST = {DESKTOP: 1_250, PHONE: 900}
 """Pixels of CSS after which a long page is cut."""
 
-_POINTS = 12
+_POINTS = 6
 """Points of a chart that is worth a look; there is one each five seconds or more."""
 
 _IN_DARK = ("overview", "job-running")

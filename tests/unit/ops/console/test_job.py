@@ -57,9 +57,7 @@ def test_a_long_error_is_folded_and_a_short_one_is_not() -> None:
     browser = Browser(served)
     assert "All of it" not in browser.get(f"/jobs/{short.id}").text
     text = browser.get(f"/jobs/{long.id}").text
-    folded = text.count('<details class="rest"')
-    assert folded == text.count("<summary>All of it</summary>") == 2
-    assert text.count("x" * 700) == folded
+    assert text.count("<summary>All of it</summary>") == 2  # above, and with the attempt
 
 
 def test_a_completed_job_shows_its_result_on_demand_and_runs_again_with_a_payload(

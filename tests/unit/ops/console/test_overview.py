@@ -13,8 +13,8 @@ from headgate.jobs.client.overview.queues import QueueList
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
-from headgate.ops.console.charts import Curve
 from headgate.ops.console.context import Console
+from headgate.ops.console.figures.charts import Curve
 from headgate.ops.console.pages.month import month, month_so_far
 from headgate.ops.console.pages.overview import charts
 from tests.support.backends import over

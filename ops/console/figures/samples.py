@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
-from headgate.ops.console.charts import Curve, curve
+from headgate.ops.console.figures.charts import Curve, curve
 
 _MOST = 360
 """Samples that are kept: half an hour, if somebody looks all the time."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from headgate.jobs.client.overview.queue_metrics import Minutes, QueuePast
 from headgate.jobs.client.overview.queues import QueueStatus
-from headgate.ops.console.charts import Curve, curve
+from headgate.ops.console.figures.charts import Curve, curve
 
 _MINUTE = timedelta(minutes=1)
 
