@@ -146,6 +146,7 @@ class Parts:
             waiting=self.waiting,
             paused=self.paused,
             running=lambda: self.running.unfinished,
+            held=self.holdings.messages,
         )
 
     def _admit(

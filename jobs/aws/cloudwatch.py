@@ -45,13 +45,13 @@ class _Calls:
 
     async def read(
         self, queries: Sequence[MetricQuery], *, since: datetime, until: datetime
-    ) -> Mapping[MetricQuery, Sequence[float]]:
+    ) -> Mapping[MetricQuery, Mapping[datetime, float]]:
         """Return the values of each metric that has any (GetMetricData)."""
-        found: dict[MetricQuery, list[float]] = {}
+        found: dict[MetricQuery, Mapping[datetime, float]] = {}
         for start in range(0, len(queries), _AT_ONCE):
             part = queries[start : start + _AT_ONCE]
             for each, values in (await self._values(part, since, until)).items():
-                found[each] = [value for _, value in sorted(values.items())]
+                found[each] = dict(sorted(values.items()))
         return found
 
     async def _values(
@@ -66,7 +66,7 @@ class _Calls:
         }
         found: dict[MetricQuery, dict[datetime, float]] = {}
         for _ in range(_PAGES):
-            with naming("cloudwatch:GetMetricData", "AWS/SQS"):
+            with naming("cloudwatch:GetMetricData", queries[0].namespace):
                 answer = await client.get_metric_data(**request)
             for name, values in _read(answer):
                 if name in names:
@@ -78,7 +78,7 @@ class _Calls:
 
 
 class AsyncCloudWatchMetrics(_Calls):
-    """SQS's metrics for an event loop.
+    """Metrics of queues for an event loop.
 
     Args:
         access: As in `Connection`; the session is one of aiobotocore.
@@ -89,7 +89,7 @@ class AsyncCloudWatchMetrics(_Calls):
 
 
 class CloudWatchMetrics:
-    """SQS's metrics for synchronous code. Safe to share between threads.
+    """Metrics of queues for synchronous code. Safe to share between threads.
 
     Args:
         access: As in `Connection`; the session is one of boto3.
@@ -112,13 +112,14 @@ def _connection(access: Access) -> Connection:
 
 
 def _asked(name: str, query: MetricQuery) -> dict[str, Any]:
+    dimensions = query.dimensions or (("QueueName", bare_name(query.queue)),)
     return {
         "Id": name,
         "MetricStat": {
             "Metric": {
-                "Namespace": "AWS/SQS",
+                "Namespace": query.namespace,
                 "MetricName": query.name,
-                "Dimensions": [{"Name": "QueueName", "Value": bare_name(query.queue)}],
+                "Dimensions": [{"Name": each, "Value": value} for each, value in dimensions],
             },
             "Period": query.period_s,
             "Stat": query.statistic,

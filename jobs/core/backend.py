@@ -42,7 +42,7 @@ class SecretStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricQuery:
-    """A question for one of SQS's metrics of a queue, period by period."""
+    """A question for a metric of a queue, period by period: one of SQS's unless it says so."""
 
     queue: str
     """The physical name of the queue."""
@@ -51,6 +51,9 @@ class MetricQuery:
     statistic: Literal["Sum", "Maximum"]
     period_s: int = 60
     """Seconds that each value stands for. CloudWatch has minutes for 15 days, and hours for 455."""
+    namespace: str = "AWS/SQS"
+    dimensions: tuple[tuple[str, str], ...] = ()
+    """Names and values of the metric's dimensions; empty for those of SQS, which has the queue."""
 
 
 class AsyncMetricReader(Protocol):
@@ -58,8 +61,8 @@ class AsyncMetricReader(Protocol):
 
     async def read(
         self, queries: Sequence[MetricQuery], *, since: datetime, until: datetime
-    ) -> Mapping[MetricQuery, Sequence[float]]:
-        """Return the values of each metric that has any, from the earliest period on."""
+    ) -> Mapping[MetricQuery, Mapping[datetime, float]]:
+        """Return the values of each metric that has any by the begin of their periods, in order."""
         ...
 
 
@@ -68,7 +71,7 @@ class MetricReader(Protocol):
 
     def read(
         self, queries: Sequence[MetricQuery], *, since: datetime, until: datetime
-    ) -> Mapping[MetricQuery, Sequence[float]]: ...
+    ) -> Mapping[MetricQuery, Mapping[datetime, float]]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ class MemoryBackend(Generic[C]):
         self._ring = KeyRing(ImmediateKeys(self.keys.sync), lock=ImmediateLock, clock=self.clock)
         self._async_ring = KeyRing(self.keys, lock=asyncio.Lock, clock=self.clock)
         self.metrics = MemoryMetrics()
-        """SQS's metrics of the queues: none, unless a test puts some."""
+        """CloudWatch's metrics of the queues: none, unless a test puts some."""
         self.secrets = MemorySecrets()
         """The key that the app's messages are signed with."""
         self.scheduler = MemoryScheduler(self.clock, fire=self._fire)

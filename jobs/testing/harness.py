@@ -103,6 +103,8 @@ class Harness:
         """The table that the clients' handles read."""
         self.store = backend.store
         """Holds payloads that are too large for messages."""
+        self.metrics = backend.metrics
+        """CloudWatch's metrics of the queues: none, unless a test puts some."""
         self.secrets = backend.secrets
         """Holds the key, if the app's messages are signed."""
         self.events: list[Event] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import MINYEAR, UTC, datetime, timedelta
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import Duration, duration
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def check_bound(
@@ -51,10 +53,22 @@ def check_order(
 
 
 def moment_of(bound: datetime | Duration | None, now: datetime) -> datetime | None:
-    """Return the time of a bound: itself, or the one that was an age ago."""
-    if bound is None or isinstance(bound, datetime):
-        return bound
+    """Return the time of a bound, in UTC: itself, or the one that was an age ago.
+
+    One that the calendar does not reach in UTC becomes its first or last moment.
+    """
+    if bound is None:
+        return None
+    if isinstance(bound, datetime):
+        return _in_utc(bound)
     try:
         return now - duration("age", bound)
     except OverflowError:  # before the year 1
-        return datetime.min.replace(tzinfo=UTC)
+        return _FIRST
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:  # an offset leads it out of the calendar
+        return _FIRST if at.year == MINYEAR else _LAST

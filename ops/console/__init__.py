@@ -7,7 +7,7 @@
     rendering    templates, and the navigation
     forms        queries and forms, bounded
     words        numbers, spans and times as people read them
-    charts       lines, drawn by the server
+    figures      curves, drawn by the server, and the past that they draw
     pages        one module for each page, with the template of the same name
 
 **To add a page**, such as ``/audit``:

@@ -24,9 +24,9 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.records.audit.entry import in_one_line
 from headgate.jobs.records.cancellation import LONGEST_ACTOR
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.ops.console.figures.samples import Samples
 from headgate.ops.console.outcomes import Outcomes
 from headgate.ops.console.reader import Seen, SharedReader
-from headgate.ops.console.samples import Samples
 
 QUEUES, WORKERS, SCHEDULES = "queues", "workers", "schedules"
 """Questions of the shared reader."""
@@ -90,6 +90,16 @@ class Console:
     def schedules(self) -> Seen[Sequence[ScheduleInfo | UnreadableSchedule]]:
         """Return the app's schedules on AWS."""
         return self.reader.read(SCHEDULES, self.client.schedules.list, fresh_s=_SCHEDULES_FRESH_S)
+
+    def begin_schedules(self) -> None:
+        """Have the schedules be read in the background, if they never were."""
+        if self.reader.peek(SCHEDULES).at is None:
+            self.reader.read_behind(
+                SCHEDULES,
+                self.client.schedules.list,
+                fresh_s=_SCHEDULES_FRESH_S,
+                wait_first=False,
+            )
 
     def act(self, request: Request, do: Callable[[], T], *, changes: tuple[Hashable, ...]) -> T:
         """Do something as the viewer, whom the audit then has as its actor.

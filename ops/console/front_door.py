@@ -147,7 +147,11 @@ def _is_own_origin(request: Request) -> bool:
     origin = request.headers.get("origin")
     if origin is None:  # without it, only the browser's word for the site counts
         return request.headers.get("sec-fetch-site") == "same-origin"
-    return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+    own = request.headers.get("host", "").lower()
+    try:
+        return own != "" and urlsplit(origin).netloc.lower() == own
+    except ValueError:
+        return False
 
 
 def _with_headers(send: Send) -> Send:

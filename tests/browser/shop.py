@@ -54,6 +54,10 @@ class Catalogue(BaseModel):
     pages: int = 900
 
 
+class Campaign(BaseModel):
+    name: str
+
+
 class Bank:
     """The shop's bank, as its handlers find it."""
 
@@ -125,6 +129,13 @@ async def notify_warehouse(payment: Payment) -> None:
     """Tell the warehouse, which does not listen."""
     await asyncio.sleep(_rng.uniform(0.1, 0.3))
     raise TimeoutError(f"warehouse.example took more than 5 s over {payment.order_id}")
+
+
+@notifications.job("push-campaign", priority="high")
+async def push_campaign(campaign: Campaign) -> None:
+    """Push a message to many phones, which takes half a minute."""
+    del campaign
+    await asyncio.sleep(_rng.uniform(20, 40))
 
 
 @notifications.job("send-sms", priority="low")

@@ -21,6 +21,7 @@ from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import Events
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import TransportError
 from headgate.ops.console import console
@@ -50,7 +51,7 @@ _HOSTS = {"elsewhere": "127.0.0.1"}
 """Sites that are not reached as ``localhost``: to browsers another host's pages are cross-site."""
 
 _SETTINGS = WorkerSettings(
-    concurrency=25, receive_wait=timedelta(seconds=1), drain=timedelta(seconds=1)
+    concurrency=50, receive_wait=timedelta(seconds=1), drain=timedelta(seconds=1)
 )
 
 
@@ -78,9 +79,11 @@ async def _performed(driver: Sequence[str]) -> int:
             port = await stack.enter_async_context(_served(pages))
             shown[name] = f"http://{_HOSTS.get(name, 'localhost')}:{port}"
         async with asyncio.TaskGroup() as group:
-            group.create_task(asyncio.to_thread(_replay_slowly, client))
+            begun = asyncio.get_running_loop().create_future()
+            group.create_task(asyncio.to_thread(_replay_slowly, client, begun))
             background = [group.create_task(each) for each in (load(client), traffic.report())]
             try:
+                shown["replay"] = await begun
                 return await _driven([*driver, json.dumps(shown)])
             finally:
                 client.dead_letters.stop()
@@ -135,11 +138,10 @@ async def _scene(client: Client, traffic: Traffic) -> dict[str, str]:
     await traffic.until_progress("import-catalogue", _IMPORTED)
     BANK.is_down = False
     letters = DeadLetterFilter(types=("capture-payment",), errors=("ConnectionError",))
-    replayed = await asyncio.to_thread(client.dead_letters.replay, letters, limit=8)
+    await asyncio.to_thread(client.dead_letters.replay, letters, limit=8)
     await asyncio.to_thread(_arrange, client)
     [letter] = (await asyncio.to_thread(client.dead_letters.list, letters, limit=1)).letters
     return {
-        "replay": replayed.id,
         "letter": letter.message_id,
         "dead_job": str(letter.job_id or handles[0].id),
         "running_job": running[0].id,
@@ -161,13 +163,23 @@ def _arrange(client: Client) -> None:
     )
 
 
-def _replay_slowly(client: Client) -> None:
-    """Replay some letters over an hour, which outlasts the stage."""
+def _replay_slowly(client: Client, begun: asyncio.Future[str]) -> None:
+    """Replay some letters over an hour, which outlasts the stage; tell the replay's id."""
     letters = DeadLetterFilter(types=("send-email",))
+    loop = begun.get_loop()
+
+    def tell(report: ReplayReport) -> None:
+        loop.call_soon_threadsafe(_resolve, begun, report.id)
+
     try:
-        client.dead_letters.replay(letters, limit=30, spread=timedelta(hours=1))
+        client.dead_letters.replay(letters, limit=30, spread=timedelta(hours=1), on_step=tell)
     except TransportError as error:  # on a busy machine; the stage goes on with a stopped replay
         print(f"the slow replay has ended early: {error}")
+
+
+def _resolve(begun: asyncio.Future[str], replay_id: str) -> None:
+    if not begun.done():
+        begun.set_result(replay_id)
 
 
 @asynccontextmanager

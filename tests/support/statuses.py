@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.records.fleet.worker_status import (
     LimitState,
+    TenantHeld,
     WorkerJob,
     WorkerState,
     WorkerStatus,
@@ -35,4 +36,5 @@ STATUS = WorkerStatus(
     running=[JOB],
     limits={"breaker:type:send-email": LimitState.OPEN},
     pauses=["the tenant 'org-1'"],
+    tenants=[TenantHeld(tenant="org-1", queue="mail", priority=Priority.HIGH, held=4)],
 )

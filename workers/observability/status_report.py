@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.records.fleet.worker_status import (
     MOST_LIMITS,
     MOST_RUNNING,
+    MOST_TENANTS,
+    TenantHeld,
     WorkerJob,
     WorkerState,
     WorkerStatus,
@@ -34,6 +37,7 @@ class StatusReport:
         waiting: the messages that wait.
         paused: the pauses that it knows.
         running: returns the messages whose handlers run.
+        held: returns all messages that it holds, each once.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class StatusReport:
         waiting: Waiting,
         paused: Paused,
         running: Callable[[], Sequence[Hold]],
+        held: Callable[[], Iterable[Hold]],
     ) -> None:
         self._services = services
         self._app_version = app_version
@@ -57,6 +62,7 @@ class StatusReport:
         self._waiting = waiting
         self._paused = paused
         self._running = running
+        self._held = held
         self._limits = LimitStates()
         services.events.subscribe(self._limits, wants=self._limits.wants)
         self._started_at = services.clock.now()
@@ -81,7 +87,18 @@ class StatusReport:
             running=list(self._jobs(now)),
             limits=dict(limits),
             pauses=[str(each.target) for each in self._paused.now()][:MOST_LIMITS],
+            tenants=list(self._tenants()),
         )
+
+    def _tenants(self) -> Iterator[TenantHeld]:
+        """Yield the tenants of fair queues of which it holds most messages, most first."""
+        counted: Counter[tuple[str, str, Priority]] = Counter()
+        for hold in self._held():
+            queue, group = hold.delivery.queue, hold.delivery.message.group
+            if group and not queue.fifo:  # on a FIFO queue it orders jobs, and names no tenant
+                counted[group, queue.group, queue.priority] += 1
+        for (tenant, name, priority), held in counted.most_common(MOST_TENANTS):
+            yield TenantHeld(tenant=tenant, queue=name, priority=priority, held=held)
 
     def _jobs(self, now: datetime) -> Iterator[WorkerJob]:
         """Yield the jobs that have run for longest."""

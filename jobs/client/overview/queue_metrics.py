@@ -1,7 +1,8 @@
-"""SQS's metrics of an app's queues, which tell what GetQueueAttributes doesn't.
+"""Metrics of an app's queues, which tell what GetQueueAttributes doesn't.
 
-CloudWatch has them by minute, a minute or two late. It writes none for a queue that has not been
-used for six hours, so a missing number is unknown, not zero.
+CloudWatch has them by minute, a minute or two late. SQS writes none for a queue that has not been
+used for six hours, and workers and functions write theirs only if they are told to (EMF), so a
+missing number is unknown, not zero.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
 """
 
@@ -9,20 +10,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.backend import AsyncMetricReader, MetricQuery
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.deployment.metric_names import (
+    FAILED,
+    NAMESPACE,
+    PRIORITY,
+    QUEUE,
+    SERVICE,
+    STARTED,
+)
 from headgate.jobs.errors import TransportError
 from headgate.jobs.values.texts import text_of
 
 FRESH_S = 60.0
 """Seconds for which an answer serves: CloudWatch has nothing newer before."""
 
-_WINDOW = timedelta(minutes=6)
-"""The past that is read, of which the last minute or two may be missing."""
+PAST = timedelta(hours=1)
+"""The past that is read. A metric costs the same, however many minutes of it are asked for."""
+
+_NOW = timedelta(minutes=6)
+"""The last part of it that counts as the present; its last minute or two may be missing."""
 
 _HOUR_S = 3_600
 
@@ -30,6 +42,19 @@ _OLDEST, _NOISY = "ApproximateAgeOfOldestMessage", "ApproximateNumberOfNoisyGrou
 _SENT, _DELETED = "NumberOfMessagesSent", "NumberOfMessagesDeleted"
 _RECEIVED, _EMPTY = "NumberOfMessagesReceived", "NumberOfEmptyReceives"
 _COUNTS = (_SENT, _DELETED, _RECEIVED, _EMPTY)
+
+Minutes = Mapping[datetime, float]
+"""Values by the begin of their minutes, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePast:
+    """CloudWatch's metrics of one queue in the last hour, minute by minute; none is unknown."""
+
+    oldest_s: Minutes = field(default_factory=dict)
+    sent: Minutes = field(default_factory=dict)
+    deleted: Minutes = field(default_factory=dict)
+    failed: Minutes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +65,13 @@ class QueueMetrics:
     """Age of the oldest message, those that run included."""
     sent_per_minute: float | None = None
     deleted_per_minute: float | None = None
+    failed_per_minute: float | None = None
+    """Attempts that failed, as workers and functions count them with ``HEADGATE_EMF=1``."""
     is_received_from: bool | None = None
     """True if anybody has received from it, whether there was a message or not."""
     noisy_tenants: int | None = None
-    """Number of message groups that delay others; of fair queues only."""
+    """Number of message groups that delay others, of fair queues only. SQS doesn't tell which."""
+    past: QueuePast = field(default_factory=QueuePast)
 
 
 UNKNOWN = QueueMetrics()
@@ -55,13 +83,16 @@ class QueueMetricsReader:
     Args:
         metrics: CloudWatch.
         clock: tells the time.
+        service: the app's name among the metrics of workers and functions.
     """
 
-    def __init__(self, metrics: AsyncMetricReader, clock: Clock) -> None:
+    def __init__(self, metrics: AsyncMetricReader, clock: Clock, service: str) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._found: Mapping[MetricQuery, Sequence[float]] = {}
+        self._service = service
+        self._found: Mapping[MetricQuery, Minutes] = {}
         self._asked_at = -math.inf
+        self._until = _whole_minute(clock.now())
         self.fault = ""
         """The reason for which the last request failed; empty if it did not."""
 
@@ -70,8 +101,12 @@ class QueueMetricsReader:
         now = self._clock.monotonic()
         if now - self._asked_at >= FRESH_S:
             self._asked_at = now
-            await self._ask([query for queue in queues for query in _queries(queue)])
-        return {queue.name: _of_queue(queue, self._found) for queue in queues}
+            await self._ask([query for queue in queues for query in self._queries(queue)])
+        by_queue: dict[str, dict[str, Minutes]] = {}
+        for query, values in self._found.items():
+            by_queue.setdefault(query.queue, {})[query.name] = values
+        since = self._until - _NOW
+        return {each.name: _of_queue(by_queue.get(each.name, {}), since) for each in queues}
 
     async def sent(self, queues: Sequence[QueueSpec], since: datetime) -> Mapping[str, float]:
         """Return how many messages each queue has been sent since a time, of those with any.
@@ -84,36 +119,71 @@ class QueueMetricsReader:
             for queue in queues
         ]
         found = await self._metrics.read(queries, since=since, until=self._clock.now())
-        return {each.queue: sum(values) for each, values in found.items()}
+        return {each.queue: sum(values.values()) for each, values in found.items()}
 
     async def _ask(self, queries: Sequence[MetricQuery]) -> None:
-        until = _whole_minute(self._clock.now())
+        until = self._until = _whole_minute(self._clock.now())
         self._found, self.fault = {}, ""
         try:
-            self._found = await self._metrics.read(queries, since=until - _WINDOW, until=until)
+            self._found = await self._metrics.read(queries, since=until - PAST, until=until)
         except TransportError as error:
             self.fault = text_of(error)
 
+    def _queries(self, queue: QueueSpec) -> Sequence[MetricQuery]:
+        levels = (_OLDEST,) if queue.fifo else (_OLDEST, _NOISY)
+        lane = (
+            *((SERVICE, self._service), (QUEUE, queue.group)),
+            (PRIORITY, queue.priority.value),
+        )
+        return (
+            *(MetricQuery(queue=queue.name, name=name, statistic="Maximum") for name in levels),
+            *(MetricQuery(queue=queue.name, name=name, statistic="Sum") for name in _COUNTS),
+            *(
+                MetricQuery(
+                    queue=queue.name,
+                    name=name,
+                    statistic="Sum",
+                    namespace=NAMESPACE,
+                    dimensions=lane,
+                )
+                for name in (STARTED, FAILED)
+            ),
+        )
 
-def _queries(queue: QueueSpec) -> Sequence[MetricQuery]:
-    levels = (_OLDEST,) if queue.fifo else (_OLDEST, _NOISY)
-    return (
-        *(MetricQuery(queue=queue.name, name=name, statistic="Maximum") for name in levels),
-        *(MetricQuery(queue=queue.name, name=name, statistic="Sum") for name in _COUNTS),
-    )
 
+def _of_queue(by_name: Mapping[str, Minutes], since: datetime) -> QueueMetrics:
+    """Return a queue's metrics.
 
-def _of_queue(queue: QueueSpec, found: Mapping[MetricQuery, Sequence[float]]) -> QueueMetrics:
-    by_name = {each.name: values for each, values in found.items() if each.queue == queue.name}
-    oldest, noisy = _last(by_name.get(_OLDEST)), _last(by_name.get(_NOISY))
-    received = [sum(by_name[name]) for name in (_RECEIVED, _EMPTY) if by_name.get(name)]
+    Args:
+        by_name: the last hour.
+        since: the begin of the present.
+    """
+    now = {
+        name: [value for at, value in values.items() if at >= since]
+        for name, values in by_name.items()
+    }
+    failed = _failed(by_name.get(STARTED, {}), by_name.get(FAILED, {}))
+    oldest, noisy = _last(now.get(_OLDEST)), _last(now.get(_NOISY))
+    received = [sum(now[name]) for name in (_RECEIVED, _EMPTY) if now.get(name)]
     return QueueMetrics(
         oldest=None if oldest is None else timedelta(seconds=min(oldest, _LONGEST_S)),
-        sent_per_minute=_mean(by_name.get(_SENT)),
-        deleted_per_minute=_mean(by_name.get(_DELETED)),
+        sent_per_minute=_mean(now.get(_SENT)),
+        deleted_per_minute=_mean(now.get(_DELETED)),
+        failed_per_minute=_mean([value for at, value in failed.items() if at >= since]),
         is_received_from=sum(received) > 0 if received else None,
         noisy_tenants=None if noisy is None else int(noisy),
+        past=QueuePast(
+            oldest_s=by_name.get(_OLDEST, {}),
+            sent=by_name.get(_SENT, {}),
+            deleted=by_name.get(_DELETED, {}),
+            failed=failed,
+        ),
     )
+
+
+def _failed(started: Minutes, failed: Minutes) -> Minutes:
+    """Return the failures of each minute: no line is written of none, so starts tell of these."""
+    return {at: failed.get(at, 0.0) for at in sorted({*started, *failed})}
 
 
 _LONGEST_S = timedelta(days=14).total_seconds()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +19,7 @@ from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.transport import AsyncReceiver, QueueDepth
 from headgate.jobs.core.topology import Priority, QueueSpec, Topology
+from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import QueueMissing, SettingsInvalid, TransportError
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.pause import Pause
@@ -50,6 +52,10 @@ class QueueStatus:
     """The names of the live workers that receive from it; None if these are unknown."""
     pauses: Sequence[Pause] | None
     """The pauses of the queue as a whole; None if these are unknown."""
+    tenants: Mapping[str, int] | None
+    """By tenant, the messages that live workers hold, most first: at least so many, as each worker
+    names the twenty tenants of which it holds most. Lambda functions name none. Empty for a FIFO
+    queue; None if the workers are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,10 +192,11 @@ def queues_of(
     services: ClientServices, receiver: AsyncReceiver, metrics: AsyncMetricReader
 ) -> AsyncQueueDesk:
     """Return the queues of a client's app, over what its handles use."""
+    app = services.app
     return AsyncQueueDesk(
-        services.app.topology,
+        app.topology,
         receiver,
-        QueueMetricsReader(metrics, services.clock),
+        QueueMetricsReader(metrics, services.clock, service_name(app.name, app.stage)),
         workers_of(services),
         pauses_of(services),
         services.concurrency,
@@ -216,7 +223,17 @@ def _status(
         metrics=metrics,
         workers=None if workers is None else [w.name for w in workers if w.polls_queue(spec)],
         pauses=None if pauses is None else [each for each in pauses if each.covers_queue(spec)],
+        tenants=None if workers is None else _tenants(spec, workers),
     )
+
+
+def _tenants(spec: QueueSpec, workers: Sequence[WorkerStatus]) -> Mapping[str, int]:
+    """Return the messages of a queue that workers hold, by tenant, most first."""
+    held: Counter[str] = Counter()
+    for each in (tenant for worker in workers for tenant in worker.tenants):
+        if (each.queue, each.priority) == (spec.group, spec.priority):
+            held[each.tenant] += each.held
+    return dict(held.most_common())
 
 
 def _all(depth: QueueDepth | None) -> int | None:

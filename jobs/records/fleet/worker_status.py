@@ -39,6 +39,9 @@ MOST_RUNNING = 20
 MOST_LIMITS = 20
 """Maximum number of limits, and of pauses, that a status names."""
 
+MOST_TENANTS = 20
+"""Maximum number of tenants that a status names: those of which the worker holds most."""
+
 KEPT = timedelta(hours=1)
 """Time after which the status of a worker that was killed expires."""
 
@@ -91,6 +94,19 @@ class WorkerJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenantHeld:
+    """The messages of one tenant, out of one fair queue, that a worker holds."""
+
+    tenant: str
+    """The MessageGroupId, by which SQS tells tenants apart."""
+    queue: str
+    """The queue group that they came from."""
+    priority: Priority
+    held: int
+    """Number of messages, running or received and not started: what SQS counts as in flight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
     """A worker as it last described itself."""
 
@@ -119,6 +135,8 @@ class WorkerStatus:
     only a few; 20 at most."""
     pauses: Sequence[str]
     """The pauses known to this worker; 20 at most."""
+    tenants: Sequence[TenantHeld] = ()
+    """The tenants of which it holds most messages, most first; 20 at most."""
 
     def polls_queue(self, queue: QueueSpec) -> bool:
         """Return True if it receives from a queue, unless it drains."""
@@ -146,6 +164,7 @@ def status_item(status: WorkerStatus) -> Item:
         "running": [_running_data(each, at) for each in status.running[:MOST_RUNNING]],
         "limits": dict(list(_limits_data(status.limits))[:MOST_LIMITS]),
         "pauses": [legible(each, _LONGEST_LIMIT) for each in status.pauses[:MOST_LIMITS]],
+        "tenants": [_tenant_data(each) for each in status.tenants[:MOST_TENANTS]],
     }
     return Item(pk=WORKER_STATUSES, sk=status.name, data=data, expires_at=at + KEPT)
 
@@ -158,6 +177,15 @@ def _running_data(job: WorkerJob, at: datetime) -> dict[str, Any]:
         "priority": job.priority.value,
         "attempt": job.attempt,
         "for_s": round(max(0.0, (at - job.started_at).total_seconds()), 1),
+    }
+
+
+def _tenant_data(each: TenantHeld) -> dict[str, Any]:
+    return {
+        "tenant": legible(each.tenant, _LONGEST),
+        "queue": each.queue,
+        "priority": each.priority.value,
+        "held": each.held,
     }
 
 
@@ -195,6 +223,7 @@ def _status(name: str, data: Mapping[str, Any]) -> WorkerStatus:
         pauses=[
             _needed(text(each, _LONGEST_LIMIT)) for each in _listed(data.get("pauses"), MOST_LIMITS)
         ],
+        tenants=[_tenant(each) for each in _listed(data.get("tenants"), MOST_TENANTS)],
     )
 
 
@@ -208,6 +237,16 @@ def _running(value: object, at: datetime) -> WorkerJob:
         priority=_member(Priority, data.get("priority")),
         attempt=_needed(whole(data.get("attempt"), 1)),
         started_at=at - timedelta(seconds=ran_s),
+    )
+
+
+def _tenant(value: object) -> TenantHeld:
+    data = _needed(mapping(value))
+    return TenantHeld(
+        tenant=_needed(text(data.get("tenant"), _LONGEST)),
+        queue=_needed(text(data.get("queue"), _LONGEST)),
+        priority=_member(Priority, data.get("priority")),
+        held=_needed(whole(data.get("held"), 1)),
     )
 
 

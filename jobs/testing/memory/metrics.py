@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from headgate.jobs.core.backend import MetricQuery, MetricReader
 
 
 class MemoryMetrics:
-    """SQS's metrics in memory: a `jobs.core.backend.AsyncMetricReader`, and by ``sync`` for
+    """Metrics of queues in memory: a `jobs.core.backend.AsyncMetricReader`, and by ``sync`` for
     synchronous code.
 
     ``calls`` counts the requests, ``faults`` are those to come, and ``values`` are by queue and
@@ -27,7 +27,7 @@ class MemoryMetrics:
         self.faults: list[Exception] = []
 
     def put(self, queue: str, name: str, *values: float) -> None:
-        """Set the values of a queue's metric, from the earliest minute on."""
+        """Set the values of a queue's metric, of which the last one is always the latest."""
         self.values[queue, name] = values
 
     def fail(self, error: Exception, *, times: int = 1) -> None:
@@ -36,8 +36,8 @@ class MemoryMetrics:
 
     async def read(
         self, queries: Sequence[MetricQuery], *, since: datetime, until: datetime
-    ) -> Mapping[MetricQuery, Sequence[float]]:
-        """Return the values that were put, whatever the time."""
+    ) -> Mapping[MetricQuery, Mapping[datetime, float]]:
+        """Return the values that were put, as those of the last periods."""
         await asyncio.sleep(0)  # a call over a network always suspends
         return self.sync.read(queries, since=since, until=until)
 
@@ -56,11 +56,19 @@ class _Sync:
         queries: Sequence[MetricQuery],
         *,
         since: datetime,  # noqa: ARG002 - as in the port
-        until: datetime,  # noqa: ARG002 - as in the port
-    ) -> Mapping[MetricQuery, Sequence[float]]:
+        until: datetime,
+    ) -> Mapping[MetricQuery, Mapping[datetime, float]]:
         metrics = self._metrics
         metrics.calls += 1
         if metrics.faults:
             raise metrics.faults.pop(0)
         found = {each: metrics.values.get((each.queue, each.name), ()) for each in queries}
-        return {each: values for each, values in found.items() if values}
+        return {each: _timed(each, values, until) for each, values in found.items() if values}
+
+
+def _timed(query: MetricQuery, values: Sequence[float], until: datetime) -> dict[datetime, float]:
+    first = until - len(values) * timedelta(seconds=query.period_s)
+    return {
+        first + number * timedelta(seconds=query.period_s): value
+        for number, value in enumerate(values)
+    }

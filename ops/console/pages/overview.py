@@ -14,14 +14,17 @@ from starlette.routing import Route
 
 from headgate.jobs.client.jobs.desk import JobCounts, JobPage
 from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.client.overview.queue_metrics import Minutes, QueuePast
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
-from headgate.ops.console.charts import Curve
 from headgate.ops.console.context import Console
+from headgate.ops.console.figures.charts import Curve
+from headgate.ops.console.figures.past import past_curve
 from headgate.ops.console.lanes import groups, lanes, total
 from headgate.ops.console.pages.month import month, month_so_far
+from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import console_of, render
 
 _COUNTED = timedelta(days=1)
@@ -49,18 +52,16 @@ class Chart:
     unit: str
     """Empty for a length of time in seconds."""
     curve: Curve
+    source: str
+    """The origin of its values, and so of their times."""
 
 
 def overview(request: Request) -> Response:
     """Show the verdict, the lanes and the workers."""
     console = console_of(request)
+    _begin(console)
     seen = console.queues()
-    counts = console.reader.read_behind(
-        "counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S, wait_first=True
-    )
-    dead = console.reader.read_behind(
-        "dead jobs", lambda: _dead(console), fresh_s=_COUNTS_FRESH_S, wait_first=True
-    )
+    counts, dead = _counts(console, wait_first=True), _dead_jobs(console, wait_first=True)
     schedules = console.schedules()
     values: Mapping[str, Any] = {} if seen.value is None else _of(console, seen.value)
     return render(
@@ -74,10 +75,29 @@ def overview(request: Request) -> Response:
         troubles=() if counts.value is None else troubles(counts.value),
         dead=dead,
         reasons=() if dead.value is None else reasons(dead.value),
-        charts=charts(console),
+        charts=charts(console, seen.value),
         schedules=schedules,
         upcoming=upcoming(schedules.value or (), console.clock.now()),
         **{**_NOTHING, **values},
+    )
+
+
+def _begin(console: Console) -> None:
+    """Have all be read at once that the page waits for, at the first look."""
+    _counts(console, wait_first=False)
+    _dead_jobs(console, wait_first=False)
+    console.begin_schedules()
+
+
+def _counts(console: Console, *, wait_first: bool) -> Seen[JobCounts]:
+    return console.reader.read_behind(
+        "counts", lambda: _count(console), fresh_s=_COUNTS_FRESH_S, wait_first=wait_first
+    )
+
+
+def _dead_jobs(console: Console, *, wait_first: bool) -> Seen[JobPage]:
+    return console.reader.read_behind(
+        "dead jobs", lambda: _dead(console), fresh_s=_COUNTS_FRESH_S, wait_first=wait_first
     )
 
 
@@ -140,13 +160,24 @@ def troubles(counts: JobCounts) -> Sequence[tuple[str, Mapping[JobState, int]]]:
     return sorted(found.items(), key=lambda item: (-item[1].get(JobState.DEAD, 0), item[0]))
 
 
-def charts(console: Console, group: str | None = None) -> Sequence[Chart]:
-    """Return the charts of what was read of the queues so far; none before the second look."""
-    return [
-        Chart(title=title, unit=unit, curve=curve)
-        for title, unit, value, over in _CHARTED
-        if (curve := console.samples.chart(value, group, over=over)) is not None
-    ]
+def charts(console: Console, found: QueueList | None, group: str | None = None) -> Sequence[Chart]:
+    """Return the charts of all queues, or of one queue group.
+
+    Some are of the last hour, from CloudWatch; and some, from the second look on, of what this
+    console has read since its start.
+    """
+    queues = [each for each in found.queues if group in (None, each.queue)] if found else []
+    hour = (
+        Chart(title=title, unit=unit, curve=curve, source="The last hour, as CloudWatch has it")
+        for title, unit, minutes, over in _PAST
+        if (curve := past_curve(queues, minutes, over)) is not None
+    )
+    seen = (
+        Chart(title=title, unit=unit, curve=curve, source="As far as this console has looked")
+        for title, unit, value in _SEEN
+        if (curve := console.samples.chart(value, group)) is not None
+    )
+    return [*hour, *seen]
 
 
 def _waiting(queue: QueueStatus) -> float | None:
@@ -157,32 +188,23 @@ def _in_flight(queue: QueueStatus) -> float | None:
     return queue.in_flight
 
 
-def _oldest_s(queue: QueueStatus) -> float | None:
-    oldest = queue.metrics.oldest
-    return None if oldest is None else oldest.total_seconds()
-
-
-def _coming(queue: QueueStatus) -> float | None:
-    return queue.metrics.sent_per_minute
-
-
-def _going(queue: QueueStatus) -> float | None:
-    return queue.metrics.deleted_per_minute
-
-
 def _dead_letters(queue: QueueStatus) -> float | None:
     return queue.dead
 
 
-_CHARTED: Sequence[
-    tuple[str, str, Callable[[QueueStatus], float | None], Callable[[Iterable[float]], float]]
+_PAST: Sequence[
+    tuple[str, str, Callable[[QueuePast], Minutes], Callable[[Iterable[float]], float]]
 ] = (
-    ("Waiting", "jobs", _waiting, sum),
-    ("In flight", "jobs", _in_flight, sum),
-    ("Oldest", "", _oldest_s, max),
-    ("Submitted", "per minute", _coming, sum),
-    ("Finished", "per minute", _going, sum),
-    ("Dead", "letters", _dead_letters, sum),
+    ("Submitted", "/min", lambda past: past.sent, sum),
+    ("Finished", "/min", lambda past: past.deleted, sum),
+    ("Failed attempts", "/min", lambda past: past.failed, sum),
+    ("Oldest", "", lambda past: past.oldest_s, max),
+)
+
+_SEEN: Sequence[tuple[str, str, Callable[[QueueStatus], float | None]]] = (
+    ("Waiting", "jobs", _waiting),
+    ("In flight", "jobs", _in_flight),
+    ("Dead", "letters", _dead_letters),
 )
 
 ROUTES = [Route("/", overview)]

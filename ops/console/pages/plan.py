@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from headgate.jobs.deployment.checks.retry_rules import has_long_delays
 from headgate.jobs.deployment.retry_timeline import timeline
-from headgate.ops.console.charts import LINE_WIDTH, MOST_SHOWN, bands, ticks
+from headgate.ops.console.figures.charts import LINE_WIDTH, MOST_SHOWN, bands, ticks
 from headgate.ops.console.forms import Fields, query_of, refuse
 from headgate.ops.console.rendering import console_of, render
 

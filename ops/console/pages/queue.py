@@ -15,10 +15,11 @@ from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.pause import Pause
 from headgate.ops.console.context import QUEUES, WORKERS, Console
 from headgate.ops.console.forms import Fields, form_of, refuse
-from headgate.ops.console.lanes import groups, lanes
+from headgate.ops.console.lanes import LaneRow, groups, lanes
 from headgate.ops.console.limits import limits_of
 from headgate.ops.console.pages.overview import charts
 from headgate.ops.console.rendering import base_of, console_of, render
+from headgate.ops.console.tenants import tenants_of
 
 
 def queue(request: Request) -> Response:
@@ -26,7 +27,7 @@ def queue(request: Request) -> Response:
     console = console_of(request)
     declared = _declared(console, request)
     seen = console.queues()
-    rows: Sequence[Any] = ()
+    rows: Sequence[LaneRow] = ()
     workers: Sequence[WorkerStatus] = ()
     pauses: list[Pause] = []
     if (found := seen.value) is not None:
@@ -46,7 +47,8 @@ def queue(request: Request) -> Response:
         paused={each.target.priority for each in pauses if each.target.kind == "queue"},
         types=_types(console, declared),
         limits=list(limits_of(console.app, declared.name, workers)),
-        charts=charts(console, declared.name),
+        tenants=tenants_of([row.status for row in rows]),
+        charts=charts(console, found, declared.name),
     )
 
 

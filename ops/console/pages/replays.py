@@ -44,7 +44,7 @@ def replay(request: Request) -> Response:
     console, name = console_of(request), _id(request)
     seen = console.reader.read(_key(name), lambda: _found(console, name), fresh_s=_ONE_FRESH_S)
     report = seen.value
-    if report is None and not seen.fault:
+    if report is None and not seen.fault and not seen.renewing:
         refuse(f"There is no replay {name!r}.", 404)
     is_running = report is not None and report.state is ReplayState.RUNNING
     return render(
@@ -132,7 +132,7 @@ def _pace(report: ReplayReport) -> list[tuple[str, object]]:
     told = (
         *(("limit", options.limit), ("rate, a second", options.rate), ("canary", options.canary)),
         *(("spread", options.spread and span(options.spread)), ("priority", options.priority)),
-        ("stops above", options.stop_above),
+        ("stops", f"once more than {options.stop_above:.0%} of those that ended died again"),
     )
     return [(name, value) for name, value in told if value is not None]
 

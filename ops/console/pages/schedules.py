@@ -65,7 +65,7 @@ def schedule(request: Request) -> Response:
     console, name = console_of(request), _name(request)
     seen = console.reader.read(_key(name), lambda: _found(console, name), fresh_s=_FRESH_S)
     info = seen.value
-    if info is None and not seen.fault:
+    if info is None and not seen.fault and not seen.renewing:
         refuse(f"There is no schedule {name!r}.", 404)
     coming = [] if info is None else _times(info, _NEXT, console)
     runs = None if info is None else _runs(console, info)

@@ -16,10 +16,13 @@ async function lookAgain() {
   if (document.hidden || keys.open || String(getSelection())) return;
   const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store", redirect: "manual" });
   if (answer.type === "opaqueredirect") return location.reload(); // signed out: to sign in may lead to another site
-  if (!answer.ok && answer.status !== 502) throw new Error(answer.status);
+  if (answer.status >= 500 && answer.status !== 502) throw new Error(answer.status);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (answer.ok) every = Number(page.getElementById("main").dataset.every) * 1000;
-  for (const part of document.querySelectorAll("[data-live]")) {
+  const parts = [...document.querySelectorAll("[data-live]")];
+  const isGone = parts.length && !parts.some((part) => page.getElementById(part.id)); // what it showed, or the right to see it
+  if (isGone && answer.status < 500) return location.reload();
+  if (answer.status < 500) every = Number(page.getElementById("main").dataset.every) * 1000;
+  for (const part of parts) {
     const fresh = page.getElementById(part.id);
     if (fresh && fresh.innerHTML !== part.innerHTML) swap(part, fresh);
   }

@@ -17,6 +17,9 @@ EXIT_MISSING = 1
 UNKNOWN = "?"
 """Stands for a number that nobody told."""
 
+_NAMED = 3
+"""Number of tenants that a note names."""
+
 _NO_CHANGES: Mapping[str, float] = {}
 
 
@@ -63,11 +66,17 @@ def notes(found: QueueList) -> Iterator[str]:
     for each in found.queues:
         if noisy := each.metrics.noisy_tenants:
             tenants = "tenant delays" if noisy == 1 else "tenants delay"
-            yield f"{each.queue} {each.priority}: {noisy:,} {tenants} the others"
+            yield f"{each.queue} {each.priority}: {noisy:,} {tenants} the others{_held(each)}"
     for pause in found.pauses or ():
         yield in_words(pause)
     for what, why in found.unknown.items():
         yield f"{what} can't be read: {why}"
+
+
+def _held(queue: QueueStatus) -> str:
+    """Return whose messages workers hold most of, since SQS tells only how many delay others."""
+    most = [f"{held:,} of {name}" for name, held in list((queue.tenants or {}).items())[:_NAMED]]
+    return f"; workers hold {', '.join(most)}" if most else ""
 
 
 def values(found: QueueList) -> dict[str, Any]:
@@ -93,9 +102,11 @@ def _values(queue: QueueStatus) -> dict[str, Any]:
         "oldest_s": None if metrics.oldest is None else metrics.oldest.total_seconds(),
         "sent_per_minute": metrics.sent_per_minute,
         "deleted_per_minute": metrics.deleted_per_minute,
+        "failed_per_minute": metrics.failed_per_minute,
         "is_received_from": metrics.is_received_from,
         "noisy_tenants": metrics.noisy_tenants,
         "workers": queue.workers,
+        "tenants": None if queue.tenants is None else dict(queue.tenants),
     }
 
 

@@ -18,6 +18,8 @@ _SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 _SCREENS = {"desktop": DESKTOP, "phone": PHONE}
 _MOST_ACTIONS = 6
 _REPLAYED = 20
+_LONG_AGO = "0196a2b4-0000-7000-8000-000000000001"
+"""The id of a job that nobody has heard of."""
 
 
 _SEND_FORM = """url => {
@@ -133,6 +135,18 @@ def walk_by_keys(browser: Browser, stage: Stage) -> None:
     expect(page.locator("input[data-one]:checked")).to_have_count(1)
     page.keyboard.press("/")
     expect(page.locator("[data-search]")).to_be_focused()
+
+
+def an_unknown_job_is_no_silence_of_the_console(browser: Browser, stage: Stage) -> None:
+    """A page that says 404 is looked at again as any other, and says nothing else."""
+    page = new_page(browser, stage)
+    opened = page.goto(f"/jobs/{_LONG_AGO}")
+    assert opened is not None
+    assert opened.status == 404, opened.status
+    for _ in range(2):
+        with page.expect_response(lambda answer: answer.request.resource_type == "fetch"):
+            pass
+    expect(page.locator("#offline")).to_be_hidden()
 
 
 def run_a_schedule_now(browser: Browser, stage: Stage) -> None:
@@ -257,6 +271,7 @@ JOURNEYS: tuple[Callable[[Browser, Stage], None], ...] = (
     pause_and_resume_a_queue,
     cancel_a_running_job,
     walk_by_keys,
+    an_unknown_job_is_no_silence_of_the_console,
     run_a_schedule_now,
     what_another_site_sends_is_refused,
     a_forged_request_is_refused,

@@ -11,11 +11,11 @@ from playwright.sync_api import Browser, Page
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 
-_COLOURS = 64
+_COLOURS = 96
 _TALLEST = {DESKTOP: 1_250, PHONE: 900}
 """Pixels of CSS after which a long page is cut."""
 
-_POINTS = 12
+_POINTS = 6
 """Points of a chart that is worth a look; there is one each five seconds or more."""
 
 _IN_DARK = ("overview", "job-running")
@@ -38,10 +38,10 @@ def main() -> None:
 def _wait_for_charts(browser: Browser, stage: Stage) -> None:
     page = new_page(browser, stage)
     page.goto("/")
-    print("waiting until all charts have a past: two minutes")
+    print("waiting until all charts have a past: a minute or two")
     page.wait_for_function(
         """least => [...document.querySelectorAll('.chart polyline')]
-            .filter(each => each.points.length >= least).length == 6""",
+            .filter(each => each.points.length >= least).length == 7""",
         arg=_POINTS,
         timeout=300_000,
     )

@@ -16,6 +16,9 @@ from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.rendering import console_of, render
 
 _FRESH_S = 60.0
+_RENEWED_S = 2
+"""Seconds after which the page looks for a letter that has not been read yet."""
+
 _LONGEST_ID = 128
 _LONGEST_VALUE = 2_000
 
@@ -29,7 +32,7 @@ def letter(request: Request) -> Response:
         fresh_s=_FRESH_S,
     )
     details = seen.value
-    if details is None and not seen.fault:
+    if details is None and not seen.fault and not seen.renewing:
         refuse(_unseen(name), 404)
     has_asked = query_of(request).text("show", most=20) == "payload"
     return render(
@@ -37,6 +40,7 @@ def letter(request: Request) -> Response:
         "letter.html",
         title=f"Dead letter {name}",
         active="/dead",
+        every_s=_RENEWED_S if seen.renewing else 0,
         seen=seen,
         name=name,
         details=details,

@@ -50,6 +50,11 @@ async def read(answers: Answers, *queries: MetricQuery) -> Any:
     return await _Calls(answers).read(queries, since=UNTIL - 5 * MINUTE, until=UNTIL)
 
 
+def minutes(*values: float) -> dict[datetime, float]:
+    """Return the values by the last minutes, in order."""
+    return {UNTIL - (len(values) - at) * MINUTE: value for at, value in enumerate(values)}
+
+
 def result(name: str, *values: Any, **fields: Any) -> dict[str, Any]:
     times = [UNTIL - at * MINUTE for at in range(1, len(values) + 1)]  # the latest first, as asked
     return {"Id": name, "Timestamps": times, "Values": list(values), **fields}
@@ -57,7 +62,9 @@ def result(name: str, *values: Any, **fields: Any) -> dict[str, Any]:
 
 async def test_values_are_returned_from_the_earliest_minute_on() -> None:
     answers = Answers({"MetricDataResults": [result("m0", 3.0, 2.0, 1.0)]})
-    assert await read(answers, SENT) == {SENT: [1.0, 2.0, 3.0]}
+    found = await read(answers, SENT)
+    assert found == {SENT: minutes(1.0, 2.0, 3.0)}
+    assert list(found[SENT].values()) == [1.0, 2.0, 3.0]
     [request] = answers.requests
     assert (request["StartTime"], request["EndTime"]) == (UNTIL - 5 * MINUTE, UNTIL)
     [asked] = request["MetricDataQueries"]
@@ -75,9 +82,21 @@ async def test_values_are_returned_from_the_earliest_minute_on() -> None:
 async def test_a_metric_is_read_by_the_hour_where_minutes_are_kept_no_more() -> None:
     answers = Answers({"MetricDataResults": [result("m0", 3.0)]})
     hourly = replace(SENT, period_s=3_600)
-    assert await read(answers, hourly) == {hourly: [3.0]}
+    assert await read(answers, hourly) == {hourly: minutes(3.0)}
     [asked] = answers.requests[0]["MetricDataQueries"]
     assert asked["MetricStat"]["Period"] == 3_600
+
+
+async def test_a_metric_of_a_worker_is_asked_for_by_its_own_dimensions() -> None:
+    answers = Answers({"MetricDataResults": []})
+    lane = (("service", "shop"), ("queue", "jobs"), ("priority", "high"))
+    await read(answers, replace(SENT, name="JobsFailed", namespace="Headgate", dimensions=lane))
+    [asked] = answers.requests[0]["MetricDataQueries"]
+    assert asked["MetricStat"]["Metric"] == {
+        "Namespace": "Headgate",
+        "MetricName": "JobsFailed",
+        "Dimensions": [{"Name": name, "Value": value} for name, value in lane],
+    }
 
 
 async def test_pages_are_put_together_and_five_hundred_metrics_asked_for_at_once() -> None:
@@ -90,7 +109,8 @@ async def test_pages_are_put_together_and_five_hundred_metrics_asked_for_at_once
         {"MetricDataResults": [result("m0", 9.0)]},
     )
     found = await read(answers, *queries)
-    assert found == {queries[0]: [1.0, 2.0], queries[499]: [7.0], queries[500]: [9.0]}
+    first, last = minutes(1.0, 2.0), minutes(7.0)
+    assert found == {queries[0]: first, queries[499]: last, queries[500]: minutes(9.0)}
     assert [len(each["MetricDataQueries"]) for each in answers.requests] == [500, 500, 1]
     assert [each.get("NextToken") for each in answers.requests] == [None, "more", None]
 

@@ -16,7 +16,7 @@ from headgate.jobs.client.overview.queues import QueueList
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled, TransportError
-from headgate.jobs.records.fleet.worker_status import status_item
+from headgate.jobs.records.fleet.worker_status import TenantHeld, status_item
 from headgate.jobs.testing import MemoryMetrics, MemorySqs, MemoryTable, VirtualClock
 from headgate.ops.views.overview.queue_drain import EXIT_NOT_DRAINED, SETTLED_S, QueueDrain
 from headgate.ops.views.overview.queue_watch import QueueScreen
@@ -90,9 +90,11 @@ def test_each_queue_is_shown_with_its_messages(deployed: MemorySqs, headgate: Co
         "oldest_s": None,
         "sent_per_minute": None,
         "deleted_per_minute": None,
+        "failed_per_minute": None,
         "is_received_from": None,
         "noisy_tenants": None,
         "workers": [],
+        "tenants": {},
     }
     assert (by_priority["low"]["delayed"], by_priority["low"]["dead"]) == (1, 2)
     assert found["quarantine"] == {"name": "shop-test-quarantine", "messages": 1}
@@ -147,6 +149,23 @@ def test_live_workers_are_counted_by_the_queues_that_they_poll(
     found = {each["priority"]: each for each in listed}
     assert found["high"]["workers"] == [STATUS.name]
     assert found["low"]["workers"] == []
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_note_on_noisy_tenants_names_those_of_which_workers_hold_most(
+    metrics: MemoryMetrics, table: MemoryTable, headgate: CommandLine
+) -> None:
+    metrics.put("shop-test-jobs-high", "ApproximateNumberOfNoisyGroups", 1)
+    tenants = [
+        TenantHeld(tenant=f"org-{n}", queue="jobs", priority=Priority.HIGH, held=1_500 - n)
+        for n in range(4)
+    ]
+    status = replace(STATUS, seen_at=SystemClock().now(), tenants=tenants)
+    asyncio.run(table.put([status_item(status)]))
+    assert (
+        "jobs high: 1 tenant delays the others; workers hold 1,500 of org-0, 1,499 of org-1, "
+        "1,498 of org-2\n"
+    ) in queues(headgate).out
 
 
 # --- watching ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from headgate import App, Breaker, Client, DoNotRetry, Priority, RateLimit, Retr
 from headgate.ops.console import reader
 from headgate.ops.console.access.rules import LOOPBACK_HOSTS, everybody
 from headgate.ops.console.app import console
-from headgate.testing import Harness, MemoryMetrics
+from headgate.testing import Harness
 from tests.support.console import MARKUP, Browser
 
 
@@ -58,7 +58,7 @@ class Shop:
         self.send_email.handler(_send)
         self.capture.handler(_capture)
         self.harness = Harness(self.app)
-        self.metrics = MemoryMetrics()
+        self.metrics = self.harness.metrics
         self.client: Client = self.harness.client
 
     def browser(self, *, read_only: bool = False, root: str = "") -> Browser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.ops.console.access.rules import TokenAccess, Viewer
+from headgate.ops.console.access.rules import TokenAccess, Viewer, everybody
 from headgate.ops.console.app import console
 from headgate.ops.console.pages import ROUTES
 from tests.support.console import HOST, Browser
@@ -34,12 +34,19 @@ def test_a_name_that_the_console_is_not_known_by_gets_nothing(browser: Browser) 
         {"origin": f"http://{HOST}", "sec_fetch_site": "same-site"},
         {"origin": f"http://{HOST}", "sec_fetch_site": "none"},
         {"origin": "", "sec_fetch_site": ""},
+        {"origin": "http://[", "sec_fetch_site": ""},
     ],
 )
 def test_what_another_site_sends_changes_nothing(
     shop: Shop, browser: Browser, headers: dict[str, str]
 ) -> None:
     assert browser.post(PAUSE, FORM, **headers).status == 403
+    assert not is_paused(shop)
+
+
+def test_a_request_without_a_host_comes_from_no_page_of_the_console(shop: Shop) -> None:
+    anywhere = Browser(console(shop.app, access=everybody("ada"), client=shop.client))
+    assert anywhere.post(PAUSE, FORM, origin="null", sec_fetch_site="", host="").status == 403
     assert not is_paused(shop)
 
 

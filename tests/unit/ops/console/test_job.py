@@ -43,6 +43,23 @@ def test_a_dead_job_tells_why_and_runs_again_from_its_dead_letter(
     assert browser.get(f"/jobs/{again.id}").status == 200
 
 
+def test_a_long_error_is_folded_and_a_short_one_is_not() -> None:
+    app = App("shop")
+
+    @app.job("fail", retry=Retry(max_attempts=1))
+    async def fail(length: int) -> None:
+        raise DoNotRetry("x" * length)
+
+    harness = Harness(app)
+    short, long = (harness.client.submit(fail, length) for length in (400, 2_000))
+    harness.drain()
+    served = console(app, access=everybody("ada"), client=harness.client, clock=harness.clock)
+    browser = Browser(served)
+    assert "All of it" not in browser.get(f"/jobs/{short.id}").text
+    text = browser.get(f"/jobs/{long.id}").text
+    assert text.count("<summary>All of it</summary>") == 2  # above, and with the attempt
+
+
 def test_a_completed_job_shows_its_result_on_demand_and_runs_again_with_a_payload(
     shop: Shop, browser: Browser
 ) -> None:

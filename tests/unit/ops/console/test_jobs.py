@@ -93,6 +93,14 @@ def test_a_filter_that_can_not_be_is_told_so(browser: Browser, query: str) -> No
     assert browser.get(f"/jobs{query}").status == 400
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/dead", "/audit"])
+def test_a_time_at_the_end_of_the_calendar_is_one_wherever_its_offset_leads(
+    browser: Browser, path: str
+) -> None:
+    for query in ("since=0001-01-01T00:00:00%2B23:59", "until=9999-12-31T23:59:59-23:59"):
+        assert browser.get(f"{path}?{query}").status == 200
+
+
 def test_a_search_leads_to_a_job_or_a_list(browser: Browser, dead: Sequence[str]) -> None:
     for words, path in (
         (dead[0].upper(), f"/jobs/{dead[0]}"),

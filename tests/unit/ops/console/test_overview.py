@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from headgate import Client, Schedule
-from headgate.jobs.client.overview.queue_metrics import QueueMetrics
-from headgate.jobs.client.overview.queues import QueueList, QueueStatus
+from headgate.jobs.client.overview.queue_metrics import QueueMetrics, QueuePast
+from headgate.jobs.client.overview.queues import QueueList
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.ops.console.context import Console
+from headgate.ops.console.figures.charts import Curve
 from headgate.ops.console.pages.month import month, month_so_far
 from headgate.ops.console.pages.overview import charts
 from tests.support.backends import over
@@ -55,6 +55,22 @@ def test_schedules_that_run_next_are_listed_and_paused_ones_are_not(
     text = browser.get("/").text
     assert '<a href="/schedules/nightly">nightly</a>' in text
     assert "sleeping" not in text
+
+
+def test_queues_that_can_not_be_read_cost_no_other_part_of_the_page(
+    shop: Shop, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.client.submit_many(shop.send_email, [Email(to="bad")] * 3)
+    shop.harness.drain()
+
+    def down() -> None:
+        raise ServiceUnavailable("SQS is down")
+
+    monkeypatch.setattr(shop.client.queues, "list", down)
+    text = browser.get("/").text
+    assert "SQS is down" in text
+    assert 'href="/dead?reason=do-not-retry&amp;error=DoNotRetry"' in text
+    assert "None is about to run." in text
 
 
 def test_schedules_that_can_not_be_read_cost_no_other_part_of_the_page(
@@ -145,38 +161,98 @@ def _rates(shop: Shop, per_minute: float) -> QueueList:
     return replace(listed, queues=[replace(listed.queues[0], metrics=rate)])
 
 
-def test_of_the_ages_of_lanes_the_oldest_is_charted_and_of_their_letters_the_sum(
-    shop: Shop,
-) -> None:
-    console = Console(app=shop.app, client=shop.client, clock=shop.harness.clock)
+def _minutes(*values: float) -> dict[datetime, float]:
+    """Return values by the minutes up to noon."""
+    noon = datetime(2026, 11, 1, 12, tzinfo=UTC)
+    return {noon - timedelta(minutes=len(values) - at): each for at, each in enumerate(values)}
+
+
+def _past(shop: Shop, *pasts: QueuePast) -> QueueList:
+    """Return the queues, the first of which have these pasts."""
     listed = shop.client.queues.list()
     told = [
-        replace(each, dead=2, metrics=QueueMetrics(oldest=timedelta(seconds=30 * number)))
-        for number, each in enumerate(listed.queues)
+        replace(queue, metrics=QueueMetrics(past=past))
+        for queue, past in zip(listed.queues, pasts, strict=False)
     ]
+    return replace(listed, queues=[*told, *listed.queues[len(told) :]])
+
+
+def _hour(shop: Shop, found: QueueList) -> dict[str, Curve]:
+    console = Console(app=shop.app, client=shop.client, clock=shop.harness.clock)
+    return {each.title: each.curve for each in charts(console, found)}
+
+
+def test_the_last_hour_is_charted_from_the_first_look_on(shop: Shop) -> None:
+    payments = QueuePast(
+        sent=_minutes(1, 2, 3), deleted=_minutes(1, 1, 1), oldest_s=_minutes(30, 90, 60)
+    )
+    jobs = QueuePast(sent=_minutes(10, 20, 30), oldest_s=_minutes(60, 30))
+    found = _past(shop, jobs, payments)
+    drawn = _hour(shop, found)
+    assert drawn.keys() == {"Submitted", "Finished", "Oldest"}
+    assert (drawn["Submitted"].last, drawn["Submitted"].most) == (33, 33)
+    assert (drawn["Oldest"].last, drawn["Oldest"].most) == (60, 90)
+    console = Console(app=shop.app, client=shop.client, clock=shop.harness.clock)
+    group = found.queues[-1].queue
+    assert [each.title for each in charts(console, found, group)] == []
+
+
+def test_failed_attempts_are_charted_where_workers_count_them(shop: Shop) -> None:
+    found = _past(shop, QueuePast(failed=_minutes(0, 12, 4)))
+    assert (_hour(shop, found)["Failed attempts"].last, found.unknown) == (4, {})
+    assert "Failed attempts" not in _hour(shop, _past(shop, QueuePast(sent=_minutes(1, 2))))
+
+
+def test_minutes_that_a_queue_has_not_told_yet_bend_no_sum(shop: Shop) -> None:
+    early, late = _minutes(5, 5, 5), _minutes(7, 7, 7)
+    last = max(late)
+    found = _past(shop, QueuePast(sent=early | {last: 5}), QueuePast(sent=late))
+    assert _hour(shop, found)["Submitted"].last == 12
+    del late[last]
+    assert _hour(shop, found)["Submitted"].last == 12
+
+
+def test_a_minute_in_which_nothing_was_told_is_one_in_which_nothing_happened(shop: Shop) -> None:
+    rare = _minutes(6, 0, 0, 6)
+    whole = _hour(shop, _past(shop, QueuePast(failed=rare)))["Failed attempts"]
+    told = {at: value for at, value in rare.items() if value}
+    assert _hour(shop, _past(shop, QueuePast(failed=told)))["Failed attempts"] == whole
+
+
+def test_each_chart_says_how_long_it_looks_back(shop: Shop) -> None:
+    shop.metrics.put("shop-test-jobs-normal", "JobsStarted", 40, 40, 40)
+    shop.metrics.put("shop-test-jobs-normal", "JobsFailed", 3, 2, 1)
+    browser = shop.browser()
+    first = browser.get("/").text
+    assert "Failed attempts over 2m: 1 /min now, 3 at most" in first
+    assert "Waiting over" not in first
+    shop.later(20)
+    assert "Waiting over 20s: 0 jobs now" in browser.get("/").text
+    assert "Failed attempts" in browser.get("/queues/jobs").text
+    assert "Failed attempts" not in browser.get("/queues/payments").text
+
+
+def test_dead_letters_of_all_lanes_are_charted_as_one_sum(shop: Shop) -> None:
+    console = Console(app=shop.app, client=shop.client, clock=shop.harness.clock)
+    listed = shop.client.queues.list()
+    told = [replace(each, dead=2) for each in listed.queues]
     for minute in range(2):
         at = shop.harness.clock.now() + timedelta(minutes=minute)
         console.samples.add(at, replace(listed, queues=told))
-    drawn = {each.title: each.curve.last for each in charts(console)}
-    assert drawn["Oldest"] == 30 * (len(told) - 1) > 30
+    drawn = {each.title: each.curve.last for each in charts(console, None)}
+    assert drawn.keys() == {"Waiting", "In flight", "Dead"}
     assert drawn["Dead"] == 2 * len(told)
 
 
-def test_what_cloudwatch_has_not_told_is_not_charted_as_none(shop: Shop) -> None:
+def test_what_nobody_told_is_not_charted_as_none(shop: Shop) -> None:
     console = Console(app=shop.app, client=shop.client, clock=shop.harness.clock)
     listed = shop.client.queues.list()
-    unknown = [replace(each, metrics=QueueMetrics()) for each in listed.queues]
-    rate = QueueMetrics(sent_per_minute=60.0)
-    told = [replace(listed.queues[0], metrics=rate), *unknown[1:]]
-
-    def drawn(*samples: Sequence[QueueStatus]) -> dict[str, float]:
-        for queues in samples:
-            shop.later()
-            console.samples.add(shop.harness.clock.now(), replace(listed, queues=queues))
-        return {each.title: each.curve.last for each in charts(console)}
-
-    assert drawn(unknown, unknown).keys() == {"Waiting", "In flight", "Dead"}
-    assert drawn(told, told)["Submitted"] == 60.0
+    unknown = [replace(each, waiting=None) for each in listed.queues]
+    for queues in (unknown, unknown):
+        shop.later()
+        console.samples.add(shop.harness.clock.now(), replace(listed, queues=queues))
+    drawn = charts(console, replace(listed, queues=unknown))
+    assert [each.title for each in drawn] == ["In flight", "Dead"]
 
 
 def test_a_month_is_not_estimated_without_a_deployment_or_for_another_app(shop: Shop) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from headgate import acting_as
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable, TransportError
 from headgate.ops import console as console_package
+from headgate.ops.console import reader
 from headgate.ops.console.pages import ROUTES
+from headgate.ops.console.reader import SharedReader
 from headgate.ops.console.rendering import NAVIGATION
 from tests.support.console import MARKUP, Browser
-from tests.unit.ops.console.conftest import Email, Shop
+from tests.unit.ops.console.conftest import Email, Looks, Shop
 
 HOME = Path(console_package.__file__).parent
 MOST_BYTES = 500_000
+LONG_AGO = "0196a2b4-0000-7000-8000-000000000001"
 
 PAGES = [
     "/",
@@ -52,6 +56,23 @@ def test_no_text_from_a_job_becomes_markup(shop: Shop, browser: Browser, path: s
     assert "<script>" not in text
     assert "<b>org" not in text
     assert not {"\x1b", "\u202e"} & set(text)
+
+
+@pytest.mark.parametrize(
+    "path", [*PAGES, "/dead/x", "/schedules/x", "/replays/x", f"/jobs/{LONG_AGO}"]
+)
+def test_a_page_that_aws_keeps_waiting_is_shown_without_what_it_asks_for(
+    browser: Browser, looks: Looks, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    answered = Event()
+    looks.wait = True
+    monkeypatch.setattr(reader, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(SharedReader, "_ask", lambda *_: answered.wait(60))
+    answer = browser.get(path)
+    answered.set()
+    assert answer.status == 200
+    assert re.search("(is|are) being read.</strong> AWS has not answered yet", answer.text)
+    assert 'data-every="0"' not in answer.text
 
 
 @pytest.mark.parametrize("path", PAGES)

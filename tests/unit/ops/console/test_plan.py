@@ -8,7 +8,7 @@ import pytest
 
 from headgate import App, Backoff, Retry
 from headgate.jobs.deployment.retry_timeline import timeline
-from headgate.ops.console.charts import LINE_WIDTH, bands, ticks
+from headgate.ops.console.figures.charts import LINE_WIDTH, bands, ticks
 from tests.support.console import Browser
 from tests.unit.ops.console.conftest import Email, Shop
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.records.fleet.worker_status import LimitState, status_item
-from tests.support.console import Browser
+from headgate.jobs.records.fleet.worker_status import LimitState, TenantHeld, status_item
+from tests.support.console import MARKUP, Browser
 from tests.support.statuses import STATUS
 from tests.unit.ops.console.conftest import Email, Shop
 
@@ -81,5 +81,42 @@ def test_charts_are_drawn_from_the_second_look_on(shop: Shop, browser: Browser) 
     shop.client.submit(shop.capture, Email(to="a@b.example"))
     shop.later(5)
     text = browser.get("/queues/payments").text
-    assert "Waiting: 1 jobs now, 1 at most" in text
-    assert "Dead: 0 letters now" in text
+    assert "Waiting over 5s: 1 jobs now, 1 at most" in text
+    assert "Dead over 5s: 0 letters now" in text
+
+
+def _holding(shop: Shop, *tenants: tuple[str, int]) -> None:
+    """Have a live worker hold messages of tenants, out of the payments that are critical."""
+    shop.harness.clock.advance(STATUS.seen_at - shop.harness.clock.now())
+    held = [
+        TenantHeld(tenant=name, queue="payments", priority=Priority.CRITICAL, held=count)
+        for name, count in tenants
+    ]
+    shop.harness.table.sync.put([status_item(replace(STATUS, tenants=held))])
+
+
+def test_noisy_tenants_are_counted_by_sqs_and_named_by_what_workers_hold(
+    shop: Shop, browser: Browser
+) -> None:
+    name = "shop-test-payments-critical"
+    shop.metrics.put(name, "ApproximateNumberOfNoisyGroups", 2)
+    text = browser.get("/queues/payments").text
+    assert "2 tenants of critical delay the others." in text
+    assert "No live worker names a tenant" in text
+    _holding(shop, ("org-1", 40), (MARKUP, 3))
+    shop.client.submit_many(shop.capture, [Email(to="a@b.example")] * 60)
+    shop.later(61)
+    for _ in range(6):
+        shop.harness.sqs.sync.receive(name, limit=10, wait_s=0)
+    text = browser.get("/queues/payments").text
+    assert "Below are those of which workers hold most." in text
+    assert 'href="/jobs?queue=payments&amp;tenant=org-1"' in text
+    assert "67%" in text
+    assert text.count("noisy?") == 1
+    assert "<script>alert" not in text
+    assert "\u202e" not in text
+
+
+def test_without_tenants_none_are_listed(shop: Shop, browser: Browser) -> None:
+    _holding(shop)
+    assert "Tenants in flight" not in browser.get("/queues/payments").text

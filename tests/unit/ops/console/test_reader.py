@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
-from headgate.jobs.errors import ServiceUnavailable
+from headgate.jobs.errors import ConfigurationError, ServiceUnavailable
 from headgate.ops.console import reader as readers
 from headgate.ops.console.reader import SharedReader, in_thread
 from headgate.testing import VirtualClock
@@ -99,6 +100,92 @@ def test_while_one_asks_again_the_others_get_the_answer_before() -> None:
         assert reader.read("queues", ask, fresh_s=5).value == 1
         answer.set()
         assert asking.result().value == 2
+
+
+class Hanging:
+    """A question that AWS leaves open until a test lets it answer."""
+
+    def __init__(self) -> None:
+        self.answer = Event()
+        self.times = 0
+        self.error: Exception | None = None
+
+    def __call__(self) -> int:
+        self.times += 1
+        assert self.answer.wait(60)
+        if self.error is not None:
+            raise self.error
+        return 7
+
+    def end(self) -> None:
+        """Let it answer, and wait until the reader has that."""
+        self.answer.set()
+        for each in threading.enumerate():
+            if each.name == "headgate-console-ask":
+                each.join(60)
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Hanging:
+    """Such a question, while nobody has patience."""
+    monkeypatch.setattr(readers, "PATIENCE_S", 0.0)
+    return Hanging()
+
+
+def test_an_answer_that_is_late_is_there_at_the_next_look(hanging: Hanging) -> None:
+    reader = SharedReader(VirtualClock())
+    for _ in range(3):
+        seen = reader.read("queues", hanging, fresh_s=5)
+        assert (seen.value, seen.at, seen.fault, seen.renewing) == (None, None, "", True)
+    hanging.end()
+    seen = reader.read("queues", hanging, fresh_s=5)
+    assert (seen.value, seen.renewing, hanging.times) == (7, False, 1)
+
+
+def test_while_a_newer_answer_is_late_the_one_before_is_shown(hanging: Hanging) -> None:
+    clock = VirtualClock()
+    reader = SharedReader(clock)
+    reader.read_behind("queues", lambda: 1, fresh_s=5, wait_first=False)
+    for each in threading.enumerate():
+        if each.name == "headgate-console-look":
+            each.join(60)
+    clock.advance(5)
+    seen = reader.read("queues", hanging, fresh_s=5)
+    assert (seen.value, seen.renewing) == (1, True)
+    hanging.end()
+
+
+def test_a_fault_of_ours_that_nobody_waits_for_is_told_by_the_page_and_the_log(
+    hanging: Hanging, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = SharedReader(VirtualClock())
+    hanging.error = RuntimeError("a fault of ours")
+    assert reader.read("queues", hanging, fresh_s=5).renewing
+    hanging.end()
+    assert "its log has the traceback" in reader.read("queues", hanging, fresh_s=5).fault
+    assert "a fault of ours" in caplog.text
+
+
+def test_a_question_that_is_wrong_is_told_to_whoever_asks_it() -> None:
+    def wrong() -> int:
+        raise ConfigurationError("no such state")
+
+    reader = SharedReader(VirtualClock())
+    for _ in range(2):
+        with pytest.raises(ConfigurationError):
+            reader.read("jobs", wrong, fresh_s=5)
+
+
+def test_no_more_is_asked_at_once_than_there_may_be_threads(
+    hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "_MOST_BEGUN", 2)
+    reader = SharedReader(VirtualClock())
+    seen = [reader.read(number, hanging, fresh_s=5) for number in range(3)]
+    assert [bool(each.fault) for each in seen] == [False, False, True]
+    hanging.end()
+    assert reader.read(2, hanging, fresh_s=5).fault == ""
+    hanging.end()
 
 
 def test_what_was_changed_is_asked_anew_and_little_is_kept() -> None:

@@ -32,6 +32,7 @@ REAL = "0196a2b4-0000-7000-8000-000000000001"
 
 VALUES = st.one_of(
     st.sampled_from([MARKUP, "dead", "payments", "1h", "9" * 400, "-1", "1e308d", "2026-13-01"]),
+    st.sampled_from(["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"]),
     st.sampled_from([REAL, "send-email", "{}", "[", "\x00", "reminder"]),
     st.text(max_size=40),
 )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headgate.ops.console.charts import curve
+from headgate.ops.console.figures.charts import curve
 from headgate.ops.console.words import clock_time, exact, number, plural, shown, span
 
 

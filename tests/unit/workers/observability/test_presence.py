@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from headgate import AsyncClient, Breaker, Concurrency
+from headgate import App, AsyncClient, Breaker, Concurrency
 from headgate.jobs.client.overview.workers import WorkerList
 from headgate.jobs.core.events import BreakerOpened, JobCompleted, LimitReached, RecordsFailed
 from headgate.jobs.core.ports.table import Item, Key
@@ -18,6 +18,7 @@ from headgate.jobs.errors import ServiceUnavailable, Throttled
 from headgate.jobs.records.fleet.worker_status import (
     EVERY_S,
     MOST_RUNNING,
+    MOST_TENANTS,
     SILENT_AFTER_S,
     WORKER_STATUSES,
     LimitState,
@@ -124,6 +125,53 @@ async def test_of_many_running_jobs_those_that_run_longest_are_shown() -> None:
         shop.gate.open(*texts)
     assert (status.busy, len(status.running)) == (30, MOST_RUNNING)
     assert status.running[0].id == first
+
+
+async def test_tenants_are_shown_with_what_is_held_of_each_the_most_first() -> None:
+    shop = Shop()
+    async with shop.rig.working(concurrency=2):
+        await shop.rig.submit(shop.send, "a", tenant="few")
+        await shop.rig.submit(shop.send, "b", "c", "d", tenant="many")
+        await shop.rig.submit(shop.send, "e")
+        await shop.gate.reached(2)
+        await asyncio.sleep(BEAT_S)
+        status = await only(shop.rig)
+        in_flight = shop.rig.in_flight()
+        shop.gate.open(*"abcde")
+    held = {each.tenant: each.held for each in status.tenants}
+    assert list(held) == ["many", "few"] or held["many"] == held["few"]
+    assert 0 < sum(held.values()) <= in_flight
+    assert {(each.queue, each.priority) for each in status.tenants} == {("mail", "normal")}
+
+
+async def test_only_the_tenants_of_which_most_is_held_are_shown() -> None:
+    shop = Shop()
+    texts = [f"{n}" for n in range(60)]
+    async with shop.rig.working(concurrency=60):
+        for number, text in enumerate(texts):
+            await shop.rig.submit(shop.send, text, tenant=f"org-{min(number, 30)}")
+        await shop.gate.reached(60)
+        await asyncio.sleep(BEAT_S)
+        status = await only(shop.rig)
+        shop.gate.open(*texts)
+    assert len(status.tenants) == MOST_TENANTS
+    assert (status.tenants[0].tenant, status.tenants[0].held) == ("org-30", 30)
+
+
+async def test_the_group_of_a_fifo_queue_is_no_tenant() -> None:
+    app = App("shop")
+    gate = Gate()
+    send = app.queue("mail", priorities=[Priority.NORMAL], fifo=True).job(
+        "send", group_by=lambda note: note.text
+    )(gate.__call__)
+    rig = Rig(app)
+    async with rig.working(concurrency=2):
+        await rig.submit(send, "a", tenant="org-1")
+        await gate.reached(1)
+        await asyncio.sleep(BEAT_S)
+        status = await only(rig)
+        gate.open("a")
+    assert (status.busy, status.tenants) == (1, [])
 
 
 async def test_a_job_in_a_child_process_is_shown_as_any_other(

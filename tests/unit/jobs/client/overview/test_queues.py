@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from headgate import App, AsyncClient, Client, Priority
-from headgate.jobs.client.overview.queue_metrics import FRESH_S, UNKNOWN
+from headgate.jobs.client.overview.queue_metrics import FRESH_S, UNKNOWN, QueuePast
 from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueStatus
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.errors import ServiceUnavailable, Throttled
-from headgate.jobs.records.fleet.worker_status import WorkerState, status_item
+from headgate.jobs.records.fleet.worker_status import TenantHeld, WorkerState, status_item
 from headgate.testing import MemoryBackend
 from tests.support.clients import Kind, awaited
 from tests.support.statuses import STATUS
@@ -120,6 +120,46 @@ async def test_live_workers_that_poll_a_queue_are_named_and_draining_ones_are_no
     assert (high.workers, low.workers) == ([STATUS.name], [])
 
 
+async def test_tenants_whose_messages_live_workers_hold_are_named_with_the_most_first(
+    shop: Shop,
+) -> None:
+    now = shop.backend.clock.now()
+    few, many = (
+        TenantHeld(tenant=name, queue="mail", priority=Priority.HIGH, held=held)
+        for name, held in (("few", 2), ("many", 30))
+    )
+    low = replace(few, priority=Priority.LOW)
+    first = replace(STATUS, seen_at=now, tenants=[many, few, replace(few, queue="money")])
+    second = replace(first, name="second", tenants=[replace(few, held=5), low])
+    silent = replace(first, name="silent", seen_at=now - timedelta(minutes=5))
+    await shop.backend.table.put([status_item(each) for each in (first, second, silent)])
+    found = [each.tenants for each in (await shop.queues.list()).queues]
+    assert found == [{"many": 30, "few": 7}, {"few": 2}]
+    assert list(found[0] or ()) == ["many", "few"]
+
+
+async def test_failures_are_told_by_what_workers_count_and_none_is_not_unknown(shop: Shop) -> None:
+    metrics = shop.backend.metrics
+    metrics.put(HIGH, "JobsStarted", *[20] * 60)
+    high, low = (await shop.queues.list()).queues
+    assert (high.metrics.failed_per_minute, low.metrics.failed_per_minute) == (0, None)
+    assert list(high.metrics.past.failed.values()) == [0] * 60
+    metrics.put(HIGH, "JobsFailed", 12, 0, 0, 0, 0, 0, 0)
+    shop.backend.clock.advance(FRESH_S)
+    high, _ = (await shop.queues.list()).queues
+    assert high.metrics.failed_per_minute == 0  # of the last six minutes
+    assert sum(high.metrics.past.failed.values()) == 12
+
+
+async def test_the_past_of_a_queue_is_the_last_hour_by_minutes(shop: Shop) -> None:
+    shop.backend.metrics.put(HIGH, "NumberOfMessagesSent", 60, *[0] * 8, 30)
+    high, low = (await shop.queues.list()).queues
+    assert list(high.metrics.past.sent.values()) == [60, *[0] * 8, 30]
+    assert list(high.metrics.past.sent) == sorted(high.metrics.past.sent)
+    assert high.metrics.sent_per_minute == 5
+    assert low.metrics.past == QueuePast()
+
+
 async def test_pauses_of_a_queue_are_shown_beside_it(shop: Shop) -> None:
     paused = await shop.client.pauses.create(queue="mail", priority="high")
     tenant = await shop.client.pauses.create(tenant="org-1")
@@ -143,6 +183,7 @@ async def test_without_a_table_workers_are_unknown_and_nothing_is_paused(kind: K
     assert list(found.unknown) == ["workers"]
     assert "records='failures'" in found.unknown["workers"]
     assert (found.queues[0].workers, found.workers, found.pauses) == (None, None, [])
+    assert found.queues[0].tenants is None
 
 
 async def test_a_table_that_is_away_hides_no_queue(shop: Shop) -> None:

@@ -14,6 +14,7 @@ from headgate.jobs.core.topology import Priority
 from headgate.jobs.records.fleet.worker_status import (
     MOST_LIMITS,
     MOST_RUNNING,
+    MOST_TENANTS,
     SILENT_AFTER_S,
     LimitState,
     WorkerState,
@@ -28,20 +29,22 @@ def test_what_is_written_is_read() -> None:
     assert read_status(status_item(STATUS)) == STATUS
 
 
-def test_a_status_names_only_the_first_of_many_jobs_limits_and_pauses() -> None:
+def test_a_status_names_only_the_first_of_many_jobs_limits_pauses_and_tenants() -> None:
     crowded = replace(
         STATUS,
         busy=1_000,
         running=[JOB] * 1_000,
         limits={f"rate:type:{n:0100}": LimitState.HOLDING for n in range(1_000)},
         pauses=[f"the tenant {n:0120}" for n in range(1_000)],
+        tenants=[replace(STATUS.tenants[0], tenant=f"{n:0128}") for n in range(1_000)],
     )
     item = status_item(crowded)
     read = read_status(item)
     assert read is not None
     assert (read.busy, len(read.running)) == (1_000, MOST_RUNNING)
     assert len(read.limits) == len(read.pauses) == MOST_LIMITS
-    assert bytes_of(item) < 10_000
+    assert len(read.tenants) == MOST_TENANTS
+    assert bytes_of(item) < 15_000
 
 
 def test_a_worker_is_silent_after_three_beats_and_its_status_expires_later() -> None:
@@ -77,6 +80,10 @@ def test_a_draining_worker_polls_nothing() -> None:
         ("limits", {f"{n}": "open" for n in range(21)}),
         ("pauses", ["x"] * 21),
         ("pauses", [7]),
+        ("tenants", ["org-1"]),
+        ("tenants", [{**status_item(STATUS).data["tenants"][0], "held": 0}]),
+        ("tenants", [{**status_item(STATUS).data["tenants"][0], "tenant": "x" * 129}]),
+        ("tenants", status_item(STATUS).data["tenants"] * 21),
         ("running", ["send-email"]),
         ("running", [{"id": "x"}]),
         ("running", [{**status_item(STATUS).data["running"][0], "for_s": -1}]),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
-from headgate.ops.console.charts import Curve, curve
+from headgate.ops.console.figures.charts import Curve, curve
 
 _MOST = 360
 """Samples that are kept: half an hour, if somebody looks all the time."""
@@ -39,8 +39,6 @@ class Samples:
         self,
         value: Callable[[QueueStatus], float | None],
         group: str | None = None,
-        *,
-        over: Callable[[Iterable[float]], float] = sum,
     ) -> Curve | None:
         """Return the curve of a number of queues; None with fewer than two samples that have it.
 
@@ -48,7 +46,6 @@ class Samples:
             value: returns a queue's number. Where it is None, unknown, the queue is left out, and
                 so is a sample without any that is known.
             group: the only queue group that counts; None counts all.
-            over: makes one number of those of all queues, of which there is at least one.
         """
         with self._lock:
             kept = list(self._kept)
@@ -56,7 +53,7 @@ class Samples:
         for sample in kept:
             told = [value(each) for each in sample.queues if group in (None, each.queue)]
             if known := [each for each in told if each is not None]:
-                points.append((sample.at.timestamp(), over(known)))
+                points.append((sample.at.timestamp(), sum(known)))
         if len(points) < 2:
             return None
         return curve([at for at, _ in points], [number for _, number in points])

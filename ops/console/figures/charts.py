@@ -36,6 +36,8 @@ class Curve:
     """The same, closed along the bottom."""
     last: float
     most: float
+    length_s: float
+    """Seconds from the first value to the last."""
 
 
 def curve(times: Sequence[float], values: Sequence[float], *, most: float | None = None) -> Curve:
@@ -59,6 +61,7 @@ def curve(times: Sequence[float], values: Sequence[float], *, most: float | None
         area=closed,
         last=values[-1] if values else 0.0,
         most=max(values, default=0.0),
+        length_s=times[-1] - times[0] if times else 0.0,
     )
 
 

@@ -1,0 +1,6 @@
+"""The pages' drawings, and the past that they draw.
+
+charts   curves, and the attempts of a failing job on a line of time
+past     the last hour, as CloudWatch has it
+samples  what this console has read since its start
+"""
