@@ -19,6 +19,7 @@ from benchmarks.contestants import (
     Contestant,
     in_turn,
 )
+from benchmarks.costs import Costs
 from benchmarks.hardship import Hardship
 from benchmarks.imports import import_ms
 from benchmarks.results import Collector
@@ -43,7 +44,7 @@ _REQUESTS_TIMED = 300
 class Bench:
     """All measurements on one server."""
 
-    LONG: ClassVar[tuple[str, ...]] = ("idle",)
+    LONG: ClassVar[tuple[str, ...]] = ("idle", "instructions")
     """Parts that take a minute or more, which a quick run leaves out."""
     PARTS: ClassVar[tuple[str, ...]] = (
         "requests",
@@ -55,6 +56,9 @@ class Bench:
         "payloads",
         "tls",
         "growth",
+        "costs",
+        "virtual",
+        "instructions",
         "pickup",
         "critical",
         "sustained",
@@ -77,6 +81,7 @@ class Bench:
         self.results = Collector()
         self._waits = Waits(server, self._stages, scale, self.results, self._say)
         self._variants = Variants(server, folder, scale, self.results, self._say)
+        self._costs = Costs(scale, self.results, self._say)
         self._hardship = Hardship(server, folder, scale, self.results, self._say)
 
     def run(self, parts: Iterable[str]) -> None:
@@ -92,6 +97,9 @@ class Bench:
             "payloads": self._variants.payloads,
             "tls": self._variants.tls,
             "growth": self._variants.growth,
+            "costs": self._costs.costs,
+            "virtual": self._costs.virtual,
+            "instructions": self._costs.instructions,
             "pickup": self._waits.pickup,
             "critical": self._waits.critical,
             "sustained": self._sustained,

@@ -52,11 +52,16 @@ def main() -> None:
     print("| submitted by | messages | requests a job |\n|---|---|---|")
     for name, submit in WAYS.items():
         for bundled in (False, True):
-            factory = partial(looptime.new_event_loop, start=0, noop_cycles=0)
-            with asyncio.Runner(loop_factory=factory) as runner:
-                requests = runner.run(_requests(submit, jobs, bundled=bundled))
             kind = "bundles" if bundled else "one a job"
-            print(f"| {name} | {kind} | {requests / jobs:.3f} |", flush=True)
+            each = measured(submit, jobs, bundled=bundled)
+            print(f"| {name} | {kind} | {each:.3f} |", flush=True)
+
+
+def measured(submit: Submit, jobs: int, *, bundled: bool) -> float:
+    """Return the requests a job."""
+    factory = partial(looptime.new_event_loop, start=0, noop_cycles=0)
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(_requests(submit, jobs, bundled=bundled)) / jobs
 
 
 async def _requests(submit: Submit, jobs: int, *, bundled: bool) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -106,6 +107,31 @@ def boto3_sends_batches(jobs: int) -> Cost:
     return meter.cost
 
 
+async def bare_drains(jobs: int) -> Cost:
+    """A bare loop of aiobotocore's calls: receive ten, read them, delete ten."""
+    from aiobotocore.config import AioConfig
+    from aiobotocore.session import get_session
+
+    config = AioConfig(parameter_validation=False)
+    url, body, left = "http://sqs/bare", Order(number=1).model_dump_json(), jobs
+    async with get_session().create_client("sqs", config=config) as sqs:
+        entries = [{"Id": str(number), "MessageBody": body} for number in range(10)]
+        for _ in range(jobs // 10):
+            await sqs.send_message_batch(QueueUrl=url, Entries=entries)
+        with _Meter(jobs) as meter:
+            while left:
+                got = await sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+                for message in got["Messages"]:
+                    json.loads(message["Body"])
+                deleted = [
+                    {"Id": str(index), "ReceiptHandle": message["ReceiptHandle"]}
+                    for index, message in enumerate(got["Messages"])
+                ]
+                await sqs.delete_message_batch(QueueUrl=url, Entries=deleted)
+                left -= len(deleted)
+    return meter.cost
+
+
 def submits(jobs: int) -> Cost:
     """`Client.submit`, one by one."""
     app = _app()
@@ -193,6 +219,7 @@ SYNCHRONOUS: dict[str, Callable[[int], Cost]] = {
 }
 IN_LOOP: dict[str, Callable[[int], Awaitable[Cost]]] = {
     "AsyncClient.submit, 50 tasks": submits_from_a_loop,
+    "a bare loop of aiobotocore's": bare_drains,
     "a worker's drain": drains,
     "the same, once=True": partial(drains, once=True),
     "the same, full records": partial(drains, records="full"),
@@ -213,13 +240,14 @@ def main() -> None:
     with PromptAws() as server:
         os.environ["AWS_ENDPOINT_URL"] = server.endpoint_url
         for name in options.only or [*SYNCHRONOUS, *IN_LOOP]:
-            costs = [_measured(name, options.jobs) for _ in range(options.rounds)]
+            costs = [measured(name, options.jobs) for _ in range(options.rounds)]
             cpu_ms = min(cost.cpu_ms for cost in costs)
             wall_ms = min(cost.wall_ms for cost in costs)
             print(f"| {name} | {cpu_ms:.3f} | {wall_ms:.3f} |", flush=True)
 
 
-def _measured(name: str, jobs: int) -> Cost:
+def measured(name: str, jobs: int) -> Cost:
+    """Return the cost of such work, with the server that ``AWS_ENDPOINT_URL`` names."""
     if name in SYNCHRONOUS:
         return SYNCHRONOUS[name](jobs)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:

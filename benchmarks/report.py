@@ -17,7 +17,8 @@ from rich.table import Table
 from benchmarks.contestants import ALL
 from benchmarks.environments import ROOT, python_with
 from benchmarks.results import Figure, Results
-from benchmarks.table import CURVES, ROWS, Row
+from benchmarks.row import Row
+from benchmarks.table import CURVES, ROWS
 
 _HERE = Path(__file__).parent
 _LATEST = _HERE / "results" / "latest.json"

@@ -31,6 +31,8 @@ A tenth of it for contestants that submit one by one, where latency is added."""
     settle_s: float
     """Seconds for workers to start and open their polls, before idle requests are counted."""
     imports: int
+    cost_jobs: int
+    """Number of jobs of each measurement of CPU time."""
     growth_jobs: int
     """Number of jobs of each measurement of growth."""
     growth_queues: tuple[int, ...]
@@ -69,6 +71,7 @@ FULL = Scale(
     idle_s=60,
     settle_s=10,
     imports=10,
+    cost_jobs=4_000,
     growth_jobs=10_000,
     growth_queues=(1, 4, 16, 40, 100),
     latencies_ms=(0, 10),
@@ -97,6 +100,7 @@ QUICK = Scale(
     idle_s=20,
     settle_s=3,
     imports=1,
+    cost_jobs=200,
     growth_jobs=200,
     growth_queues=(1, 4),
     latencies_ms=(0, 10),

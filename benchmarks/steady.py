@@ -30,10 +30,11 @@ def main() -> None:
     print("|---|---|---|---|---|")
     for rate in RATES:
         for name, gather in GATHERS.items():
-            print(_row(rate, name, _measured(rate, jobs, gather)), flush=True)
+            print(_row(rate, name, measured(rate, jobs, gather)), flush=True)
 
 
-def _measured(rate: float, jobs: int, gather: Duration | None) -> Steady:
+def measured(rate: float, jobs: int, gather: Duration | None) -> Steady:
+    """Return the figures of that many jobs, at that rate a second."""
     loop = looptime.new_event_loop(start=0, noop_cycles=0)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(steady(rate, jobs=jobs, lane_gather=gather))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from benchmarks.cost_rows import cost_rows
+from benchmarks.row import Curve, Row
 from benchmarks.targets import (
     Target,
     above_bare,
@@ -15,29 +15,6 @@ from benchmarks.targets import (
     times_best_peer,
     worst,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table."""
-
-    key: str
-    title: str
-    targets: tuple[Target, ...] = ()
-    digits: int = 0
-    plotted: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """One plot of lines, with a line for each contestant or kind."""
-
-    key: str
-    title: str
-    x: str
-    y: str
-    is_logarithmic: bool = False
-    """True if the horizontal axis is."""
 
 
 def _variant_rows(key: str, how: str) -> tuple[Row, Row]:
@@ -148,6 +125,7 @@ ROWS = (
         digits=2,
         plotted=True,
     ),
+    *cost_rows(),
     Row(
         key="slots-0",
         title="jobs of 50 ms a second at 50 slots (1,000 possible), no latency added",

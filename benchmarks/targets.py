@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.contestants import BARE, HEADGATE, PEERS_ALONE
+from benchmarks.contestants import BARE, HEADGATE, PEERS_ALONE, Contestant
 from benchmarks.results import Results
 
 
@@ -59,12 +59,30 @@ def times_best_peer(row: str) -> Callable[[Results], float | None]:
     return measure
 
 
-def of_bare(row: str) -> Callable[[Results], float | None]:
-    """Return a measure: Headgate's median as a multiple of the bare loop's."""
+def of_bare(
+    row: str, *, bare_row: str = "", bare: Contestant = BARE
+) -> Callable[[Results], float | None]:
+    """Return a measure: Headgate's median as a multiple of the bare loop's.
+
+    Args:
+        row: the row of Headgate's figure.
+        bare_row: the row of the other one, where it is another row.
+        bare: the loop without a library.
+    """
 
     def measure(results: Results) -> float | None:
-        figure, bare = results.get(row, HEADGATE.name), results.get(row, BARE.name)
-        return figure.median / bare.median if figure and bare and bare.median else None
+        figure, floor = results.get(row, HEADGATE.name), results.get(bare_row or row, bare.name)
+        return figure.median / floor.median if figure and floor and floor.median else None
+
+    return measure
+
+
+def times_row(row: str, other: str) -> Callable[[Results], float | None]:
+    """Return a measure: Headgate's median as a multiple of its own in another row."""
+
+    def measure(results: Results) -> float | None:
+        figure, base = results.get(row, HEADGATE.name), results.get(other, HEADGATE.name)
+        return figure.median / base.median if figure and base and base.median else None
 
     return measure
 
