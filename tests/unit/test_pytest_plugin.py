@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import headgate.jobs.testing.harness  # noqa: F401 - else pytester imports it anew for each project
+
 pytest_plugins = ["pytester"]
 
 APP = """
