@@ -129,7 +129,7 @@ def policies(app: App) -> Policies:
 def stack_policies(app: App) -> Policies:
     """Return the policies of a stack's own roles; those in `ROLES` bear their word of the table."""
     place = cdk.Environment(account=ACCOUNT, region=REGION)
-    context = {"aws:cdk:bundling-stacks": []}
+    context: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
     stack = cdk.Stack(cdk.App(context=context), "Stack", env=place)
     image = ecs.ContainerImage.from_registry("workers:1")
     JobSystem(stack, "Jobs", app=app, deployment=_STACK, image=image, app_path="shop.app:app")
