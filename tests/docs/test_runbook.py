@@ -100,10 +100,10 @@ def _words(text: ast.expr) -> str:
         case ast.Constant(str(said)):
             pieces = re.split(r"%[sdgr]", said)
         case ast.JoinedStr(values):
-            pieces = [each.value for each in values if isinstance(each, ast.Constant)]
+            pieces = [str(each.value) for each in values if isinstance(each, ast.Constant)]
         case _:
             pieces = [""]
-    words = max(map(str, pieces), key=len).strip(" ;:")
+    words = max(pieces, key=len).strip(" ;:")
     return words if len(words) > 5 else ""
 
 

@@ -3,7 +3,8 @@
 A proxy counts the requests of ``headgate dead-letters replay`` or ``purge``, and kills its process
 at one of them, before the server gets it or before the answer comes. What would take minutes then
 is done at once: the lease of the killed process ends, and what it held shows again. Then another
-process carries on.
+process carries on. What the next one finds is what the server has carried out, so a kill before
+each request shows all that kills after them can, but for those of requests that run side by side.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.s3 import AsyncS3Store
@@ -31,7 +33,7 @@ from tests.crash.trials.app import QUEUE
 from tests.crash.trials.findings import Findings
 from tests.support.proxy import Drop, Fault, Proxy, wire
 from tests.support.stage import Stage
-from tests.support.workers import command, started
+from tests.support.workers import started
 
 Kind = Literal["replay", "purge"]
 Choice = Callable[[int, str], bool]
@@ -57,6 +59,25 @@ _COMMANDS: dict[Kind, tuple[str, ...]] = {
     "replay": ("dead-letters", "replay", "--yes"),
     "purge": ("dead-letters", "purge", "--yes"),
 }
+
+
+class Running(Protocol):
+    """A command in a process of its own."""
+
+    @property
+    def pid(self) -> int: ...
+
+    async def wait(self) -> int:
+        """Wait for its end; return the exit code."""
+        ...
+
+
+class Start(Protocol):
+    """Runs ``headgate``, and kills it at the end if it still runs."""
+
+    def __call__(
+        self, *arguments: str, env: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Running]: ...
 
 
 class Killer:
@@ -107,10 +128,12 @@ class LetterCuts:
     Args:
         stage: a stage with its queues, its table and its bucket.
         proxy: what the killed processes go through.
+        start: starts a process.
     """
 
     stage: Stage
     proxy: Proxy
+    start: Start = started
     findings: Findings = field(default_factory=Findings)
     kills: Counter[str] = field(default_factory=Counter)
     """Number of kills by command, request and moment."""
@@ -123,9 +146,9 @@ class LetterCuts:
 
     async def everywhere(self, kind: Kind) -> None:
         """Kill a command at each of its requests, at both moments."""
-        for number, _ in enumerate(await self.requests_of(kind)):
-            for moment in MOMENTS:
-                await self._killed(kind, Killer(partial(_is_number, number), moment))
+        numbers = range(len(await self.requests_of(kind)))
+        for moment in MOMENTS:
+            await self.at(kind, numbers, moment)
 
     async def requests_of(self, kind: Kind) -> list[str]:
         """Run a command to its end; return the actions of its requests."""
@@ -135,6 +158,11 @@ class LetterCuts:
         self.findings.expect(code == 0, f"{kind} ended with {code}")
         await self._check(kind, ids, f"{kind} in one piece")
         return killer.requests
+
+    async def at(self, kind: Kind, numbers: Iterable[int], moment: Moment = "before") -> None:
+        """Kill a command at its requests of these numbers, from 0, each in a run of its own."""
+        for number in numbers:
+            await self._killed(kind, Killer(partial(_is_number, number), moment))
 
     async def at_first(self, kind: Kind, action: str, moment: Moment) -> None:
         """Kill a command at its first request of an action."""
@@ -169,9 +197,14 @@ class LetterCuts:
         self.proxy.draw(killer.meets)
         self.proxy.listen(partial(self._heard, killer))
         env = self.stage.environment(endpoint_url=self.proxy.endpoint_url)
-        async with started("-A", self.stage.fixture.path, *_COMMANDS[kind], env=env) as process:
+        async with self._command(_COMMANDS[kind], env) as process:
             killer.pid = process.pid
             return await process.wait()
+
+    def _command(
+        self, words: Iterable[str], env: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Running]:
+        return self.start("-A", self.stage.fixture.path, *words, env=env)
 
     def _heard(self, killer: Killer, action: str, answer: bytes) -> None:
         if action == "ReceiveMessage":
@@ -183,8 +216,8 @@ class LetterCuts:
         words = _COMMANDS[kind]
         if kind == "replay" and (item := await self._open_replay()) is not None:
             words = ("dead-letters", "resume", item.sk)
-        env = self.stage.environment()
-        return (await command("-A", self.stage.fixture.path, *words, env=env)).code
+        async with self._command(words, self.stage.environment()) as process:
+            return await process.wait()
 
     # --- time -------------------------------------------------------------------------------------
 
