@@ -84,8 +84,8 @@ def _harnesses(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[Harnes
     """Yield those that a test was given, or holds where it failed."""
     from headgate.testing import Harness
 
-    entries = () if call.excinfo is None else call.excinfo.traceback
-    seen = [getattr(item, "funcargs", {}), *(entry.frame.f_locals for entry in entries)]
+    frames = [] if call.excinfo is None else [entry.frame for entry in call.excinfo.traceback]
+    seen = [getattr(item, "funcargs", {}), *(frame.f_locals for frame in frames)]
     found = {id(value): value for values in seen for value in values.values()}
     yield from (value for value in found.values() if type(value) is Harness)
 

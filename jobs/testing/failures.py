@@ -14,9 +14,10 @@ def failures(events: Iterable[Event]) -> str:
     """Return the last failure of each job that failed, with its traceback; empty if none did."""
     last: dict[str, JobFailed | JobDeadLettered] = {}
     for event in events:
-        died = isinstance(event, JobDeadLettered)
-        if isinstance(event, JobFailed) or (died and event.job_id not in last):
+        if isinstance(event, JobFailed):
             last[event.job_id] = event
+        elif isinstance(event, JobDeadLettered):
+            last.setdefault(event.job_id, event)
     told = [_told(event) for event in list(last.values())[:_MOST]]
     if len(last) > _MOST:
         told.append(f"... and {len(last) - _MOST} more")

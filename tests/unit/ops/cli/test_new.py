@@ -30,6 +30,14 @@ def test_a_project_passes_its_own_tests_and_check_as_it_was_written(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_new_project_s_further_tests_can_take_the_fixture(
+    here: Path, headgate: CommandLine
+) -> None:
+    headgate("new", "web-shop")
+    wanted = '\nheadgate_app = "web_shop.app:app"\n'
+    assert wanted in (here / "web-shop" / "pyproject.toml").read_text()
+
+
 def test_what_exists_is_kept_and_said(here: Path, headgate: CommandLine) -> None:
     (here / "Makefile").write_text("all:\n")
     ended = headgate("new", "mail", "--into", ".")
