@@ -6,7 +6,7 @@ Records are interpreted in `jobs.records.history` and `jobs.client.waiting`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +34,7 @@ from headgate.jobs.records.items import read_partitions
 from headgate.jobs.records.state import JobState
 from headgate.jobs.records.writes import put_patiently
 from headgate.jobs.values.durations import Duration
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 if TYPE_CHECKING:
     from headgate.jobs.schedules.delayed_jobs import DelayedJobs
@@ -42,7 +43,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Lookup:
     """The `jobs.handles.handle.JobLookup` behind the handles of one client's jobs."""
 

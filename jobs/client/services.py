@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from headgate.jobs.client.auditing.auditor import Auditor
 from headgate.jobs.core.clock import Clock
@@ -13,9 +12,10 @@ from headgate.jobs.core.ports.object_store import AsyncObjectStore
 from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.definitions.app import App
 from headgate.jobs.messages.sealing import Seals
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ClientServices:
     """The services of one client, over ports that are awaited."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -18,6 +17,7 @@ from headgate.jobs.core.ports.scheduler import AsyncScheduler, Scheduler
 from headgate.jobs.core.ports.table import AsyncTable, Table
 from headgate.jobs.core.ports.transport import AsyncTransport, Transport
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 if TYPE_CHECKING:
     from headgate.jobs.core.batcher import Pacing
@@ -40,7 +40,7 @@ class SecretStore(Protocol):
     def versions(self, name: str) -> Sequence[bytes]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class MetricQuery:
     """A question for a metric of a queue, period by period: one of SQS's unless it says so."""
 
@@ -74,7 +74,7 @@ class MetricReader(Protocol):
     ) -> Mapping[MetricQuery, Mapping[datetime, float]]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """The surroundings of synchronous code."""
 
@@ -99,7 +99,7 @@ class Ports:
     job, as in a test; None waits for ever."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncPorts:
     """The surroundings of code in an event loop."""
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from datetime import timedelta
 from typing import Any, Literal, Self, TypedDict, get_args
 
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid, did_you_mean
 from headgate.jobs.values.durations import DurationField
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 from headgate.jobs.values.texts import kind_of
 
 Scope = Literal["worker", "fleet"]
@@ -38,7 +39,7 @@ LONGEST_LEASED = timedelta(hours=1)
 time."""
 
 
-@dataclass(frozen=True)
+@frozen_dataclass(frozen=True)
 class RateLimit:
     """At most ``limit`` starts in any ``per``, seconds or a timedelta: ``RateLimit(20, per=1)``.
 
@@ -94,7 +95,7 @@ class RateLimit:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass(frozen=True, slots=True)
 class Concurrency:
     """At most ``limit`` jobs at once: ``Concurrency(5, key="tenant")``.
 
@@ -113,7 +114,7 @@ class Concurrency:
         _check_scope("Concurrency", self.scope)
 
 
-@dataclass(frozen=True)
+@frozen_dataclass(frozen=True)
 class RetryBudget:
     """At most ``limit`` retries of a queue group become due in each ``per``.
 
@@ -149,7 +150,7 @@ class RetryBudget:
             )
 
 
-@dataclass(frozen=True)
+@frozen_dataclass(frozen=True)
 class Breaker:
     """Stops a job type while a service that it depends on is down: ``Breaker(open_for=60)``.
 
@@ -196,7 +197,7 @@ class LimitOptions(TypedDict, total=False):
     breaker: Breaker | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The limits that one app, queue or job type has declared."""
 

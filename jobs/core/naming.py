@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 MAX_SCHEDULER_NAME = 64
 """The longest name of a schedule, a schedule group, a function or a role.
@@ -45,7 +45,7 @@ DEAD_LETTERS_KEPT = timedelta(days=365)
 """Retention of dead letters in the bucket."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
     """The S3 bucket of an app; bucket names are globally unique."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid
 from headgate.jobs.values.durations import Duration, DurationField, duration
 from headgate.jobs.values.kinds import check_kind
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 RecordsLevel = Literal["full", "outcomes", "failures", "off"]
 """The amount that workers record of jobs; each level includes the one after it.
@@ -23,7 +23,7 @@ MOST_LAST = 1_000
 """The highest ``last`` and ``last_failed`` of a `Keep`; each job beyond is read and deleted."""
 
 
-@dataclass(frozen=True)
+@frozen_dataclass(frozen=True)
 class Keep:
     """The retention of job records: ``Keep(timedelta(days=7))``, ``Keep(last=100)``,
     ``Keep(last_failed=1_000)``.

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _PREFIX = "HEADGATE_"
 _LONGEST_VERSION = 100
 _ACCOUNT = re.compile(r"\d{12}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The ``HEADGATE_*`` variables. AWS's own are read by its SDK."""
 

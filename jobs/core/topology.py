@@ -8,7 +8,6 @@ existing queue too are in `jobs.core.existing.resources`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Literal
@@ -24,6 +23,7 @@ from headgate.jobs.core.naming import (
 from headgate.jobs.errors import ConfigurationError, UnknownQueue, did_you_mean
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 MAX_VISIBILITY = timedelta(hours=12)
 """SQS's longest visibility timeout, counted from the receive.
@@ -63,7 +63,7 @@ PriorityName = Literal["critical", "high", "normal", "low"]
 """The value of a `Priority`, accepted wherever a priority is declared or passed."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen_dataclass(frozen=True, slots=True, init=False)
 class Lane:
     """The numbers of one priority within a queue group.
 
@@ -131,7 +131,7 @@ DEFAULT_LANES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSpec:
     """One SQS queue with its dead-letter queue: their names and settings."""
 
@@ -188,7 +188,7 @@ class QueueSpec:
         return self.visibility_s / 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """All resources of one app on AWS, in one stage."""
 

@@ -54,6 +54,7 @@ OURS = frozenset(
         *(
             "random",
             "re",
+            "reprlib",
             "secrets",
             "select",
             "selectors",

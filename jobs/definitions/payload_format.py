@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
@@ -25,14 +25,6 @@ from headgate.jobs.values.yielding import LARGE, LONG, Yielding, read, written
 
 P = TypeVar("P")
 
-
-class _Nothing(BaseModel):
-    """The wire format of the payload of a job that has none: an object whose fields are ignored."""
-
-    model_config = ConfigDict(defer_build=True)
-
-
-_NO_PAYLOAD = Annotated[_Nothing, AfterValidator(lambda _: None)]
 
 _DIVIDED: frozenset[type] = frozenset({dict, list})
 """Types whose values are written in pieces if they are long."""
@@ -115,7 +107,7 @@ class PayloadFormat(Generic[P]):
     def _adapter(self) -> TypeAdapter[P]:
         # Built on first use, since building is slow and declarations run at import.
         try:
-            model: Any = _NO_PAYLOAD if self._model is None else self._model
+            model: Any = _no_payload() if self._model is None else self._model
             adapter: TypeAdapter[P] = TypeAdapter(model)
             adapter.get_default_value()  # a model with an unresolved annotation fails only in use
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
@@ -183,3 +175,14 @@ class PayloadFormat(Generic[P]):
             return set()  # not describable by JSON Schema, so all names are masked
         models = [schema, *schema.get("$defs", {}).values()]
         return {name for model in models for name in model.get("properties", {})}
+
+
+@cache
+def _no_payload() -> Any:
+    """Return the type of the payload of a job that has none: an object whose fields are ignored."""
+
+    # Not at import: the first model of a process takes a sixth of the import of an app.
+    class _Nothing(BaseModel):
+        model_config = ConfigDict(defer_build=True)
+
+    return Annotated[_Nothing, AfterValidator(lambda _: None)]

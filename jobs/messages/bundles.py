@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import MessageError
 from headgate.jobs.messages.envelope import VERSION as JOB_VERSION
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 R = TypeVar("R")
 
@@ -36,7 +37,7 @@ _HEAD, _BETWEEN, _TAIL = f'{{"v":{VERSION},"bundle":[\n', ",\n", "\n]}"
 _FRAME_BYTES = len(_HEAD) + len(_TAIL)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class PackedMessage:
     """A message to send, and the jobs in it."""
 

@@ -8,7 +8,6 @@ EventBridge's events: https://docs.aws.amazon.com/eventbridge/latest/ref/overiew
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote_plus
 
@@ -16,6 +15,7 @@ from pydantic_core import from_json
 
 from headgate.jobs.errors import MessageUnreadable
 from headgate.jobs.messages.json_paths import at_path, check_paths, mapped
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 if TYPE_CHECKING:  # declaring a format needs no message
     from headgate.jobs.core.ports.transport import ReceivedMessage
@@ -29,7 +29,7 @@ _EVENT_FIELDS = frozenset({"id", "detail-type", "source", "time", "detail"})
 _S3_TEST = "s3:TestEvent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign:
     """A message from another sender than Headgate, as far as it can be read without a job type."""
 
@@ -49,7 +49,7 @@ class Foreign:
         return ("eventbridge", *plain) if _is_event(self.value) else plain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Accepts:
     """The format of a type's foreign messages: `json`, `s3`, `sns` or `eventbridge`."""
 

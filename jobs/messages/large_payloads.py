@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.outgoing import message_of
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import legible
 from headgate.jobs.values.yielding import read, written
 
@@ -29,7 +30,7 @@ _GZIP = 16 + zlib.MAX_WBITS  # zlib's name for the format
 _LEVEL = 6  # zlib's default; 9 takes twice the time to save 1 %
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
     """JSON text on its way to the object store."""
 

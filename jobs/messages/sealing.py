@@ -19,7 +19,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import to_json
@@ -29,6 +29,7 @@ from headgate.jobs.core.keys.encryption import Encryption
 from headgate.jobs.core.keys.key_ring import Context, KeyRing
 from headgate.jobs.errors import LibraryMissing, PayloadTooLarge, PayloadUnopenable
 from headgate.jobs.messages.envelope import Envelope, Sealed
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import legible
 from headgate.jobs.values.yielding import read
 
@@ -48,7 +49,7 @@ _TAG = 16
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class About:
     """The thing that a ciphertext is bound to, besides the app."""
 

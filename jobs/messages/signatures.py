@@ -17,11 +17,12 @@ from __future__ import annotations
 import hmac
 import re
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.outgoing import lane_of
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 SIGNATURE = "signature"
 """The field of a body."""
@@ -39,7 +40,7 @@ _TRAILER = re.compile(rf',"{SIGNATURE}":"([0-9a-f]{{8}})\.([A-Za-z0-9_-]{{43}})"
 _TRAILER_CHARS = len(f',"{SIGNATURE}":"{_BLANK}"}}')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
     """The destination that a signature is bound to."""
 
@@ -54,7 +55,7 @@ class Destination:
         return cls(queue=queue, fifo_group=lane_of(message))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
     """A signature, as it stands in a body."""
 
@@ -63,7 +64,7 @@ class Signature:
     """In URL-safe base64 (RFC 4648, 5), without padding."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class SigningKey:
     """A key, which names itself in signatures by an id that is derived from it.
 

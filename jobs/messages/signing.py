@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kind
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import kind_of
 
 if TYPE_CHECKING:  # most apps sign nothing
     from headgate.jobs.messages.signatures import SigningKey
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class Signing:
     """Every message is signed when it is sent, and checked before its job runs.
 

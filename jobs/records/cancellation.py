@@ -11,13 +11,13 @@ job of that type is cancelled: an id is the sender's choice, and a job of anothe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.records.items import Mark, asked_partition, deliveries_of
 from headgate.jobs.records.state import CANCEL
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import text
 from headgate.jobs.values.texts import legible
 
@@ -35,7 +35,7 @@ _LONGEST_ID = 64
 _LONGEST_TYPE = 128
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class CancelRequest:
     """A request as workers know it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,6 +26,7 @@ from headgate.jobs.records.state import (
     timeline_of,
 )
 from headgate.jobs.records.writes import REFUSAL
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import moment
 
 _ATTEMPTED: Mapping[str, Mark] = {
@@ -43,7 +44,7 @@ _RESULTS = {"result", "result_ref", "result_sealed"}
 """Fields of a completion that hold the handler's result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     """One attempt; deliveries that were deferred or given back are not attempts."""
 
@@ -66,7 +67,7 @@ class AttemptRecord:
     """Seconds from its end to the planned start of the next attempt."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressRecord:
     """The progress that a job reported last."""
 
@@ -83,7 +84,7 @@ class ProgressRecord:
     """Reason why these are missing: they could not be sealed, or not be opened."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     """All that is known of one job; a field that no item records is None or empty."""
 

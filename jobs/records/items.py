@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ from headgate.jobs.core.ports.table import AsyncTable, Item, ListLine
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 if TYPE_CHECKING:
     from headgate.jobs.core.events import JobProgress
@@ -184,7 +185,7 @@ def delivery_of(sk: str) -> tuple[str, int] | None:
     return message_id, int(number)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Scribe:
     """Makes the items of one delivery."""
 

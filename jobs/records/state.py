@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -50,6 +50,7 @@ from typing import Any
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.records.items import REPLAY_SOURCE, REPLAYED, Mark
 from headgate.jobs.records.reading import checked
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import moment
 
 
@@ -105,7 +106,7 @@ _RECEIVE = re.compile(r"[0-9]{1,9}")
 _RANKS: Mapping[str, int] = {what: rank for rank, what in enumerate(_ORDER)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
     """One thing that happened to a job."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.errors import ItemRefused
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import legible, text_of
 
 REFUSAL = "refused"
@@ -30,7 +31,7 @@ _LARGEST_NUMBER = 2**53
 _log = logging.getLogger("headgate.worker")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRefusal:
     """An item that the table can't hold."""
 
@@ -40,7 +41,7 @@ class WriteRefusal:
     """True if its bare mark was stored in its place; if not, not even its key can be stored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """The outcome of a batch; the items in neither list were written."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from itertools import islice
 from typing import Self
@@ -32,6 +31,7 @@ from headgate.jobs.retry.strategies import (
     Strategy,
 )
 from headgate.jobs.values.durations import Duration
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 MOST_STEPS = 1_000
 """The highest number of delays in `Backoff.steps`, as many as a policy has attempts."""
@@ -49,7 +49,7 @@ def job_rng(job_id: str) -> random.Random:
     return random.Random(job_id)  # noqa: S311  spreads load, not for security
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
     """The delays between a job's attempts. Created by its class methods.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffContext:
     """A failed attempt, as the function of `Backoff.custom` sees it.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
@@ -13,6 +12,7 @@ from headgate.jobs.retry.backoff import Backoff, check_count, nth
 from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.retry.classification import ErrorKind, classify, combined, leaves
 from headgate.jobs.values.durations import DurationField
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _RETRY_AFTER_JITTER = 0.2
 _MOST_ATTEMPTS = 1000
@@ -32,7 +32,7 @@ def _check_classes(name: str, classes: object) -> None:
 _DEFAULT_BACKOFF = Backoff.exponential()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """The number of a job's attempts, the errors worth another one, and the delays between them.
 
@@ -101,7 +101,7 @@ DEFAULT_RETRY = Retry()
 """The policy of a job type that declares none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class CrashLimit:
     """The number of a job's attempts that may end with the death of their process.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, count, repeat
 from typing import Literal, Self, TypeAlias
@@ -13,6 +13,7 @@ from headgate.jobs.errors import SettingsInvalid, did_you_mean
 from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.retry.classification import LONGEST_WAIT_S
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import kind_of, type_of
 
 _FlatJitter: TypeAlias = Literal["full", "equal"] | float | None
@@ -24,7 +25,7 @@ Range: TypeAlias = tuple[float, float]
 """The minimum and maximum of a delay, in seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential:
     """Delays that grow by a factor, up to a cap."""
 
@@ -83,7 +84,7 @@ class Exponential:
         return f"base={self.base}, factor={self.factor}, cap={self.cap}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive:
     """Exponential delays that are stretched by the depth of the queue."""
 
@@ -104,7 +105,7 @@ class Adaptive:
         return f"adaptive({growth.arguments}, backlog={self.backlog}, jitter={growth.jitter!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
     """Given delays, the last of which repeats."""
 
@@ -130,7 +131,7 @@ class Steps:
         return f"{name}({', '.join(map(str, self.steps))}, jitter={self.jitter!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Custom:
     """The delays that a function of the user's returns."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from pydantic_core import from_json
@@ -25,6 +24,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.inputs import Input
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import legible
 
 if TYPE_CHECKING:  # the bridge has no app
@@ -38,7 +38,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"""
 _LONGEST_NAME = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
     """The queues that each job type runs from."""
 

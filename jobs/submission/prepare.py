@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -40,11 +40,12 @@ from headgate.jobs.submission.overrides import (
     tenant_of,
     unique_of,
 )
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The origin of a submission."""
 
@@ -62,7 +63,7 @@ class Origin:
 _SDK = Origin()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """A checked message and its queue.
 

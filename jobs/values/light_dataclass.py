@@ -1,31 +1,84 @@
-"""Dataclasses that are made for each job: frozen for type checkers alone.
+"""Dataclasses that cost less: to import, and to make for each job.
 
-The constructor of a frozen dataclass sets each field through ``object.__setattr__``, which takes
-four times as long as an assignment. For the values of one job that was a tenth of a worker's time.
+`dataclasses.dataclass` compiles six methods for a frozen class, which takes most of the time of an
+import of modules like ours. Those that compare, hash and show are the same for all classes here. A
+light one is frozen for type checkers alone: the constructor of a frozen one sets each field through
+``object.__setattr__``, which takes four times as long as an assignment. For the values of one job
+that was a tenth of a worker's time.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["light_dataclass"]
+__all__ = ["frozen_dataclass", "light_dataclass"]
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
+    from dataclasses import dataclass as frozen_dataclass
     from dataclasses import dataclass as light_dataclass
 else:
 
-    def light_dataclass(
-        *, frozen: bool, slots: bool, kw_only: bool
-    ) -> Callable[[type[T]], type[T]]:
+    def frozen_dataclass(*, frozen: bool, **options: bool) -> Callable[[type[T]], type[T]]:
+        """Return a decorator like `dataclasses.dataclass`, for values that users hold.
+
+        Args:
+            frozen: True.
+            options: ``init``, ``slots`` and ``kw_only``, see `dataclasses.dataclass`.
+        """
+        make = dataclasses.dataclass(frozen=frozen, repr=False, eq=False, **options)
+        return lambda cls: _with_methods(make(cls))
+
+    def light_dataclass(*, frozen: bool, **options: bool) -> Callable[[type[T]], type[T]]:
         """Return a decorator like `dataclasses.dataclass`; type checkers see that one itself.
 
         Args:
             frozen: True: an assignment to a field is an error to type checkers, though it works.
-            slots: see `dataclasses.dataclass`.
-            kw_only: see `dataclasses.dataclass`.
+            options: ``slots`` and ``kw_only``, see `dataclasses.dataclass`.
         """
-        return dataclasses.dataclass(slots=slots, kw_only=kw_only, unsafe_hash=frozen)
+        make = dataclasses.dataclass(repr=False, eq=False, **options)
+        return lambda cls: _with_methods(make(cls)) if frozen else make(cls)
+
+
+def _with_methods(cls: type[T]) -> type[T]:
+    """Add the methods of a frozen dataclass which its body doesn't define."""
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    compared = _values([field.name for field in fields if field.compare])
+    hashed = _values(
+        [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
+    )
+
+    def __eq__(self: object, other: object) -> bool:  # noqa: N807 - it becomes a method
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return compared(self) == compared(other)
+
+    def __hash__(self: object) -> int:  # noqa: N807 - likewise
+        return hash(hashed(self))
+
+    for method in (__eq__, __hash__, _SHOWN):
+        if cls.__dict__.get(method.__name__) is None:
+            setattr(cls, method.__name__, method)
+    return cls
+
+
+def _values(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
+    """Return a function of an object that returns its attributes of those names as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
+
+
+@recursive_repr()
+def __repr__(self: Any) -> str:  # noqa: N807 - it becomes a method
+    shown = (field.name for field in dataclasses.fields(self) if field.repr)
+    values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+    return f"{type(self).__qualname__}({values})"
+
+
+_SHOWN = __repr__

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import BaseModel
 
 from headgate.jobs.errors import ChildFailed, ConfigurationError, HeadgateError
 from headgate.jobs.values.texts import LONGEST, legible, said
@@ -95,6 +95,8 @@ class Redaction:
 
 def secrets_of(payload: Any) -> frozenset[str]:
     """Return the values of all `SecretStr` and `SecretBytes` in a payload, as texts show them."""
+    from pydantic import SecretBytes, SecretStr  # slow to import, and only errors need it
+
     found: set[str] = set()
     left, seen = [payload], set[int]()
     while left:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
@@ -23,6 +23,7 @@ from headgate.jobs.records.audit.entry import (
     in_one_line,
     new_place,
 )
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import LONGEST, text_of, type_of
 
 _REFUSED = "refused"
@@ -31,7 +32,7 @@ _REFUSED = "refused"
 _log = logging.getLogger("headgate.audit")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Auditor:
     """Writes an app's audit for one client.
 

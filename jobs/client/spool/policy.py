@@ -25,7 +25,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +39,7 @@ from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.retry.backoff import Backoff, check_count
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.values.durations import DurationField
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -57,7 +58,7 @@ _MEBIBYTE = 1024 * 1024
 _MOST = 2**40  # more than any disk has room for
 
 
-@dataclass(frozen=True)
+@frozen_dataclass(frozen=True)
 class Spool:
     """A local file that keeps submissions while SQS can't be reached: ``Client(app, spool=...)``.
 
@@ -93,7 +94,7 @@ class Spool:
         return str(Path(self.path))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class SpooledJob:
     """A job in the file, and its message as it would be sent now."""
 
@@ -111,7 +112,7 @@ Sent: TypeAlias = Callable[[Sequence[SpooledJob]], None]
 `jobs.client.submitting.submission_records.Register.enter` does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolClaim:
     """A queue's oldest jobs, leased to this process."""
 
@@ -124,7 +125,7 @@ class SpoolClaim:
     jobs: tuple[SpooledJob, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The ends of some of a claim's jobs. All others go on waiting."""
 

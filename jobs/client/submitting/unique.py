@@ -31,6 +31,7 @@ from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.submission.unique_keys import place
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import epoch_s, text
 
 PENDING_S = 15.0
@@ -48,7 +49,7 @@ _TRIES = 20
 """Attempts to claim a key while other submissions' writes come first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class UniqueSubmitter:
     """Submits the unique jobs of one client; its ports are awaited."""
 

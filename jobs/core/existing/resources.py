@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from headgate.jobs.core.existing.arns import bare_name, is_fifo, region_of
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 MAX_RECEIVE_COUNT = 1000
 """SQS's limit for maxReceiveCount, set on every queue of the app's own: waiting for a limit, a
@@ -38,7 +39,7 @@ _BUCKET = re.compile(r"(arn:[\w-]+:s3:::)?[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _KEY = re.compile(r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class ExistingQueue:
     """A queue that stands for one of the app's own, and maybe its dead-letter queue.
 
@@ -95,7 +96,7 @@ class ExistingQueue:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class Existing:
     """The resources of an app that something else created; nothing alters them.
 

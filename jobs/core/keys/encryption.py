@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kind
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _KEY = re.compile(r"alias/[a-zA-Z0-9/_-]{1,250}|arn:[a-z-]+:kms:[a-z0-9-]*:\d{12}:(key|alias)/\S+")
 """https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id"""
@@ -20,7 +20,7 @@ _MOST_MESSAGES = 2**32
 _MOST_BYTES = 2**40
 
 
-@dataclass(frozen=True)
+@frozen_dataclass(frozen=True)
 class Encryption:
     """Envelope encryption of payloads, results and progress: ``App(encryption=Encryption())``.
 

@@ -10,11 +10,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.keys.encryption import Encryption
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ MOST_OPENED = 1_000
 """Unwrapped data keys that a process keeps; the one unwrapped the longest ago goes first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class DataKey:
     """A key of 256 bits that encrypts payloads and results."""
 

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 MAX_LISTED = 1_000
 """Objects of a page at most.
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
     """An object in a bucket, without its content."""
 
@@ -24,7 +25,7 @@ class StoredObject:
     """The time at which it was stored last; aware."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPage:
     """A part of a bucket's objects."""
 

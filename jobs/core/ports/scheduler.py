@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Protocol
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
     """One schedule of EventBridge Scheduler that invokes a Lambda function."""
 

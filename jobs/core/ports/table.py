@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Protocol
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ListLine:
     """An item's entry in one of the table's lists, a sparse index without most of the items."""
 
@@ -23,7 +25,7 @@ class ListLine:
     """The item's fields that the list includes, as JSON values; others require reading the item."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One item of the table."""
 
@@ -40,7 +42,7 @@ class Item:
     line: ListLine | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """A part of what was asked for; ``after`` is where the next begins, empty at the end."""
 

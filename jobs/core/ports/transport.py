@@ -7,14 +7,14 @@ their physical names; the implementation looks up their URLs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Protocol
 
 from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMessage:
     """One message to send."""
 
@@ -75,7 +75,7 @@ class ReceivedMessage:
         return max(self.sent_at, first_at)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityChange:
     """A request to hide a delivery for ``timeout_s`` from now on; 0 makes it visible at once."""
 
@@ -83,7 +83,7 @@ class VisibilityChange:
     timeout_s: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFailure:
     """One entry of a batch that the service did not carry out, although the call succeeded."""
 
@@ -95,7 +95,7 @@ class EntryFailure:
     """True if the request is at fault, so that repeating it can't help."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDepth:
     """Numbers of messages in a queue; SQS's counts are approximate."""
 

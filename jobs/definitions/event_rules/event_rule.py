@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
@@ -26,6 +25,7 @@ from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.messages.envelope import VERSION, Envelope, Moment, Name, derived_job_id
 from headgate.jobs.messages.json_paths import at_path, check_path, check_paths, mapped
 from headgate.jobs.messages.outgoing import is_group_id, message_of
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 if TYPE_CHECKING:  # the bridge has no app
     from headgate.jobs.definitions.job_type import JobType
@@ -44,7 +44,7 @@ _MAX_RULE_NAME = 64  # https://docs.aws.amazon.com/eventbridge/latest/APIReferen
 _Text = Annotated[str, Field(min_length=1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class EventRule:
     """A rule that submits a job for each matching event. Created by `App.event_rule`."""
 

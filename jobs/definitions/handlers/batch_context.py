@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
 from headgate.jobs.definitions.handlers.context import JobContext, JobLog, is_to_stop
 from headgate.jobs.errors import Stopped
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _VALUES = (str, bytes, int, float, type(None))
 """Payloads that are told apart by their value: of two equal ones Python may make one object."""
@@ -27,7 +28,7 @@ class BatchHost(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class BatchContext:
     """The context of a batch, passed to handlers that take a second argument.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.definitions.handlers.batch_context import AnyContext, BatchContext
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 Shared = Mapping[Any, Any]
 """Open resources by kind: their type, or the ``Annotated`` type that tells two of a type apart."""
@@ -21,7 +21,7 @@ ContextType = type[JobContext] | type[BatchContext]
 """The class of the context that a function gets."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Injected:
     """The parameters of a function that are injected."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kind
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 MOST_JOBS = 1_000
 """The most jobs that one call may take. A worker holds them all, and its heartbeat extends them."""
@@ -23,7 +24,7 @@ BatchGroup = Literal["tenant"] | Callable[[Any], str] | None
 submitted for, a function gets the payload. None (the default) puts all jobs of a type together."""
 
 
-@dataclass(frozen=True)
+@frozen_dataclass(frozen=True)
 class Batch:
     """Up to ``size`` jobs in one call: ``Batch(size=100, wait=timedelta(seconds=2))``.
 

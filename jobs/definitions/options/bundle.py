@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid
 from headgate.jobs.values.kinds import check_kind
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 LEAST_BYTES = 1_000
 """The least ``bytes``: the envelope of a job alone takes some hundred."""
@@ -15,7 +14,7 @@ DEFAULT_BYTES = 64_000
 """A little less than the 64 KiB by which SQS bills."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen_dataclass(frozen=True, slots=True, init=False)
 class Bundle:
     """Jobs that are submitted together share messages: ``Bundle(bytes=64_000)``.
 

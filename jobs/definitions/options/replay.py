@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from headgate.jobs.errors import ConfigurationError, SettingsInvalid, did_you_mean
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.kinds import check_kind
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 ReplayReason = Literal[
     "attempts-exhausted",
@@ -38,7 +38,7 @@ MOST_AT_ONCE = 500
 """The highest ``most``."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen_dataclass(frozen=True, slots=True, init=False)
 class Replay:
     """Dead letters that the sweep sends back by itself: ``Replay(errors=["ConnectError"])``.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 UniqueKey = str | Callable[[Any], str]
 
@@ -18,7 +18,7 @@ LONGEST_UNIQUE = timedelta(days=365)
 """The longest duration of uniqueness."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen_dataclass(frozen=True, slots=True, init=False)
 class Unique:
     """Equal submissions count as one job: ``Unique(within=timedelta(hours=1))``.
 

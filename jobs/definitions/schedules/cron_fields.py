@@ -8,8 +8,10 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
+
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 LAST_YEAR = 2199
 """The last year that a cron expression may name."""
@@ -18,7 +20,7 @@ FIRST_YEAR = 1970
 """The first year that a cron expression may name."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class CronField:
     """One of the six fields, whose text is a list of numbers, ranges and steps."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _SUFFIX = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -15,7 +15,7 @@ _RESERVED = ("dynamic", "delay")
 """The first parts of the names of schedules that are made at run time, and of delayed jobs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredSchedule:
     """A schedule of a job type, and the payload of its jobs."""
 

@@ -15,7 +15,6 @@ import re
 import zoneinfo
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from headgate.jobs.definitions.schedules.cron_fields import (
@@ -31,6 +30,7 @@ from headgate.jobs.definitions.schedules.cron_fields import (
     YEAR,
     CronField,
 )
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 FIRST_MOMENT = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
 """The earliest moment of any schedule."""
@@ -169,7 +169,7 @@ def _rate_times(every: timedelta, start: datetime, first: datetime) -> Iterator[
 # --- cron ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Cron:
     times: tuple[time, ...]
     """The times on each day with occurrences."""

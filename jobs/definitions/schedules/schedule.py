@@ -6,17 +6,17 @@ Syntax: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.ht
 from __future__ import annotations
 
 import zoneinfo
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _SECOND = timedelta(seconds=1)
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """The times at which jobs are submitted automatically. Created by `cron`, `rate` or `at`.
 

@@ -16,13 +16,14 @@ import itertools
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.records.cancellation import LONGEST_ACTOR, LONGEST_REASON
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import moment, text, whole
 from headgate.jobs.values.texts import LONGEST_NAME, legible
 
@@ -83,7 +84,7 @@ class AuditOutcome(StrEnum):
 _OUTCOMES = {each.value: each for each in AuditOutcome}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class AuditTarget:
     """The thing that somebody acted on."""
 
@@ -97,7 +98,7 @@ class AuditTarget:
         return f"{self.kind} {self.name}".rstrip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
     """One action of somebody's on an app."""
 
