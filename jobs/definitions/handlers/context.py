@@ -13,6 +13,7 @@ from pydantic_core import from_json, to_json
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import Stopped
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import said
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class _Already:
 _ALREADY = _Already()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
     """The context of a running job, passed to handlers that take a second argument."""
 
