@@ -54,6 +54,9 @@ from headgate.jobs.messages.keyring import KeyUnknown
 _EARLY_S = 60.0
 """Seconds by which a job may run before it is due, since clocks may differ by as much."""
 
+_UNREAD = Unrunnable(reason=Reason.UNREADABLE, detail="")
+"""The outcome of a message until it is read."""
+
 _CANCELLABLE = (Interrupted, Failed, Deferred, Crashed, Spent)
 """The outcomes that are replaced by `Cancelled` once the job is cancelled: none completed it."""
 
@@ -75,7 +78,7 @@ class Run:
         """The job; None if the message can't be run as a job here."""
         self.foregone: Outcome | None = None
         """The outcome, if the job's past already decides that its handler must not be called."""
-        self._unfit = Unrunnable(reason=Reason.UNREADABLE, detail="")
+        self._unfit = _UNREAD
         """The outcome of a message that can't be run as a job here."""
         self._tries: int | None = None
         """Earlier deliveries that could not be run either; None if only deliveries are counted."""

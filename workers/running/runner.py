@@ -26,6 +26,7 @@ from headgate.workers.running.faults import log_fault, tell_fault
 from headgate.workers.running.releases import Releases
 from headgate.workers.running.settler import HoldSettler
 
+_WORKER_FAILED = Interrupted(reason="the worker failed")
 _STAYING = (RetryAfter, Release)
 """The actions after which a message is delivered again."""
 
@@ -308,7 +309,7 @@ class Running:
 
     async def _run(self, hold: Hold) -> Verdict:
         """Run a job in its slot."""
-        outcome: Outcome = Interrupted(reason="the worker failed")
+        outcome: Outcome = _WORKER_FAILED
         try:
             if self._recorder is not None:
                 await self._recorder.starts(hold.run)

@@ -76,6 +76,8 @@ from headgate.jobs.values.texts import type_of
 _MAX_DELAY_S = int(MAX_DELAY.total_seconds())
 _MAX_VISIBILITY_S = int(MAX_VISIBILITY.total_seconds())
 
+_ACK = Ack()
+
 _SQS_LIMIT = "SQS hides a message for 12 hours since its receipt at most"
 
 _NOT_OURS = "only a message of Headgate's own can be sent anew"
@@ -248,7 +250,7 @@ def _letter(reason: Reason, outcome: Outcome) -> DeadLetter:
 def _decided(outcome: Outcome, attempt: Attempt, policy: Retry) -> Action:
     match outcome:
         case Done() | Discarded() | Dropped() | Cancelled():
-            return Ack()
+            return _ACK
         case Failed():
             return _after_failure(outcome, attempt, policy)
         case Deferred() | Unstarted():
