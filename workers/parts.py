@@ -89,8 +89,7 @@ class Parts:
         open_span: OpenSpan,
     ) -> None:
         app, clock, events = services.app, services.clock, services.events
-        ports = backend.async_ports
-        table = _table_of(app, ports)
+        table = _table_of(app, ports := backend.async_ports)
         self._app = app
         self._clock = clock
         self._settings = settings
