@@ -50,7 +50,8 @@ async def run(options: DevOptions, console: Console, python: Path | None) -> Non
         python: an interpreter that has MiniStack; None is this process's own.
 
     Raises:
-        ConfigurationError: the endpoint is on this machine, and nothing listens there.
+        ConfigurationError: the endpoint is on this machine, and nothing listens there; or the files
+            can't be watched.
         HeadgateError: the local AWS did not start.
     """
     board = Board()
@@ -86,6 +87,8 @@ class _Session:
         self._process: AppProcess | None = None
         self._spare: AppProcess | None = None
         """The process for the next edit, which has no app yet."""
+        self._unwatched: OSError | None = None
+        """The error that ended the watch."""
         self._settled = asyncio.Event()
         """Set once the present process runs its app, or has ended."""
 
@@ -97,15 +100,8 @@ class _Session:
             )
             # A task, which runs once the watch has begun: no edit falls between the two.
             first = tasks.create_task(self._start(tasks), name="headgate-dev-start")
-            async for changes in awatch(
-                *self._options.watch,
-                watch_filter=PythonFilter(),
-                debounce=_DEBOUNCE_MS,
-                step=_STEP_MS,
-                stop_event=stop,
-            ):
+            async for paths in self._edits(stop):
                 await first
-                paths = {Path(path) for _, path in changes}
                 names = ", ".join(sorted({path.name for path in paths}))
                 self._screen.say(Said(text=f"changed: {names}", style="faint"))
                 _forget_compiled(paths)
@@ -115,6 +111,25 @@ class _Session:
                 task.cancel()
             self._show("stopping")
             self._let_go(tasks, self._process, self._spare, within_s=_END_WITHIN_S)
+        if self._unwatched is not None:
+            raise ConfigurationError(
+                f"the files can't be watched: {self._unwatched}. Name the folders of your code "
+                "with --watch, or raise the limit, on Linux that of fs.inotify.max_user_watches"
+            ) from self._unwatched
+
+    async def _edits(self, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
+        """Yield the files of each edit until ``stop`` is set, or until they can't be watched."""
+        try:
+            async for changes in awatch(
+                *self._options.watch,
+                watch_filter=PythonFilter(),
+                debounce=_DEBOUNCE_MS,
+                step=_STEP_MS,
+                stop_event=stop,
+            ):
+                yield {Path(path) for _, path in changes}
+        except OSError as error:
+            self._unwatched = error
 
     async def _start(self, tasks: asyncio.TaskGroup) -> None:
         """Start the app in a process; an earlier one ends meanwhile."""

@@ -11,14 +11,19 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Self
 
 import pytest
+from rich.console import Console
 
+from headgate.jobs.errors import ConfigurationError
+from headgate.ops.dev.options import DevOptions
+from headgate.ops.dev.session import run
 from headgate.ops.dev.surroundings import Surroundings
 
 ROOT = Path(__file__).parents[2]
@@ -192,6 +197,24 @@ def test_an_edit_that_keeps_the_size_and_the_time_of_a_file_is_loaded(
         os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
         running.until("acts in")
         assert running.end(signal.SIGINT) == 0
+
+
+async def test_files_that_can_not_be_watched_end_it_and_say_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ministack: str
+) -> None:
+    async def too_many(*folders: Path, **_: object) -> AsyncIterator[set[tuple[object, str]]]:
+        if folders:
+            raise OSError("OS file watch limit reached")
+        yield set()
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unwatched.py").write_text(APP)
+    monkeypatch.setattr("headgate.ops.dev.session.awatch", too_many)
+    options = DevOptions(
+        app="unwatched:app", endpoint_url=ministack, state=None, watch=(Path(),), console=False
+    )
+    with pytest.raises(ConfigurationError, match=r"limit reached\. Name the folders of your code"):
+        await run(options, Console(file=StringIO()), None)
 
 
 REGIONS = """
