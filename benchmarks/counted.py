@@ -151,6 +151,6 @@ PIECES: dict[str, tuple[Callable[[Counter], None], int]] = {
 
 
 if __name__ == "__main__":
-    _, piece, kind = sys.argv
-    work, _ = PIECES[piece]
+    _, named, kind = sys.argv
+    work, _ = PIECES[named]
     work(COUNTERS[kind]())

@@ -114,7 +114,8 @@ async def bare_drains(jobs: int) -> Cost:
 
     config = AioConfig(parameter_validation=False)
     url, body, left = "http://sqs/bare", Order(number=1).model_dump_json(), jobs
-    async with get_session().create_client("sqs", config=config) as sqs:
+    async with get_session().create_client("sqs", config=config) as client:
+        sqs: Any = client
         entries = [{"Id": str(number), "MessageBody": body} for number in range(10)]
         for _ in range(jobs // 10):
             await sqs.send_message_batch(QueueUrl=url, Entries=entries)

@@ -93,8 +93,7 @@ class AsyncClient(AsyncDesks):
         actor: str | None = None,
         backend: AsyncBackend | None = None,
     ) -> None:
-        self._app, self._concurrency = app_itself(app), Tasks()
-        self._preparing = Preparing(self._app)
+        self._app, self._concurrency, self._preparing = app_itself(app), Tasks(), Preparing(app)
         settings, kept_in = Settings.from_env(), check_choice(spool, fallback)
         self._events = events_of(events, falls_back=bool(kept_in or fallback))
         check_alone(backend, session, config)

@@ -373,7 +373,7 @@ def test_any_pause_lasts_as_it_says_or_is_left_out(
     items = [
         replace(item, sk=target.sort_key, data={**item.data, **times, **data})
         for target, times, data in written
-        if (item := pause_item(Pause(target=target, at=START, until=START)))
+        for item in [pause_item(Pause(target=target, at=START, until=START))]
     ]
     clock, told = VirtualClock(START), list[Event]()
     paused = Paused(clock=clock, events=Events(told.append))

@@ -25,6 +25,7 @@ from typing import NoReturn
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.s3 import AsyncS3Store
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
+from headgate.jobs.core.naming import Bucket
 from headgate.ops import main as run_command
 
 _ROOT = Path(__file__).parents[2]
@@ -153,7 +154,11 @@ def _tell(what: Mapping[str, int]) -> None:
 
 async def _warm_up() -> None:
     """Import AWS's clients, which takes longer than all that a command does."""
-    async with AsyncSqsTransport(), AsyncDynamoTable("none"), AsyncS3Store("none"):
+    async with (
+        AsyncSqsTransport(),
+        AsyncDynamoTable("none"),
+        AsyncS3Store(Bucket(prefix="none", name="none")),
+    ):
         pass
 
 

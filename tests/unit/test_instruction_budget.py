@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from benchmarks.counted import YARDSTICK
 from benchmarks.counting import CpuCounter
-from benchmarks.instructions import BUDGETED, YARDSTICK, NoCounter, instructions, kept_figures
+from benchmarks.instructions import BUDGETED, NoCounter, instructions, kept_figures
 
 TOLERANCE = 0.1
 

@@ -30,7 +30,7 @@ def past_curve(
     if len(times) < 2:
         return None
     values = [
-        over(known) if (known := [each[at] for each in told if at in each]) else 0.0 for at in times
+        over(there) if (there := [each[at] for each in told if at in each]) else 0.0 for at in times
     ]
     return curve([at.timestamp() for at in times], values)
 
