@@ -6,14 +6,11 @@ import atexit
 import gc
 import sys
 
+from headgate.workers.process.exit_codes import EXIT_INTERRUPTED
 from headgate.workers.process.starting import end_on_signals, is_worker
 
 if not __name__.startswith("headgate."):
     raise ImportError("'ops' is a folder of Headgate's sources: write `import headgate.ops`")
-
-
-EXIT_INTERRUPTED = 130
-"""Ended by Ctrl-C, as a shell says it."""
 
 
 def main() -> None:

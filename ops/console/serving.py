@@ -7,6 +7,8 @@ import socket
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
+from headgate.workers.process.exit_codes import EXIT_INTERRUPTED, exit_at_once
+
 _PATIENCE_S = 1
 """Seconds that an answer under way may take once the console is to end."""
 
@@ -28,5 +30,11 @@ def server_of(pages: ASGIApp) -> Server:
 
 
 def serve(pages: ASGIApp, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM, which is raised again once the server has ended."""
-    server_of(pages).run(sockets=[listener])
+    """Serve until SIGINT or SIGTERM, with which the process ends.
+
+    It ends at once: threads that still wait for AWS would hold it up for most of a minute.
+    """
+    try:
+        server_of(pages).run(sockets=[listener])
+    except KeyboardInterrupt:
+        exit_at_once(EXIT_INTERRUPTED)

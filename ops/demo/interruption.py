@@ -7,13 +7,11 @@ from collections.abc import Coroutine
 
 from rich.console import Console
 
+from headgate.workers.process.exit_codes import EXIT_INTERRUPTED
 from headgate.workers.shutdown import on_signals
 
 EXIT_OK = 0
 EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
-"""A shell's exit code for a command ended by Ctrl-C."""
-
 
 _REMOVED = "interrupted: everything has been stopped and removed"
 

@@ -15,12 +15,12 @@ from typing import Any
 from headgate.jobs.dead_letters.replaying.report import MAX_LISTED, ReplayReport, ReplayState
 from headgate.jobs.dead_letters.replaying.runner import INTERRUPTED
 from headgate.ops.views.output import TextTable, in_line, show, show_error, show_json
+from headgate.workers.process.exit_codes import EXIT_INTERRUPTED
 
 EXIT_LEFT = 1
 """Exit code of a replay that is done, and has left letters where they are."""
 EXIT_STOPPED = 3
 """Exit code of a replay that has stopped or was aborted."""
-EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 _SHOWN = 5
 """Refused letters that are named."""

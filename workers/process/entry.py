@@ -6,13 +6,11 @@ import asyncio
 import logging
 import os
 import random
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import NoReturn
 
 from headgate.jobs.aws.backend import AsyncAwsBackend
 from headgate.jobs.core.clock import SystemClock
@@ -30,6 +28,7 @@ from headgate.workers.process.exit_codes import (
     EXIT_FAULT,
     EXIT_NO_QUEUES,
     EXIT_UNFINISHED,
+    exit_at_once,
 )
 from headgate.workers.process.garbage import collected_seldom
 from headgate.workers.process.observability import watched
@@ -143,7 +142,7 @@ async def _run(
         report.polls_cut,
     )
     if report.abandoned:
-        _exit_at_once(EXIT_UNFINISHED)
+        exit_at_once(EXIT_UNFINISHED)
     return EXIT_UNFINISHED if report.unsettled or report.polls_cut else EXIT_CLEAN
 
 
@@ -153,7 +152,7 @@ async def _until_it_ends(worker: Worker) -> Report:
     except Exception as error:
         if worker.is_stuck:
             _log.exception("a part of the worker failed while a handler runs in a thread")
-            _exit_at_once(EXIT_NO_QUEUES if isinstance(error, QueuesMissing) else EXIT_FAULT)
+            exit_at_once(EXIT_NO_QUEUES if isinstance(error, QueuesMissing) else EXIT_FAULT)
         raise
 
 
@@ -182,10 +181,3 @@ def _protection(busy: Callable[[], bool]) -> ScaleInProtection | None:
         rng=random.Random(),  # noqa: S311 - spreads retries, guards no secret
         on_fault=lambda fault: _log.warning("no scale-in protection: %s", fault),
     )
-
-
-def _exit_at_once(code: int) -> NoReturn:
-    """Exit without waiting for a stuck handler, as the event loop and the interpreter would."""
-    logging.shutdown()
-    sys.stdout.flush()
-    os._exit(code)

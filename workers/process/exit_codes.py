@@ -1,6 +1,11 @@
-"""Exit codes of ``headgate worker``."""
+"""Exit codes of ``headgate worker``, and an exit that waits for no thread."""
 
 from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import NoReturn
 
 EXIT_CLEAN = 0
 EXIT_FAULT = 1
@@ -11,6 +16,8 @@ EXIT_UNFINISHED = 3
 EXIT_NO_QUEUES = 4
 """None of the worker's queues has existed for ``queue_grace``: the stage, account or region is
 wrong, or nothing is deployed there yet."""
+EXIT_INTERRUPTED = 130
+"""Another command than ``headgate worker`` was ended by Ctrl-C; what a shell says then."""
 
 _BY_WEIGHT = (EXIT_CLEAN, EXIT_UNFINISHED, EXIT_FAULT, EXIT_NO_QUEUES, EXIT_CONFIGURATION)
 
@@ -22,3 +29,10 @@ def weight(code: int) -> int:
         ValueError: it is not one of the above.
     """
     return _BY_WEIGHT.index(code)
+
+
+def exit_at_once(code: int) -> NoReturn:
+    """Exit without waiting for threads that are stuck, as the event loop and the interpreter do."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.ops import EXIT_INTERRUPTED
 from headgate.ops.cli.main import EXIT_FAULT
+from headgate.workers.process.exit_codes import EXIT_INTERRUPTED
 from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).parents[4]
