@@ -211,4 +211,7 @@ def _named(
 ) -> Named:
     if sum(each is not None for each in (name, job_type, tenant)) != 1:
         context.fail("name one queue, or one --type, or one --tenant")
+    app = app_of(context)
+    if name in app.types and name not in app.topology.groups:
+        context.fail(f"{name!r} is a job type and no queue: write --type {name}")
     return Named(queue=name, priority=priority, job_type=job_type, tenant=tenant)

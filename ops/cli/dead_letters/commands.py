@@ -16,6 +16,7 @@ from headgate.ops.cli.dead_letters.options import (
     Reasons,
     Since,
     Until,
+    tell_unknown,
     wanted,
 )
 from headgate.ops.cli.shared import AsJson, Limit, Tenants, Types, Yes, client_of, examples, noun
@@ -59,6 +60,8 @@ def list_letters(
     chosen = wanted(types, reasons, errors, queues, tenants, ids, since, until)
     with client_of(context) as client:
         page = client.dead_letters.list(chosen, limit=limit)
+    if not page.letters:
+        tell_unknown(context, chosen)
     raise typer.Exit(show_page(page, limit, datetime.now(UTC), as_json=json))
 
 
@@ -93,6 +96,8 @@ def count(
     keys = read_by(by or ("type", "reason"))
     with client_of(context) as client:
         counts = client.dead_letters.count(keys, chosen)
+    if not counts.total:
+        tell_unknown(context, chosen)
     raise typer.Exit(show_counts(counts, keys, as_json=json))
 
 
@@ -187,6 +192,7 @@ def purge(
     with client_of(context) as client:
         if not yes:
             if code := tell_purge(client.dead_letters.count(("queue", "type"), chosen), copy=copy):
+                tell_unknown(context, chosen)
                 raise typer.Exit(code)
             typer.confirm("Delete them?", abort=True)
         outcome = client.dead_letters.purge(chosen, copy=copy)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.ops.cli.shared import Moment, moment
+from headgate.ops.cli.shared import Moment, app_of, moment
 
 if TYPE_CHECKING:
+    from headgate.jobs.core.topology import Topology
     from headgate.jobs.dead_letters.filters import DeadLetterFilter
 
 Reasons = Annotated[
@@ -69,3 +70,30 @@ def wanted(
         since=since,
         until=until,
     )
+
+
+def tell_unknown(context: typer.Context, chosen: DeadLetterFilter) -> None:
+    """Say which of the names that a command selects by are none: where nothing was found, a
+    misspelt one would pass for good news."""
+    from headgate.jobs.dead_letters.reading import REASONS
+    from headgate.jobs.errors.root import did_you_mean
+    from headgate.ops.views.output import show_error
+
+    app = app_of(context)
+    for what, names, known in (
+        ("type", chosen.types, app.types.keys()),
+        ("reason", chosen.reasons, REASONS),
+        ("queue", chosen.queues, {*_queues_of(app.topology)}),
+    ):
+        for name in names:
+            if name not in known:
+                show_error(f"there is no {what} {name!r}: {did_you_mean(name, known)}")
+
+
+def _queues_of(topology: Topology) -> Iterator[str]:
+    """Yield each name by which a queue selects dead letters."""
+    yield from topology.groups
+    yield from (topology.quarantine_name, topology.failed_firings_name)
+    for spec in topology.queues:
+        for name in (spec.name, spec.dlq_name):
+            yield name.rpartition(":")[2]  # an existing one may be an ARN

@@ -18,6 +18,7 @@ from headgate.ops.cli.dead_letters.options import (
     Reasons,
     Since,
     Until,
+    tell_unknown,
     wanted,
 )
 from headgate.ops.cli.durations import duration
@@ -115,7 +116,7 @@ def replay(
     }
     with client_of(context) as client:
         if dry_run or not yes:
-            _confirm(client, chosen, settings, dry_run=dry_run, as_json=json)
+            _confirm(context, client, chosen, settings, dry_run=dry_run, as_json=json)
         raise typer.Exit(_replayed(client, chosen, settings, as_json=json))
 
 
@@ -163,6 +164,7 @@ def abort(context: typer.Context, replay_id: ReplayId) -> None:
 
 
 def _confirm(
+    context: typer.Context,
     client: Client,
     chosen: DeadLetterFilter,
     settings: ReplaySettings,
@@ -179,6 +181,8 @@ def _confirm(
         show_json(values_of(plan))
     else:
         show_plan(plan)
+    if not plan.sent:
+        tell_unknown(context, chosen)
     if dry_run or not plan.sent:
         raise typer.Exit(0)
     if not sys.stdin.isatty():

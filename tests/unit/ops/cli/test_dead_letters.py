@@ -112,6 +112,34 @@ def test_options_that_select_can_be_given_several_times(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["list", "--type", "send-mail"], "no type 'send-mail': did you mean 'send-email'?"),
+        (
+            ["count", "--reason", "quarantine"],
+            "no reason 'quarantine': did you mean 'quarantined'?",
+        ),
+        (["purge", "--queue", "job"], "no queue 'job': did you mean 'jobs'?"),
+        (
+            ["replay", "--queue", "shop-prod-jobs-high", "--dry-run"],
+            "no queue 'shop-prod-jobs-high': did you mean 'shop-test-jobs-high'?",
+        ),
+    ],
+)
+def test_where_nothing_is_found_a_name_that_is_none_is_told(
+    bench: SweepBench, letters: Letters, words: list[str], said: str
+) -> None:
+    bench.die("send-email")
+    assert letters(*words).err == f"headgate: there is {said}\n"
+
+
+def test_a_name_that_exists_is_not_told_though_nothing_is_found(letters: Letters) -> None:
+    for name in ("jobs", "shop-test-jobs-high", "shop-test-jobs-high-dlq", "shop-test-quarantine"):
+        ended = letters("list", "--queue", name, "--type", "nightly", "--reason", "redriven")
+        assert (ended.code, ended.err) == (EXIT_NONE, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
         (["list", "--since", "soon"], "'soon' is neither an age nor a time: write 2h"),
         (["list", "--since", "1h", "--until", "2h"], "nothing is both since"),
         (["count", "--by", "typ"], "did you mean 'type'?"),

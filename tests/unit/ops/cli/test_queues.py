@@ -344,6 +344,7 @@ def test_resuming_what_is_not_paused_ends_with_1_and_says_what_is(headgate: Comm
         (["jobs", "--tenant", "org-1"], "name one queue, or one --type, or one --tenant"),
         (["--tenant", "org-1", "--priority", "low"], "only queues have priorities"),
         (["jobz"], "did you mean 'jobs'"),
+        (["nightly"], "'nightly' is a job type and no queue: write --type nightly"),
         (["--type", "send-mail"], "did you mean 'send-email'"),
         (["jobs", "--for", "9d"], "can be paused for at most 3 days"),
         (["jobs", "--for", "soon"], "is not a duration"),
