@@ -152,5 +152,5 @@ PIECES: dict[str, tuple[Callable[[Counter], None], int]] = {
 
 if __name__ == "__main__":
     _, named, kind = sys.argv
-    work, _ = PIECES[named]
+    work = PIECES[named][0]
     work(COUNTERS[kind]())
