@@ -39,7 +39,7 @@ class Email(BaseModel):
 
 @pytest.fixture
 def app() -> App:
-    return App("shop", stage="test")
+    return App("shop", priorities="all", stage="test")
 
 
 # --- submissions ---------------------------------------------------------------------------------
