@@ -47,7 +47,7 @@ _WAITING = "AWS has not answered yet"
 _MINUTE_S = 60.0
 _LOOK_S = 0.01
 
-app = App("bench-console")
+app = App("bench-console", priorities="all")
 for _name in job_records.TYPES:
     app.define(_name, dict[str, str])
 

@@ -51,7 +51,7 @@ def main() -> None:
     with running_server("elasticmq") as sqs_url, LocalAws() as others:
         os.environ["AWS_ENDPOINT_URL_SQS"] = sqs_url
         os.environ["AWS_ENDPOINT_URL"] = others.endpoint_url
-        app = App(f"b{uuid4().hex[:8]}", records="off")
+        app = App(f"b{uuid4().hex[:8]}", priorities="all", records="off")
         app.define("send-email", dict[str, str])
         asyncio.run(create_table(app.topology.table_name))  # the audit has each export
         fill(app, count)

@@ -68,7 +68,7 @@ def main() -> None:
 
 
 async def _run(endpoint_url: str, count: int) -> None:
-    app = App(f"b{uuid4().hex[:8]}")
+    app = App(f"b{uuid4().hex[:8]}", priorities="all")
     for name in TYPES:
         app.define(name, dict[str, str])
     name = app.topology.table_name

@@ -136,7 +136,12 @@ class _Completed:
 async def measure(kind: str, size: int) -> list[float]:
     """Return the longest gaps while one job is submitted, run, and its result read."""
     type_, make = KINDS[kind]
-    app, clock, gaps, completed = App("large"), SystemClock(), Gaps(), _Completed()
+    app, clock, gaps, completed = (
+        App("large", priorities="all"),
+        SystemClock(),
+        Gaps(),
+        _Completed(),
+    )
     job = app.define("echo", type_, returns=type_)
 
     @job.handler

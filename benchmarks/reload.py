@@ -34,7 +34,7 @@ _LONGEST_S = 600.0
 _APP = """
 from headgate import App
 
-app = App("reload")
+app = App("reload", priorities="all")
 
 @app.job("tell")
 def tell() -> None:
@@ -83,7 +83,7 @@ def submitting(endpoint_url: str) -> Iterator[None]:
         AWS_ACCESS_KEY_ID="headgate-dev",
         AWS_SECRET_ACCESS_KEY="headgate-dev",  # noqa: S106 - nobody's
     )
-    app, over = App("reload"), threading.Event()
+    app, over = App("reload", priorities="all"), threading.Event()
     tell = app.define("tell", None)
 
     def submit() -> None:

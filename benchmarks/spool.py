@@ -64,7 +64,7 @@ class Order(BaseModel):
     note: str = "x" * 100
 
 
-app = App("spooling")
+app = App("spooling", priorities="all")
 place_order = app.define("place-order", Order)
 
 

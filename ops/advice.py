@@ -30,7 +30,7 @@ def advice(app: App, deployment: Deployment) -> Iterator[Fault]:
         f"queues ({priorities})",
         why=f"They are polled, and their alarms cost {_usd(app, deployment, unused):.2f} USD a "
         "month",
-        instead='If no submission takes them, write App(..., priorities="used"); a type\'s '
+        instead='If no submission takes them, leave out App(..., priorities="all"); a type\'s '
         "other_priorities= keeps those that some take. `headgate diff` says which queues go, with "
         "the jobs in them",
         severity="advice",

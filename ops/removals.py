@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from headgate.jobs.core.backend import Ports
+from headgate.jobs.core.naming import physical_name
+from headgate.jobs.core.topology import Priority
+from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.removals import QUEUE, SCHEDULE_GROUP, Removal
-from headgate.jobs.errors import QueueMissing, ScheduleGroupMissing
+from headgate.jobs.errors import ConfigurationError, QueueMissing, ScheduleGroupMissing
 from headgate.jobs.schedules.delayed_job import PREFIX as DELAYED
 from headgate.jobs.schedules.registry import PREFIX as MADE_LATER
 
@@ -38,6 +42,32 @@ class StackRemovals:
     """The stack's region; None: the one of AWS's settings."""
     found: Sequence[CountedRemoval] | None
     """None: the stack is not deployed there."""
+
+
+def keeping(app: App) -> Mapping[str, str]:
+    """Return what to write so that the app has the queues of its groups' other priorities.
+
+    Returns:
+        By the name of each queue and dead-letter queue that the app could have and doesn't.
+    """
+    return {
+        name: (
+            f'write App(..., priorities="all"), or other_priorities=[{str(priority)!r}] on a type'
+            if queue.lists_none
+            else f"add {str(priority)!r} to the priorities= of the queue {group!r}"
+        )
+        for group, queue in app.queues.items()
+        for priority in Priority
+        if priority not in queue.lanes
+        for name in _names(app, group, priority, fifo=queue.fifo)
+    }
+
+
+def _names(app: App, group: str, priority: Priority, *, fifo: bool) -> Iterator[str]:
+    with suppress(ConfigurationError):  # no queue has a name that is too long for SQS
+        parts = (app.name, app.stage, group, str(priority))
+        yield physical_name(*parts, fifo=fifo)
+        yield physical_name(*parts, "dlq", fifo=fifo)
 
 
 def count_jobs(removals: Iterable[Removal], ports: Ports) -> list[CountedRemoval]:

@@ -26,7 +26,7 @@ HOUR = 60
 
 def queues_of(groups: int) -> Sequence[QueueSpec]:
     """Return the queues of an app with so many queue groups of four priorities."""
-    app = App("shop", stage="prod")
+    app = App("shop", stage="prod", priorities="all")
     for number in range(groups):
         app.queue(f"group-{number:02}", priorities=list(Priority))
     return app.topology.queues

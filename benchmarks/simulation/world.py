@@ -116,7 +116,7 @@ def build(scenario: Scenario, service: Service) -> tuple[App, dict[Priority, Job
         max_attempts=30,
         backoff=Backoff.exponential(base=1, factor=2, cap=60, jitter=scenario.jitter),
     )
-    app = App("simulation")
+    app = App("simulation", priorities="all")
     if scenario.protected:
         per_minute = max(1, round(scenario.jobs_per_minute / 10))
         queue = app.queue(

@@ -103,7 +103,7 @@ class Webhook(BaseModel):
 
 def build(endpoint: Endpoint) -> tuple[App, JobType[Webhook, None]]:
     """Return the app, and the type of its deliveries."""
-    app = App("hooks")
+    app = App("hooks", priorities="all")
     retry = Retry(max_attempts=MAX_ATTEMPTS, backoff=Backoff.exponential(base=2, factor=3, cap=60))
     deliver = app.define("deliver-webhook", Webhook, retry=retry)
 

@@ -10,7 +10,6 @@ from headgate.contrib.django.tasks import task_router
 app = App(
     "bookshop",
     handlers=["headgate.contrib.django.setup", "examples.django.handlers"],
-    priorities="used",
 )
 app.include(task_router(other_priorities=["high"]))
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from headgate import App, JobContext
 
-app = App("orders", priorities="used")
+app = App("orders")
 
 
 class Receipt(BaseModel):

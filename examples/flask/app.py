@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from headgate import App
 from headgate.contrib.flask import Headgate
 
-app = App("newsletter", priorities="used")
+app = App("newsletter")
 jobs = Headgate(app)
 
 

@@ -21,7 +21,6 @@ from headgate import App, Backoff, Priority, RateLimit, Retry, Schedule, cron
 app = App(
     "ecommerce",
     handlers=["examples.shop.handlers"],
-    priorities="used",
     # One team deploys this shop's submitters and workers at once, so a message that no worker
     # knows is parked after seconds. Where deploys roll, keep the default: about 16 minutes.
     parking=Retry(max_attempts=3, backoff=Backoff.fixed(2)),

@@ -202,6 +202,8 @@ class Topology:
     """The S3 bucket's full name, if it is not built from app, stage, account and region."""
     existing: Existing = NOTHING
     """Those of the resources that something else created."""
+    unused_groups: tuple[str, ...] = ()
+    """The queue groups without a queue, since no type runs from them."""
 
     @property
     def schedule_group(self) -> str:
@@ -248,9 +250,7 @@ class Topology:
         """
         of_group = {spec.priority: spec for spec in self.queues if spec.group == group}
         if not of_group:
-            raise UnknownQueue(
-                f"the app {self.app!r} has no queue {group!r}: {did_you_mean(group, self.groups)}"
-            )
+            raise UnknownQueue(self._lacks(group))
         if priority is None and len(of_group) == 1:
             return next(iter(of_group.values()))
         if priority is None:
@@ -292,8 +292,21 @@ class Topology:
         wanted = tuple(groups)
         for group in wanted:
             if group not in self.groups:
-                raise UnknownQueue(
-                    f"the app {self.app!r} has no queue {group!r}: "
-                    f"{did_you_mean(group, self.groups)}"
-                )
+                raise UnknownQueue(self._lacks(group))
         return tuple(spec for spec in self.queues if spec.group in wanted)
+
+    def _lacks(self, group: str) -> str:
+        if group in self.unused_groups:
+            return (
+                f"no job type of the app {self.app!r} runs from the queue {group!r}, so it has no "
+                "priorities: declare its types, or import the modules that do"
+            )
+        return f"the app {self.app!r} has no queue {group!r}: {did_you_mean(group, self.groups)}"
+
+
+def how_to_have(priority: Priority | PriorityName) -> str:
+    """Return what to write so that the jobs of a type may have a priority that its queue lacks."""
+    return (
+        f"To have it, declare the type with other_priorities=[{str(priority)!r}], or add it to the "
+        'priorities= that the queue lists, or write App(..., priorities="all"); and deploy'
+    )

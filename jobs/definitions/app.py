@@ -74,7 +74,8 @@ class App(Declares, Provides, Hooks):
         default_queue: ``Queue("jobs", ...)``, with other options for the queue group of the types
             that are declared on the app itself; None takes those of a plain ``Queue("jobs")``.
         priorities: the priorities of queue groups that list none: ``used`` for those of their types
-            (``priority=`` and ``other_priorities=``), ``all`` for all four. Each is an SQS queue.
+            (``priority=`` and ``other_priorities=``), ``all`` for all four. Each is an SQS queue,
+            and only these take jobs. An app that was deployed with four keeps them with ``all``.
         parking: the number of tries, and the delays between them, of a message that can't be run
             here, before it is parked in the dead-letter queue.
         timeout: the timeout of one attempt of a type without ``timeout=``, in seconds or as a
@@ -123,7 +124,7 @@ class App(Declares, Provides, Hooks):
         stage: str | None = None,
         handlers: Iterable[str] = (),
         default_queue: Queue | None = None,
-        priorities: Priorities = "all",
+        priorities: Priorities = "used",
         timeout: Duration | None = DEFAULT_TIMEOUT,
         parking: Retry = DEFAULT_PARKING,
         crash_limit: CrashLimit = DEFAULT_CRASH_LIMIT,
@@ -323,19 +324,22 @@ class App(Declares, Provides, Hooks):
         return self._topologies[declared]
 
     def _describe(self) -> Topology:
+        queues = tuple(
+            spec
+            for queue in self._queues.values()
+            if queue is not self._default_queue or self._runs_from(queue)
+            for spec in queue.specs(self.name, self.stage, self.existing)
+        )
+        having = {spec.group for spec in queues}
         return Topology(
             app=self.name,
             stage=self.stage,
-            queues=tuple(
-                spec
-                for queue in self._queues.values()
-                if queue is not self._default_queue or self._runs_from(queue)
-                for spec in queue.specs(self.name, self.stage, self.existing)
-            ),
+            queues=queues,
             quarantine_name=physical_name(self.name, self.stage, "quarantine"),
             table_name=self.existing.table_name or physical_name(self.name, self.stage, "records"),
             bucket_name=self.existing.bucket_name or self._bucket_name,
             existing=self.existing,
+            unused_groups=tuple(name for name in self._queues if name not in having),
         )
 
     def use_existing(self, existing: Existing) -> None:

@@ -22,10 +22,10 @@ DEFAULT_QUEUE = "jobs"
 
 Used = Literal["used"]
 USED: Used = "used"
-"""The priorities of a group's types, in place of priorities."""
+"""The priorities of the types that run from a group, in place of priorities."""
 
 Priorities = Literal["all", "used"]
-"""The priorities of groups that list none: all four, or those of their types."""
+"""The priorities of groups that list none: all four, or those of the types that run from them."""
 
 
 class Queue(Declares):
@@ -34,9 +34,10 @@ class Queue(Declares):
     Args:
         name: lower-case words joined by hyphens; part of the physical names.
         priorities: the group's priorities; each is an SQS queue with its dead-letter queue.
-            ``["used"]`` has those of its types (``priority=`` and ``other_priorities=``), and
-            besides them any others in the list. None does as the app's ``priorities=`` says: all
-            four, or those of its types.
+            ``["used"]`` has those of the types that run from it (``priority=`` and
+            ``other_priorities=``), which may be another group's with ``accepts_from=``, and besides
+            them any others in the list. None does as the app's ``priorities=`` says: those of its
+            types, too, or all four.
         lanes: the numbers of priorities that differ from `DEFAULT_LANES`.
         retry: the retry policy of types that declare none.
         fifo: jobs of one group run one at a time, in the order of their submission; see ``group``
@@ -66,8 +67,6 @@ class Queue(Declares):
         """The priorities that it lists; None: it lists none."""
         self._by_app: Priorities | None = None
         """What its app has for groups that list none; None until it is included."""
-        self._used: set[Priority] = set()
-        """Those that its types name."""
         check_kind(f"the queue {name!r}: lanes", lanes, Mapping | None)
         self._numbers = dict(DEFAULT_LANES)
         for priority, lane in (lanes or {}).items():
@@ -94,8 +93,26 @@ class Queue(Declares):
     @property
     def unused(self) -> tuple[Priority, ...]:
         """The priorities that it neither lists nor has a type for."""
-        listed = self._listed is not None
-        return () if listed else tuple(each for each in self.lanes if each not in self._used)
+        if self._listed is not None:
+            return ()
+        used = self._used
+        return tuple(each for each in self.lanes if each not in used)
+
+    @property
+    def lists_none(self) -> bool:
+        """True if its app's ``priorities=`` tells which it has."""
+        return self._listed is None
+
+    @property
+    def _used(self) -> frozenset[Priority]:
+        """Those that the types name which run from it, in the apps that it is in."""
+        return frozenset(
+            Priority(each)
+            for registry in self._registries
+            for declared in registry.values()
+            if self.name in declared.runs_from
+            for each in (declared.priority, *declared.other_priorities)
+        )
 
     def _adopt(self, declared: JobType[Any, Any]) -> None:
         self.adopt(declared)
@@ -120,11 +137,10 @@ class Queue(Declares):
             )
         _check_bundling(declared, fifo=self.fifo)
         wanted = declared.place.wanted or self._default_priority(declared.name)
-        own, *others = map(self._check_priority, (wanted, *declared.other_priorities))
+        own, *_ = map(self._check_priority, (wanted, *declared.other_priorities))
         declared.place.settle(own, self.retry)
         _check_accepting(declared, self._own.values(), fifo=self.fifo)
         _register(self._registries, declared)
-        self._used.update((own, *others))
 
     def settle(self, app: str, priorities: Priorities) -> None:
         """Set the priorities of a group that lists none, as it joins an app.

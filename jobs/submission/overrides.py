@@ -20,6 +20,7 @@ from headgate.jobs.core.topology import (
     PriorityName,
     QueueSpec,
     Topology,
+    how_to_have,
 )
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
@@ -72,10 +73,7 @@ def queue_of(
     except UnknownQueue as error:
         told = f"{job.name!r}: {error}"
         if wanted is not None:
-            told += (
-                f". To submit with it, declare the type with other_priorities=[{str(wanted)!r}], "
-                "or add it to the priorities= that the queue lists, and deploy"
-            )
+            told += f". {how_to_have(wanted)}"
         raise UnknownQueue(told) from error
 
 

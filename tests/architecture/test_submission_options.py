@@ -85,7 +85,7 @@ NOT_RECORDED = {
 
 def prepared(**overrides: Any) -> Submission:
     """Return a submission, to a FIFO queue if it has a group."""
-    app = App("shop")
+    app = App("shop", priorities="all")
     job = app.queue("orders", fifo="group" in overrides).define("ship", dict[str, int])
     return prepare(
         app,
@@ -182,7 +182,7 @@ def test_the_typing_samples_submit_with_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in VALUES if name != "group"])
 def test_a_schedule_takes_it_or_refuses_it_by_name(name: str) -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
     job = app.define("ship", dict[str, int])
     backend = MemoryBackend(app)
     with Client(app, backend=backend) as client:

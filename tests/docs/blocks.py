@@ -48,7 +48,7 @@ class _Payload(BaseModel):
 
 
 def _app(*, types: int = 1, queues: int = 0, schedule: bool = False) -> App:
-    app = App("shop", stage="prod")
+    app = App("shop", stage="prod", priorities="all")
     for number in range(types):
         app.define(f"send-{number}", _Payload)
     if schedule:

@@ -109,7 +109,7 @@ def _words(text: ast.expr) -> str:
 
 def everything() -> list[Rule]:
     """Return the alarms of an app that has one of each."""
-    app = App("shop", stage="prod")
+    app = App("shop", stage="prod", priorities="all")
     app.define("capture", alert_at_once=True)
     app.define("report", schedule=Schedule.rate(timedelta(days=1)))
     app.queue("payments", priorities=[Priority.CRITICAL])

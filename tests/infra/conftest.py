@@ -49,7 +49,7 @@ def builds_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def app() -> App:
-    app = App("shop", stage="test")
+    app = App("shop", priorities="all", stage="test")
     app.define("send-email", Params, priority=Priority.HIGH)
     app.define(
         "daily-report", Params, schedule=cron("0 8 * * ? *", timezone="Europe/Berlin"), schema=2

@@ -59,7 +59,7 @@ def everything(stage: str | None = "prod", **options: Any) -> App:
     It has standard and FIFO queues, one of them a function's, a schedule, an event rule and long
     delays.
     """
-    app = App("shop", stage=stage, **options)
+    app = App("shop", stage=stage, priorities="all", **options)
     app.define("send-email", Params, priority=Priority.HIGH, timeout=timedelta(seconds=30))
     report = app.define("report", Params, schedule=cron("0 8 * * ? *"), priority=Priority.LOW)
     ledger = app.queue("ledger", fifo=True, priorities=[Priority.NORMAL])

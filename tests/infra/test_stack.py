@@ -451,7 +451,7 @@ def test_the_context_names_the_app_and_the_stage(project: Path) -> None:
     stack = add_stack(assembly(app="of_context:app", stage="prod"))
 
     assert stack.stack_name == "store-prod"
-    assert "store-prod-jobs-high" in queues(template_of(stack))
+    assert "store-prod-jobs-normal" in queues(template_of(stack))
 
 
 def test_the_environment_names_what_the_context_does_not(

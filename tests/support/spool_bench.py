@@ -54,7 +54,7 @@ class Bench:
 
     def __init__(self, directory: Path, kind: Kind = "Client") -> None:
         self._kind = kind
-        self.app = App("shop", stage="test")
+        self.app = App("shop", priorities="all", stage="test")
         self.email: JobType[Email, Any] = self.app.define("send-email", Email)
         self.noted: JobType[Email, Any] = self.app.define("noted", Email, records="full")
         orders = self.app.queue("orders", priorities=[Priority.NORMAL], fifo=True)

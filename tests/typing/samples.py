@@ -402,6 +402,7 @@ def durations(client: Client) -> None:
     client.submit(async_one, email, expires=datetime(2030, 1, 31, tzinfo=UTC))
     client.submit(async_one, email).wait(minute)
     App("seconds", timeout=30, keep=0)
+    App("every", priorities="all")
     used = App("used", priorities="used")
     used.define("others", Email, other_priorities=["critical", Priority.LOW])
     App("timedeltas", timeout=minute, keep=Keep(minute, failed=86_400))

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.core.topology import MAX_MESSAGE_BYTES, QueueSpec
+from headgate.jobs.core.topology import MAX_MESSAGE_BYTES, QueueSpec, how_to_have
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.dead_letters.reading import REPLAYED, REPLAYS
 from headgate.jobs.dead_letters.replaying.options import ReplayOptions
@@ -215,7 +215,7 @@ class Remaker:
         try:
             return self._topology.queue(group, priority)
         except UnknownQueue as error:
-            raise Unfit(str(error)) from error
+            raise Unfit(f"{error}. {how_to_have(priority)}") from error
 
     def _as_it_is(self, letter: DeadLetter, content: LetterContent) -> tuple[str, dict[str, str]]:
         """Return the body of a message that is not Headgate's, and the attribute with its id."""

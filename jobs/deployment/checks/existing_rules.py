@@ -23,7 +23,8 @@ def existing_of_no_queue(app: App, _deployment: Deployment) -> Iterator[Fault]:
                 what=f"the existing queue {found.queue!r} stands for {named!r}, which the app "
                 f"doesn't have: {did_you_mean(named, declared)}",
                 why="Its jobs are not run, and the queue that is meant is created anew",
-                instead="Name a group and a priority that the app declares",
+                instead="Name a group and a priority that the app declares; a group that lists no "
+                "priorities has those that its types name, with priority= or other_priorities=",
             )
 
 

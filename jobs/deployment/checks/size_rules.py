@@ -41,14 +41,14 @@ def stack_too_large(app: App, deployment: Deployment) -> Iterator[Fault]:
         return
     why = "Synthesis nests alarms of queue groups then; in a CDK app of your own it fails"
     instead = (
-        'Declare fewer priorities (App(..., priorities="used")), or write "nested": '
-        f'["{app.topology.groups[-1]}"] into the deployment, and more groups if need be'
+        f'Declare {_fewer(app)}, or write "nested": ["{app.topology.groups[-1]}"] into the '
+        "deployment, and more groups if need be"
     )
     if _is_too_large_nested(app, deployment):
         why = "Nesting the alarms of all queue groups is not enough; services and data never move"
         instead = (
-            'Let one worker group serve several queue groups ("queues": [...]), declare fewer '
-            'priorities (App(..., priorities="used")), or make two apps of it'
+            'Let one worker group serve several queue groups ("queues": [...]), '
+            f"declare {_fewer(app)}, or make two apps of it"
         )
     yield Fault(
         rule="stack-too-large",
@@ -58,6 +58,13 @@ def stack_too_large(app: App, deployment: Deployment) -> Iterator[Fault]:
         instead=instead,
         severity="warning",
     )
+
+
+def _fewer(app: App) -> str:
+    """Return the name of fewer priorities, with what makes those of the app that no type uses."""
+    if any(queue.unused for queue in app.queues.values()):
+        return 'fewer priorities (leave out App(..., priorities="all"))'
+    return "fewer priorities"
 
 
 def _is_too_large_nested(app: App, deployment: Deployment) -> bool:

@@ -53,6 +53,7 @@ def diff(
     and counts the jobs in what is gone; likewise that of its standby in another region. Exits with
     1 if jobs would be lost, or would wait where no worker looks, unless --accept names each.
     """
+    from headgate.ops.removals import keeping
     from headgate.ops.views.deploying.removals import show_removals
 
     app = app_of(context)
@@ -60,7 +61,8 @@ def diff(
         found = [_removals(app, stack or app.topology.schedule_group, None, template)]
     else:
         found = [_removals(app, name, region) for name, region in _stacks(app)]
-    raise typer.Exit(show_removals(found, accepted=accept or (), as_json=json))
+    kept = keeping(app)
+    raise typer.Exit(show_removals(found, accepted=accept or (), kept=kept, as_json=json))
 
 
 def _stacks(app: App) -> Iterator[tuple[str, str | None]]:

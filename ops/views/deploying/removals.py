@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from headgate.jobs.deployment.removals import KEY, QUEUE, SCHEDULE_GROUP
@@ -26,13 +26,18 @@ _COPY = "Copy what is in it first"
 
 
 def show_removals(
-    stacks: Sequence[StackRemovals], *, accepted: Collection[str], as_json: bool
+    stacks: Sequence[StackRemovals],
+    *,
+    accepted: Collection[str],
+    kept: Mapping[str, str],
+    as_json: bool,
 ) -> int:
     """Print what is removed; returns the exit code.
 
     Args:
         stacks: the removals of each stack.
         accepted: the physical names of those that are meant, in whichever stack.
+        kept: what to write so that a queue stays, by its physical name (`ops.removals.keeping`).
         as_json: print one JSON document.
     """
     refused = [
@@ -46,7 +51,7 @@ def show_removals(
         show_json([_values(stack, each, accepted) for stack, each in found])
     else:
         for stack in stacks:
-            _show(stack, refused, with_place=len(stacks) > 1)
+            _show(stack, refused, kept, with_place=len(stacks) > 1)
     if not refused:
         return 0
     # Once for both regions of a stage with a standby, which have the same names.
@@ -55,7 +60,13 @@ def show_removals(
     return EXIT_REFUSED
 
 
-def _show(stack: StackRemovals, refused: Sequence[CountedRemoval], *, with_place: bool) -> None:
+def _show(
+    stack: StackRemovals,
+    refused: Sequence[CountedRemoval],
+    kept: Mapping[str, str],
+    *,
+    with_place: bool,
+) -> None:
     if stack.found is None:
         where = stack.region or "the region of AWS's settings"
         show(in_line(f"the stack {stack.stack} is not deployed in {where}: nothing is removed"))
@@ -68,6 +79,8 @@ def _show(stack: StackRemovals, refused: Sequence[CountedRemoval], *, with_place
         show(in_line(_sentence(each)))
         if each in refused:
             show(in_line(f"  {_HOW.get(each.removal.kind, _COPY)}."))
+        if each.removal.name in kept:
+            show(in_line(f"  To keep it, {kept[each.removal.name]}."))
 
 
 def _sentence(each: CountedRemoval) -> str:

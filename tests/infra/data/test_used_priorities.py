@@ -1,4 +1,4 @@
-"""Which priorities' queues an app has, before and after it says ``priorities="used"``."""
+"""Which priorities' queues an app has with ``priorities="all"``, and once that is left out."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def queues(template: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_an_app_that_says_used_takes_only_unused_queues_away_and_moves_no_other() -> None:
-    before, after = synthesized(shop()), synthesized(shop(priorities="used"))
+def test_an_app_that_no_longer_says_all_loses_only_unused_queues_and_moves_no_other() -> None:
+    before, after = synthesized(shop(priorities="all")), synthesized(shop())
     gone = {f"shop-prod-jobs-{each}" for each in ("normal", "low")}
     gone |= {f"shop-prod-mail-{each}" for each in ("critical", "high", "low")}
     told = removals(before, after)
@@ -40,7 +40,8 @@ def test_an_app_that_says_used_takes_only_unused_queues_away_and_moves_no_other(
     assert has.items() <= had.items(), "each that remains is what it was, under its logical id"
 
 
-def test_an_app_that_says_nothing_keeps_the_queues_that_it_always_had() -> None:
-    names = {each["QueueName"] for each in resources(synthesized(shop()), QUEUE).values()}
+def test_an_app_that_says_all_has_four_queues_of_each_group() -> None:
+    template = synthesized(shop(priorities="all"))
+    names = {each["QueueName"] for each in resources(template, QUEUE).values()}
     every = {f"shop-prod-{group}-{each}" for group in ("jobs", "mail") for each in Priority}
     assert every | {f"{name}-dlq" for name in every} <= names

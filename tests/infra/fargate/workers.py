@@ -50,7 +50,7 @@ DEPLOYMENT = Deployment(workers=(DEFAULT, URGENT, NIGHT, SPARE))
 
 def shop() -> App:
     """Return an app with two queue groups: ``jobs`` with all priorities, ``payments`` with two."""
-    app = App("shop", stage="test")
+    app = App("shop", priorities="all", stage="test")
     app.define("send-email", Params)
     payments = app.queue("payments", priorities=[Priority.CRITICAL, Priority.LOW])
     payments.define("capture", Params, priority=Priority.CRITICAL)

@@ -202,7 +202,7 @@ def test_its_log_is_kept_for_a_month(template: Mapping[str, Any], function: Prop
 
 
 def test_an_app_with_many_queues_has_a_plan_that_a_schedule_can_hold() -> None:
-    app = App("a" * 20, stage="b" * 10)
+    app = App("a" * 20, stage="b" * 10, priorities="all")
     for number in range(100):
         app.queue(f"group-{number}").define(f"type-{number}", Params, priority=Priority.LOW)
     plan = sweep_plan(app, has_bridge=True)

@@ -448,7 +448,7 @@ def test_an_outage_of_a_group_is_one_page_whichever_queues_it_serves(app: App) -
 
 
 def test_no_page_names_more_alarms_than_aws_allows() -> None:
-    app = App("shop", stage="test")
+    app = App("shop", stage="test", priorities="all")
     for number in range(10):
         app.queue(f"group-{number}").define(f"type-{number}", Params)
     found = pages(list(rules(app).values()))

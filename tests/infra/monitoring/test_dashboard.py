@@ -270,7 +270,7 @@ def test_cdk_warns_of_nothing_that_watches(stack: cdk.Stack, whole: Mapping[str,
 
 
 def test_widgets_show_every_alarm_within_cloudwatchs_limit() -> None:
-    app = App("shop", stage="test")
+    app = App("shop", stage="test", priorities="all")
     for group in ("orders", "mail", "books", "images", "reports"):
         app.queue(group).define(f"run-{group}", Params)
     template = synthesized(app)

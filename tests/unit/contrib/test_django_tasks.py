@@ -58,7 +58,7 @@ def no_task() -> None:
 @pytest.fixture
 def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     app = App("shop")
-    app.include(task_router())
+    app.include(task_router(other_priorities=["high", "low"]))
     jobs = Harness(app)
     monkeypatch.setattr("headgate.contrib.django.tasks.configured_app", lambda: app)
     ran.clear()

@@ -1,4 +1,4 @@
-"""What `headgate check` advises: queues that no type uses, with what they cost."""
+"""What `headgate check` advises an app with all priorities: the queues that no type uses."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ ELSEWHERE = Deployment(workers=())
 
 
 def shop(**options: Any) -> App:
-    app = App("shop", stage="test", **options)
+    app = App("shop", stage="test", **{"priorities": "all", **options})
     app.define("send-email", dict, priority=Priority.HIGH)
     return app
 
 
-def test_an_app_that_names_no_priorities_is_told_of_those_without_a_type() -> None:
+def test_an_app_that_has_only_the_priorities_of_its_types_is_told_nothing() -> None:
+    assert [*advice(shop(priorities="used"), ELSEWHERE)] == []
+
+
+def test_an_app_that_says_all_is_told_of_the_queues_without_a_type() -> None:
     [told] = advice(shop(), ELSEWHERE)
     assert (told.rule, told.severity) == ("unused-priorities", "advice")
     assert "3 of its 4 queues (jobs-critical, jobs-normal, jobs-low)" in told.what
-    assert 'priorities="used"' in told.instead
+    assert 'leave out App(..., priorities="all")' in told.instead
 
 
 def test_it_is_told_what_their_alarms_cost_in_a_month() -> None:
@@ -49,7 +53,7 @@ def test_a_group_that_lists_its_priorities_is_as_it_was_meant(listed: Any) -> No
 
 
 def test_a_priority_that_submissions_may_take_is_used() -> None:
-    app = App("shop", stage="test")
+    app = App("shop", stage="test", priorities="all")
     others = [Priority.CRITICAL, Priority.HIGH, Priority.LOW]
     app.define("send-email", dict, other_priorities=others)
     assert unused_queues(app) == []

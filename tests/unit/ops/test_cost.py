@@ -80,7 +80,7 @@ def test_the_figures_recomputed_by_hand_are_those_of_the_estimate(
     types: int, jobs: float, title: str
 ) -> None:
     app = App("shop", stage="prod")
-    mail = app.queue("mail", priorities=["used"])
+    mail = app.queue("mail")
     for number in range(types):
         mail.define(f"send-{number}", Note)
     page = (ROOT / "docs" / "cost.md").read_text()

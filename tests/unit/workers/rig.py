@@ -308,7 +308,7 @@ class Gate:
 
 def gated_shop() -> tuple[App, Gate]:
     """Return an app with one type, "work", on all four lanes, and the gate that holds its jobs."""
-    app = App("shop")
+    app = App("shop", priorities="all")
     gate = Gate()
 
     @app.job("work")

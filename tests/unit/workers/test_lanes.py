@@ -22,7 +22,7 @@ async def _nothing(note: Note) -> None:
 
 
 def _shop() -> App:
-    app = App("shop")
+    app = App("shop", priorities="all")
     app.job("work")(_nothing)
     app.queue("mail", priorities=[Priority.HIGH, Priority.LOW]).job("send", priority=Priority.LOW)(
         _nothing
@@ -64,7 +64,7 @@ async def test_groups_and_priorities_select_the_queues_that_have_both() -> None:
 async def test_slots_are_reserved_where_a_worker_has_critical_queues_and_others(
     priorities: tuple[Priority, ...], at_once: int
 ) -> None:
-    app, gate = App("shop"), Gate()
+    app, gate = App("shop", priorities="all"), Gate()
     app.job("work")(gate.__call__)
     rig = Rig(app)
     texts = [str(number) for number in range(2 * MAX_BATCH)]

@@ -191,7 +191,11 @@ async def test_strange_items_in_the_jobs_partition_are_no_record(shop: Shop) -> 
 def test_a_job_that_waits_twelve_hours_and_more_for_its_next_attempt_is_retrying() -> None:
     app = App("shop")
 
-    @app.job("send", retry=Retry(max_attempts=2, backoff=Backoff.fixed(20 * 3600)))
+    @app.job(
+        "send",
+        other_priorities=["high"],
+        retry=Retry(max_attempts=2, backoff=Backoff.fixed(20 * 3600)),
+    )
     async def send(_payload: dict[str, str]) -> None:
         raise ConnectionError("refused")
 

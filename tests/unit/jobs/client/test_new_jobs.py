@@ -34,7 +34,7 @@ class Shop:
     """An app with types on two queues, its harness, and one of its clients."""
 
     def __init__(self, kind: Kind) -> None:
-        self.app = App("shop")
+        self.app = App("shop", priorities="all")
         self.ran: list[str] = []
 
         @self.app.job("greet")

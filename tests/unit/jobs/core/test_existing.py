@@ -31,7 +31,7 @@ def named(queue: ExistingQueue = ORDERS, **others: Any) -> Existing:
 
 
 def shop(existing: Existing | None, **options: Any) -> App:
-    app = App("shop", stage="prod", existing=existing)
+    app = App("shop", priorities="all", stage="prod", existing=existing)
     app.queue("orders", **options).define("place-order", dict)
     return app
 

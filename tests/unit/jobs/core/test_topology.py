@@ -13,7 +13,7 @@ from headgate.jobs.errors import ConfigurationError, UnknownQueue
 
 @pytest.fixture
 def topology() -> Topology:
-    app = App("ecommerce", stage="prod")
+    app = App("ecommerce", stage="prod", priorities="all")
     app.define("send-email", dict)
     app.queue("payments", priorities=[Priority.CRITICAL, Priority.HIGH])
     return app.topology

@@ -33,7 +33,7 @@ ENVELOPE = Envelope(
     submitted_at=NOW,
 )
 SUBMITTED = message_of(ENVELOPE)
-APP = App("shop")
+APP = App("shop", priorities="all")
 APP.define("send-email", dict[str, str])
 TOPOLOGY = APP.topology
 QUEUES = {queue.name: queue for queue in parking_queues(TOPOLOGY, has_bridge=True)}

@@ -183,7 +183,7 @@ def test_the_topology_follows_every_later_declaration() -> None:
     assert not app.topology.groups
     app.define("send-email", Order)
     assert set(app.topology.groups) == {"jobs"}
-    app.queue("payments")
+    app.queue("payments").define("capture", Order)
     assert set(app.topology.groups) == {"jobs", "payments"}
     assert app.topology is app.topology
 

@@ -65,12 +65,6 @@ def test_the_numbers_of_a_lane_count_once_a_type_uses_it() -> None:
     assert [spec.lane for spec in app.topology.queues] == [DEFAULT_LANES[Priority.NORMAL], slow]
 
 
-def test_a_group_that_lists_its_priorities_keeps_them_all() -> None:
-    app = App("shop", stage="test")
-    app.define("send-email", Order)
-    assert len(names(app)) == len(Priority), "so has every group that says nothing"
-
-
 def test_a_submission_with_a_priority_that_no_type_uses_is_refused() -> None:
     app = used()
 
@@ -93,29 +87,30 @@ def test_an_unknown_priority_is_refused_with_all_that_there_are() -> None:
 # --- the priorities of an app's groups ------------------------------------------------------------
 
 
-def test_groups_that_list_no_priorities_have_those_of_their_types_if_the_app_says_so() -> None:
-    app = App("shop", stage="test", priorities="used")
+def test_groups_that_list_no_priorities_have_those_of_their_types() -> None:
+    app = App("shop", stage="test")
     app.define("send-email", Order, priority=Priority.HIGH)
     app.queue("mail").define("send-letter", Order)
     assert names(app) == ["shop-test-jobs-high", "shop-test-mail-normal"]
 
 
-def test_an_app_that_says_nothing_has_all_four_as_in_every_version_before() -> None:
-    app = App("shop", stage="test")
+def test_an_app_that_says_all_has_all_four_of_each_group() -> None:
+    app = App("shop", stage="test", priorities="all")
     app.define("send-email", Order)
     app.queue("mail").define("send-letter", Order)
     every = [f"shop-test-{group}-{each}" for group in ("jobs", "mail") for each in Priority]
     assert names(app) == every
 
 
-def test_a_group_that_lists_its_priorities_has_them_whatever_the_app_says() -> None:
-    app = App("shop", stage="test", priorities="used")
+@pytest.mark.parametrize("said", ["used", "all"])
+def test_a_group_that_lists_its_priorities_has_them_whatever_the_app_says(said: Any) -> None:
+    app = App("shop", stage="test", priorities=said)
     app.queue("mail", priorities=["high", "low"])
     assert names(app) == ["shop-test-mail-high", "shop-test-mail-low"]
 
 
 def test_a_queue_that_was_declared_elsewhere_takes_the_priorities_of_its_app() -> None:
-    app, mail = App("shop", stage="test", priorities="used"), Queue("mail")
+    app, mail = App("shop", stage="test"), Queue("mail")
     mail.define("send-letter", Order)
     app.include(mail)
     mail.define("send-parcel", Order, priority="low")
@@ -124,15 +119,15 @@ def test_a_queue_that_was_declared_elsewhere_takes_the_priorities_of_its_app() -
 
 def test_a_queue_of_two_apps_that_differ_has_to_list_its_priorities() -> None:
     mail, listed = Queue("mail"), Queue("letters", priorities=["low"])
-    App("shop", stage="test", priorities="used").include(mail, listed)
-    other = App("post", stage="test")
+    App("shop", stage="test").include(mail, listed)
+    other = App("post", stage="test", priorities="all")
     other.include(listed)
     with pytest.raises(ConfigurationError, match="'mail' lists no priorities, and is in two apps"):
         other.include(mail)
 
 
 def test_a_type_that_may_be_overridden_says_with_which_priorities() -> None:
-    app = App("shop", stage="test", priorities="used")
+    app = App("shop", stage="test")
 
     @app.job("send-email", other_priorities=["high"])
     def send_email(order: Order) -> None: ...
@@ -142,6 +137,37 @@ def test_a_type_that_may_be_overridden_says_with_which_priorities() -> None:
     client.submit(send_email, Order(), priority=Priority.HIGH)
     with pytest.raises(UnknownQueue, match=r"other_priorities=\['low'\]"):
         client.submit(send_email, Order(), priority=Priority.LOW)
+
+
+def test_a_group_has_the_priorities_of_the_types_that_accept_messages_from_it() -> None:
+    app = App("shop", stage="test")
+    app.queue("uploads")
+    scan = {"priority": "high", "other_priorities": ["low"], "accepts_from": ["uploads"]}
+    app.define("scan", Order, **scan)  # type: ignore[call-overload] # options as a mapping
+    assert names(app) == [
+        f"shop-test-{g}-{p}" for g in ("jobs", "uploads") for p in ("high", "low")
+    ]
+
+
+def test_a_type_that_moves_keeps_the_queue_in_which_its_jobs_still_are() -> None:
+    before, after = App("shop", stage="test"), App("shop", stage="test")
+    for app in (before, after):
+        app.queue("mail").define("send-letter", Order)
+    before.queues["mail"].define("send-parcel", Order, priority="critical")
+    moved = after.queue("parcels")
+    assert set(names(before)) - set(names(after)) == {"shop-test-mail-critical"}
+    moved.define("send-parcel", Order, priority="critical", accepts_from=["mail"])
+    assert set(names(before)) <= set(names(after))
+
+
+def test_a_group_that_no_type_runs_from_has_no_queue_and_errors_say_so() -> None:
+    app = App("shop", stage="test")
+    mail = app.queue("mail")
+    for ask in (lambda: app.topology.queue("mail"), lambda: app.topology.select(["mail"])):
+        with pytest.raises(UnknownQueue, match=r"no job type .* runs from .*'mail'.*import"):
+            ask()
+    mail.define("send-letter", Order)
+    assert app.topology.queue("mail").priority is Priority.NORMAL
 
 
 def test_a_group_without_a_type_s_other_priority_is_told_when_the_type_is_declared() -> None:

@@ -171,9 +171,6 @@ def brief() -> App:
     return declared(timeout=timedelta(seconds=20))
 
 
-OTHERS = WorkerGroup(priorities=(Priority.CRITICAL, Priority.HIGH, Priority.LOW), max_tasks=1)
-
-
 def trial(**fields: Any) -> Deployment:
     """Return the deployment of a stage that is declared to be thrown away."""
     return Deployment(keep_data=False, **fields)
@@ -185,11 +182,9 @@ def kept(**fields: Any) -> Deployment:
 
 
 def on_lambda(**options: Any) -> Deployment:
-    """Return a function for the jobs of normal priority, unless ``options`` say otherwise."""
+    """Return a function for all jobs, unless ``options`` say otherwise."""
     fields = {"name": "function", "handler": "shop.function.handler"}
-    lanes = {} if "queues" in options else {"priorities": (Priority.NORMAL,)}
-    group = ConsumerGroup(**(fields | lanes | options))
-    return trial(workers=(OTHERS,), consumers=(group,))
+    return trial(workers=(), consumers=(ConsumerGroup(**(fields | options)),))
 
 
 def at(stage: str) -> Callable[[], App]:
@@ -210,7 +205,7 @@ def brisk() -> App:
 
 def broad(groups: int) -> App:
     """Return an app with groups of four queues each."""
-    app = App("shop")
+    app = App("shop", priorities="all")
     for number in range(groups):
         app.queue(f"group-{number}").define(f"type-{number}", Note)
     return app
@@ -485,4 +480,6 @@ def test_a_stack_that_no_nesting_makes_small_enough_is_told_what_does() -> None:
     [by_queues] = size_rules.stack_too_large(broad(12), trial())
     [by_services] = size_rules.stack_too_large(declared(), trial(workers=many))
     assert '"nested"' in by_queues.instead
+    assert 'leave out App(..., priorities="all")' in by_queues.instead
+    assert 'priorities="all"' not in by_services.instead, "it has none that no type uses"
     assert "one worker group serve several" in by_services.instead

@@ -105,7 +105,7 @@ def test_a_consumer_may_have_large_batches_where_it_gathers_them() -> None:
 
 
 def test_lanes_are_the_queues_of_both_group_and_priority() -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
     app.define("report", dict)
     app.queue("payments", priorities=[Priority.CRITICAL])
 

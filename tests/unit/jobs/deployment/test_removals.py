@@ -116,11 +116,11 @@ def test_a_name_with_the_account_in_it_is_read_as_it_is_written() -> None:
     assert (found.kind, found.name) == ("bucket", "shop-payloads-<AWS::AccountId>")
 
 
-def test_an_app_that_says_used_is_told_of_each_queue_that_goes() -> None:
+def test_an_app_that_no_longer_says_all_is_told_of_each_queue_that_goes() -> None:
     def declare(app: App) -> None:
         app.define("send-email", dict, priority=Priority.HIGH)
 
-    before = of_app(app_with(declare))
-    after = of_app(app_with(declare, priorities="used"))
+    before = of_app(app_with(declare, priorities="all"))
+    after = of_app(app_with(declare))
     gone = [f"shop-prod-jobs-{each}" for each in ("critical", "low", "normal")]
     assert [each.name for each in removals(before, after)] == gone

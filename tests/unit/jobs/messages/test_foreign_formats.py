@@ -89,7 +89,7 @@ def by_sns(message: Any, **attributes: str) -> dict[str, Any]:
 
 def accepting(**types: tuple[Any, Accepts]) -> App:
     """Return an app with a type per keyword on its default queue."""
-    app = App("shop")
+    app = App("shop", priorities="all")
     for name, (payload, accepts) in types.items():
         declared = app.define(name, payload, accepts=accepts)
 
@@ -247,7 +247,7 @@ def test_a_dead_letter_that_named_no_type_is_read_once_a_type_accepts_it() -> No
 
 
 def test_a_type_that_accepts_nothing_is_not_handed_foreign_messages() -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
 
     @app.job("ship")
     async def ship(_order: Order) -> None: ...
@@ -270,7 +270,7 @@ def test_json_that_could_be_for_several_types_is_for_none() -> None:
 
 def across_queues(**accepting: Any) -> App:
     """Return an app whose type ``ship`` belongs to another queue than the one that is read."""
-    app = App("shop")
+    app = App("shop", priorities="all")
 
     @app.queue("elsewhere").job("ship", accepts=Accepts.json(), **accepting)
     async def ship(_order: Order) -> None: ...

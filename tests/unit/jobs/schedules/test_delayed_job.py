@@ -49,7 +49,7 @@ def declared() -> tuple[App, JobType[Note, None], list[str]]:
     app = App("shop", stage="test")
     ran: list[str] = []
 
-    @app.job("note")
+    @app.job("note", other_priorities=["high"])
     def note(_note: Note, ctx: JobContext) -> None:
         ran.append(ctx.id)
 

@@ -45,7 +45,7 @@ class Email(BaseModel):
     body: str = ""
 
 
-APP = App("shop", stage="test")
+APP = App("shop", stage="test", priorities="all")
 SEND: JobType[Email, None] = APP.define(
     "send-email", Email, priority=Priority.HIGH, retry=Retry(max_attempts=5)
 )

@@ -39,7 +39,7 @@ class Email(BaseModel):
 
 @pytest.fixture
 def app() -> App:
-    return App("shop", stage="test")
+    return App("shop", priorities="all", stage="test")
 
 
 # --- submissions ---------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ async def test_the_async_client_waits_beside_a_drain_and_not_for_ever(app: App) 
 
 
 def test_a_type_declared_after_the_harness_runs_in_its_own_new_queue() -> None:
-    app = App("shop", stage="test", priorities="used")
+    app = App("shop", stage="test")
     jobs = Harness(app)
 
     @app.job("capture", priority="critical")

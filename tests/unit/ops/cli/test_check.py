@@ -43,13 +43,13 @@ def test_an_app_without_faults_passes_the_check(headgate: CommandLine) -> None:
 def test_the_check_advises_on_queues_that_no_type_uses_and_what_they_cost(
     here: Path, headgate: CommandLine
 ) -> None:
-    told = headgate("check", app=APP).out
+    assert headgate("check", app=APP).out == "no faults\n"
+    declared = (here / "cli_shop.py").read_text()
+    wide = declared.replace('App("shop"', 'App("shop", priorities="all"')
+    (here / "cli_wide_shop.py").write_text(wide)
+    told = headgate("check", app="cli_wide_shop:app").out
     assert "advice: app shop: no type names the priorities of" in told
     assert "USD a month" in told
-    declared = (here / "cli_shop.py").read_text()
-    slim = declared.replace('App("shop"', 'App("shop", priorities="used"')
-    (here / "cli_slim_shop.py").write_text(slim)
-    assert headgate("check", app="cli_slim_shop:app").out == "no faults\n"
 
 
 def test_a_fault_is_exit_code_1_and_one_line_that_names_its_rule(
@@ -75,7 +75,7 @@ def test_the_check_looks_at_the_deployment_that_cdk_json_describes(
     (here / "cdk.json").write_text(json.dumps({"context": {"headgate:deployment": unfit}}))
     ended = headgate("check", app=APP)
     assert ended.code == 1
-    assert "no worker group or consumer serves the queue" in ended.out
+    assert "none of the queues jobs has the priority low" in ended.out
     assert ended.out.endswith("[deployment-unfit]\n")
 
 

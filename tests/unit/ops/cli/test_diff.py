@@ -73,7 +73,7 @@ def sqs(
     """SQS with the queue that goes; the template without anything is in cdk.out."""
     sqs = MemorySqs(clock)
     mail = App("shop", stage="test")
-    mail.queue("mail").define("send-mail", dict)
+    mail.queue("mail").define("send-mail", dict, priority="high")
     sqs.provision(mail.topology)
     backend = over(sqs.sync, scheduler=scheduler.sync, clock=clock)
     monkeypatch.setattr(
@@ -239,3 +239,23 @@ def test_without_a_synthesized_template_the_command_says_how_to_make_one(diff: D
     assert ended.code == 2
     assert "cdk.out/other.template.json could not be read" in ended.err
     assert "npx aws-cdk synth" in ended.err
+
+
+def test_a_queue_of_a_priority_that_no_type_names_is_told_with_what_keeps_it(
+    diff: Diff, here: Path
+) -> None:
+    with (here / "cli_shop.py").open("a") as source:
+        source.write("app.queue('mail').define('send-mail', dict)\n")
+        source.write("app.queue('paper', priorities=['low']).define('print', dict)\n")
+    paper = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "shop-test-paper-high-dlq"}}
+    there = {"Resources": DEPLOYED["Resources"] | {"Paper": paper}}
+    Stacks.deployed = {GROUP: there}
+    lines = diff().out.splitlines()
+    of_mail, of_paper = (
+        lines[lines.index(f"The queue {name} is deleted, with 0 messages.") + 1]
+        for name in (MAIL, "shop-test-paper-high-dlq")
+    )
+    assert of_mail == (
+        "  To keep it, write App(..., priorities=\"all\"), or other_priorities=['high'] on a type."
+    )
+    assert of_paper == "  To keep it, add 'high' to the priorities= of the queue 'paper'."

@@ -7,6 +7,7 @@ import io
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -27,6 +28,15 @@ from tests.support.command_line import CommandLine, Ended
 from tests.support.statuses import STATUS
 
 APP = "cli_shop:app"
+
+
+@pytest.fixture(autouse=True)
+def _four(here: Path) -> None:
+    """Let the app have a queue for each priority."""
+    declared = (here / "cli_shop.py").read_text()
+    (here / "cli_shop.py").write_text(
+        declared.replace('App("shop"', 'App("shop", priorities="all"')
+    )
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class Shop:
     """An app on AWS in memory, and its console."""
 
     def __init__(self) -> None:
-        self.app = App("shop", stage="test", records="full")
+        self.app = App("shop", priorities="all", stage="test", records="full")
         self.payments = self.app.queue(
             "payments",
             priorities=[Priority.CRITICAL, Priority.LOW],

@@ -84,7 +84,7 @@ async def test_what_can_not_start_in_time_is_given_back() -> None:
 async def test_low_work_is_not_passed_around_to_death_under_higher_work(
     concurrency: int,
 ) -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
     shareless = replace(DEFAULT_LANES[Priority.LOW], share=0)
     jobs = app.queue("slow", lanes={**DEFAULT_LANES, Priority.LOW: shareless})
 
@@ -163,7 +163,7 @@ def test_taking_out_by_a_condition_leaves_the_rest_in_order(names: list[str], mo
 
 @pytest.mark.looptime
 async def test_a_critical_job_starts_at_once_when_lower_ones_hold_all_they_may() -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
     gate = Gate()
 
     @app.job("work")
@@ -499,7 +499,7 @@ def test_shares_that_exceed_one_are_scaled_down_in_proportion() -> None:
 
 @pytest.mark.looptime
 async def test_under_backlog_a_worker_receives_and_starts_each_queues_share() -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
 
     @app.job("work")
     async def work(_note: Note) -> None:
@@ -518,7 +518,7 @@ async def test_under_backlog_a_worker_receives_and_starts_each_queues_share() ->
 
 @pytest.mark.looptime
 async def test_what_nobody_waits_for_is_not_kept_free() -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
 
     @app.job("work")
     async def work(_note: Note) -> None:

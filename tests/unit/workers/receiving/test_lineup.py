@@ -11,7 +11,7 @@ from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.workers.receiving.demand import Demand
 from headgate.workers.receiving.lineup import Lineup
 
-_APP = App("shop")
+_APP = App("shop", priorities="all")
 _APP.queue("mail")
 _APP.queue("text")
 _QUEUES = {(spec.group, spec.priority): spec for spec in _APP.topology.queues}

@@ -481,7 +481,7 @@ async def test_a_stop_waits_for_extra_receives_and_gives_back_what_they_bring() 
 
 
 async def test_with_slow_receives_higher_priorities_still_start_earlier() -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
 
     @app.job("work")
     async def work(_note: Note) -> None:

@@ -38,7 +38,7 @@ class Shop:
     """An app with a dead letter, and a client of either kind."""
 
     def __init__(self, kind: Kind) -> None:
-        self.app = App("shop", records="full")
+        self.app = App("shop", priorities="all", records="full")
 
         @self.app.job("note")
         def note(note: Note) -> None:

@@ -38,7 +38,7 @@ class Office:
     """A harness whose jobs fail until they are to work."""
 
     def __init__(self, **options: Any) -> None:
-        self.app = App("shop", max_message_bytes=2_000, **options)
+        self.app = App("shop", priorities="all", max_message_bytes=2_000, **options)
         self.works = False
         self.ran: list[Any] = []
         self.ledger = self.app.queue("ledger", fifo=True)

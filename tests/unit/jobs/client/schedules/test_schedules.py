@@ -59,7 +59,7 @@ class Shop:
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.app = App("shop", stage="test")
+        self.app = App("shop", priorities="all", stage="test")
         self.ran: list[tuple[str, str, datetime]] = []
 
         @self.app.job("report", priority=Priority.LOW)
@@ -360,7 +360,7 @@ async def test_run_now_of_a_removed_type_is_refused_before_anything_is_sent(shop
     refusal = "'nightly' submits jobs of the type 'report', which the app 'shop' no longer has"
     with pytest.raises(UnknownJobType, match=refusal):
         await shop.schedules_of(later).run_now("nightly")
-    assert [later.sqs.messages(queue.name) for queue in later.app.topology.queues] == [[]] * 4
+    assert not any(later.sqs.messages(queue.name) for queue in later.app.topology.queues)
 
 
 async def test_next_times_are_those_that_it_then_fires_at(shop: Shop) -> None:

@@ -31,7 +31,7 @@ class Office:
     """An app in which `send-email` fails, and `send-mail` takes its place."""
 
     def __init__(self, upgrade: Any = None, **options: Any) -> None:
-        self.app = app = App("shop", **options)
+        self.app = app = App("shop", priorities="all", **options)
         self.sent: list[Mail] = []
 
         @app.job("send-email", retry=Retry(max_attempts=1))

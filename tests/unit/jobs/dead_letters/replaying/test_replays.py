@@ -39,7 +39,7 @@ class Shop:
     """An app whose jobs die unless their text is good, and a bench that replays them."""
 
     def __init__(self, **options: Any) -> None:
-        self.app = App("shop")
+        self.app = App("shop", priorities="all")
         self.good: Callable[[str], bool] = lambda _text: False
 
         @self.app.job("send", **{"retry": Retry(max_attempts=1), **options})

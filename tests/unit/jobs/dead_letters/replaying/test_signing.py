@@ -24,7 +24,7 @@ class Shop:
     """An app whose messages are signed, and whose jobs die until they are mended."""
 
     def __init__(self) -> None:
-        self.app = App("shop", signing=Signing())
+        self.app = App("shop", priorities="all", signing=Signing())
         self.is_mended = False
         self.ran: list[str] = []
 
