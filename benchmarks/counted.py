@@ -26,6 +26,9 @@ JOBS = 480
 _WARM_UP = 240
 """Number of jobs before those that count, in which connections are made and lanes grow."""
 
+_BUNDLE_BYTES = 20_000
+"""Some sixty of these jobs, as of jobs of 1 KB with a `Bundle` as it is by default."""
+
 SUBMISSIONS = 150
 YARDS = 2_000
 
@@ -83,10 +86,12 @@ def _drain(
 
 async def _drained(app: App, ends: _Ends) -> None:
     import asyncio
+    from datetime import timedelta
 
     from headgate import AsyncClient
     from headgate.jobs.aws.backend import AsyncAwsBackend
     from headgate.jobs.core.events import Events
+    from headgate.workers.configuration import WorkerSettings
     from headgate.workers.process.garbage import collected_seldom
     from headgate.workers.worker import Worker
 
@@ -94,7 +99,9 @@ async def _drained(app: App, ends: _Ends) -> None:
     async with AsyncAwsBackend(app.topology) as backend:
         async with AsyncClient(app, backend=backend) as client:
             await client.submit_many(job, [_note(number) for number in range(_WARM_UP + 2 * JOBS)])
-        worker = Worker(app, backend, events=Events(ends))
+        # A counter slows the worker down, and what waits for a slot must not go back for that.
+        patient = WorkerSettings(give_back_after=timedelta(hours=1))
+        worker = Worker(app, backend, patient, events=Events(ends))
         with collected_seldom():
             running = asyncio.create_task(worker.run())
             await ends.enough.wait()
@@ -122,12 +129,12 @@ class _Ends:
 
 
 def _app(records: RecordsLevel = "off", *, once: bool = False, bundle: bool = False) -> App:
-    from headgate import App, Priority
+    from headgate import App, Bundle, Priority
 
     app = App("bench", records=records)
     queue = app.queue("orders", priorities=[Priority.NORMAL])
 
-    @queue.job("place", once=once, bundle=bundle)
+    @queue.job("place", once=once, bundle=Bundle(bytes=_BUNDLE_BYTES) if bundle else False)
     async def place(_order: dict[str, Any]) -> None:
         return None
 

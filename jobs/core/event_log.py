@@ -66,7 +66,7 @@ _log = logging.getLogger("headgate.worker")
 
 
 class RunningJob(Protocol):
-    """The job that is running, as its log lines name it: a `JobContext`."""
+    """The job that is running, as its log lines name it."""
 
     @property
     def id(self) -> str: ...

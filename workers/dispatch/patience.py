@@ -27,6 +27,7 @@ import random
 from dataclasses import dataclass
 
 from headgate.jobs.core.topology import MAX_BATCH
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.limits.guards import Block
 
 _LONGER = 12
@@ -70,7 +71,7 @@ _JITTER = 0.2
 """Jitter on the time away, as a fraction of it; at least one second."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Waiter:
     """A message that can't start now, described for the policy."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 
 from headgate.jobs.core.topology import Priority, QueueSpec
@@ -105,11 +105,13 @@ class Waiting:
         self._startable = [0 for _ in Priority]
         """By rank, the number of messages that wait only for a slot, or for being read."""
         self._peers: dict[Peers, _Lines] = {}
-        self._by_rank: list[list[_Lines]] = [[] for _ in Priority]
+        by_rank = defaultdict[int, list[_Lines]](list)
         for line in self._lines.values():
             if line.peers not in self._peers:
                 self._peers[line.peers] = lines = _Lines(line.queue)
-                self._by_rank[line.queue.priority.rank].append(lines)
+                by_rank[line.rank].append(lines)
+        self._by_rank = [*by_rank.values()]
+        """The lines of each priority that has any, the most urgent one first."""
         self.aside = 0
         """Number of messages that can't start, whatever slots are free."""
         self._news: list[tuple[Hold, Block]] = []
@@ -256,7 +258,7 @@ class Waiting:
 
     def _next_by_priority(self, has_turn: Callable[[QueueSpec], bool]) -> Hold | None:
         for of_rank in self._by_rank:
-            if not of_rank or not has_turn(of_rank[0].queue):
+            if not has_turn(of_rank[0].queue):
                 continue
             first: Hold | None = None
             for lines in of_rank:

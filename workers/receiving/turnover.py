@@ -32,7 +32,8 @@ class Turnover:
 
     def add(self, now: float) -> None:
         """Count a job that has ended."""
-        self._decay(now)
+        if now - self._at >= _GRAIN_S:
+            self._decay(now)
         self._lasting += 1 / TURNOVER_S
         self._burst += 1 / _BURST_S
 
@@ -41,12 +42,11 @@ class Turnover:
 
         A burst is taken to last as long as its window.
         """
-        self._decay(now)
+        if now - self._at >= _GRAIN_S:
+            self._decay(now)
         return max(self._lasting * seconds, self._burst * min(seconds, _BURST_S))
 
     def _decay(self, now: float) -> None:
-        if now - self._at < _GRAIN_S:
-            return
         self._lasting *= math.exp((self._at - now) / TURNOVER_S)
         self._burst *= math.exp((self._at - now) / _BURST_S)
         self._at = now

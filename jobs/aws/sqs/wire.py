@@ -183,18 +183,21 @@ def read_messages(response: Response) -> list[ReceivedMessage]:
 def _received(message: Mapping[str, Any]) -> ReceivedMessage:
     system = message["Attributes"]
     group = system.get("MessageGroupId")
+    message_id, receipt, body = message["MessageId"], message["ReceiptHandle"], message["Body"]
+    attributes = {
+        name: attribute["StringValue"]
+        for name, attribute in message.get("MessageAttributes", {}).items()
+        if "StringValue" in attribute  # a foreign sender's may be binary; Headgate's never are
+    }
+    _require_texts(message_id, receipt, body, "" if group is None else group, *attributes.values())
     return ReceivedMessage(
-        message_id=_text(message["MessageId"]),
-        receipt=_text(message["ReceiptHandle"]),
-        body=_text(message["Body"]),
+        message_id=message_id,
+        receipt=receipt,
+        body=body,
         receive_count=int(system["ApproximateReceiveCount"]),
         sent_at=datetime.fromtimestamp(int(system["SentTimestamp"]) / 1000, UTC),
-        attributes={
-            name: _text(attribute["StringValue"])
-            for name, attribute in message.get("MessageAttributes", {}).items()
-            if "StringValue" in attribute  # a foreign sender's may be binary; Headgate's never are
-        },
-        group=None if group is None else _text(group),
+        attributes=attributes,
+        group=group,
         first_received_ms=system.get(_FIRST_RECEIVED),
     )
 
@@ -206,6 +209,10 @@ def read_depth(response: Response) -> QueueDepth:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"SQS's answer has {type(value).__name__} where a string belongs")
-    return value
+    _require_texts(value)
+    return str(value)
+
+
+def _require_texts(*values: Any) -> None:
+    if wrong := {*map(type, values)} - {str}:
+        raise TypeError(f"SQS's answer has {wrong.pop().__name__} where a string belongs")

@@ -52,12 +52,17 @@ class Handler:
         """The kinds of the resources that it takes."""
         return self._injected.wanted.values()
 
-    def call(self, payload: Any, ctx: AnyContext, shared: Shared = NOTHING) -> Any:
+    @property
+    def takes_context(self) -> bool:
+        """True if its signature asks for the context."""
+        return self._injected.context is not None
+
+    def call(self, payload: Any, ctx: AnyContext | None, shared: Shared = NOTHING) -> Any:
         """Call the function; return a synchronous one's result, or an async one's coroutine.
 
         Args:
             payload: passed first, if its type has one; for a batch, the list of payloads.
-            ctx: passed if the signature asks for it.
+            ctx: passed if the signature asks for it; may be None if it does not.
             shared: open resources by kind; those that the signature asks for are passed.
 
         Raises:

@@ -87,16 +87,8 @@ class HandlerCall:
         self._seat = seat
         self._delivery = delivery
         self._names = names
-        self._desk = Desk(
-            means.app,
-            job,
-            names,
-            clock=means.clock,
-            events=means.events,
-            send=means.send,
-            handles=means.handles,
-        )
-        self.ctx = self._context()
+        self._desk: Desk | None = None
+        self._ctx: JobContext | None = None
         self._task: asyncio.Task[Any] | None = None
         self._interruption: str | None = None
         self._cancels = 0
@@ -112,6 +104,29 @@ class HandlerCall:
         """Time at which the handler was called, on the monotonic clock; 0 before."""
         self.ran_s = 0.0
         """Seconds that the handler ran, set once it has ended."""
+
+    @property
+    def id(self) -> str:
+        """The job's id, as its log lines name it."""
+        return self.job.attempt.job_id
+
+    @property
+    def type(self) -> str:
+        """Likewise its type's name."""
+        return self.job.type.name
+
+    @property
+    def attempt(self) -> int:
+        """Likewise the number of this attempt."""
+        return self.job.attempt.number
+
+    @property
+    def ctx(self) -> JobContext:
+        """The job's context, made when it is first asked for, in the event loop: many handlers
+        take none."""
+        if self._ctx is None:
+            self._ctx = self._context()
+        return self._ctx
 
     @property
     def running(self) -> bool:
@@ -172,7 +187,7 @@ class HandlerCall:
         if (task := asyncio.current_task()) is None:
             raise RuntimeError("a handler has to be called in a task, which can be cancelled")
         self._task = task
-        here = current_job.set(self.ctx)
+        here = current_job.set(self)
         try:
             with self._means.open_span(self.job, self._delivery, self._secrets):
                 result = await self._surrounded(task)
@@ -223,7 +238,8 @@ class HandlerCall:
             self.ctx,
             Bounds(job.type.name, job.timeout_s, ends_at),
         )
-        await self._desk.all_taken()  # jobs that were submitted around the handler
+        if self._desk is not None:
+            await self._desk.all_taken()  # jobs that were submitted around the handler
         return result
 
     async def _handle(self, opened: Shared, layers: Layers, limit: TimeLimit) -> Any:
@@ -233,11 +249,13 @@ class HandlerCall:
         elif self._seat is not None:
             result = await self._seat.result(self)
         elif job.handler.is_async:
-            result = await in_loop(job, job.handler.call(job.payload, self.ctx, opened), limit)
+            ctx = self.ctx if job.handler.takes_context else None
+            result = await in_loop(job, job.handler.call(job.payload, ctx, opened), limit)
         else:
             result = await self._handle_in_thread(opened, layers, limit.at)
         self._returned = True
-        await self._desk.all_taken()
+        if self._desk is not None:
+            await self._desk.all_taken()
         return result
 
     async def _handle_in_child(self, isolated: CallIsolated) -> Any:
@@ -294,7 +312,17 @@ class HandlerCall:
         return own if self._seat is None else own | self._seat.secrets()
 
     def _context(self) -> JobContext:
-        job = self.job
+        job, means = self.job, self._means
+        self._desk = Desk(
+            means.app,
+            job,
+            self._names,
+            clock=means.clock,
+            events=means.events,
+            send=means.send,
+            handles=means.handles,
+        )
+        ran_s = means.clock.monotonic() - self.began_at if self.began else 0.0
         return JobContext(
             id=job.attempt.job_id,
             type=job.type.name,
@@ -302,6 +330,6 @@ class HandlerCall:
             attempt=job.attempt.number,
             max_attempts=job.attempt.max_attempts,
             tenant=job.envelope.tenant,
-            deadline=self._means.clock.now() + timedelta(seconds=job.timeout_s),
+            deadline=means.clock.now() + timedelta(seconds=job.timeout_s - ran_s),
             _host=self._desk,
         )

@@ -78,6 +78,9 @@ _MAX_VISIBILITY_S = int(MAX_VISIBILITY.total_seconds())
 
 _ACK = Ack()
 
+_WAITS = (RetryAfter, Release)
+"""The actions after which the job waits."""
+
 _SQS_LIMIT = "SQS hides a message for 12 hours since its receipt at most"
 
 _NOT_OURS = "only a message of Headgate's own can be sent anew"
@@ -145,7 +148,7 @@ def settle(
             if it has none.
     """
     action = _decided(outcome, attempt, policy)
-    if isinstance(action, RetryAfter | Release):
+    if isinstance(action, _WAITS):
         action = _fitted(action, outcome, attempt, room)
     if budget is not None and isinstance(action, RetryAfter):
         action = _budgeted(action, outcome, budget)

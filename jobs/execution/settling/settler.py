@@ -227,9 +227,10 @@ class Settler(Generic[K]):
         hopeless: Callable[[TransportError], bool] = _is_hopeless,
     ) -> TransportError | None:
         """Send a message; return the error for which it was not sent, or None."""
-        call, size_of = self._transport.send, attrgetter("size")
-        sends = self._batcher(self._sends, queue, call, self._linger_s, size_of)
-        return await self._insist("send", partial(sends.put, message), kept, verdict, hopeless)
+        sends = self._sends.get(queue) or self._batcher(
+            self._sends, queue, self._transport.send, self._linger_s, attrgetter("size")
+        )
+        return await self._insist("send", sends, message, kept, verdict, hopeless)
 
     async def _deleted(self, kept: K, verdict: Verdict) -> bool:
         """Delete a message, unless its keeper leaves that to Lambda; return False if SQS failed.
@@ -243,10 +244,14 @@ class Settler(Generic[K]):
             return True
         self._keeper.deleting(kept)
         queue = kept.delivery.queue
-        linger_s = partial(self._deletes_linger_s, queue)
-        deletes = self._batcher(self._deletes, queue.name, self._transport.delete, linger_s)
-        put = partial(deletes.put, kept.delivery.message.receipt)
-        return await self._insist("delete", put, kept, verdict) is None
+        deletes = self._deletes.get(queue.name) or self._batcher(
+            self._deletes,
+            queue.name,
+            self._transport.delete,
+            partial(self._deletes_linger_s, queue),
+        )
+        receipt = kept.delivery.message.receipt
+        return await self._insist("delete", deletes, receipt, kept, verdict) is None
 
     async def _refused_to_show(
         self, kept: K, verdict: Verdict, delay_s: int
@@ -256,8 +261,10 @@ class Settler(Generic[K]):
         # Some time may have passed since the decision.
         delay_s = min(delay_s, delivery.hides_s(self._clock.monotonic()))
         change = VisibilityChange(receipt=delivery.message.receipt, timeout_s=delay_s)
-        call = self._transport.change_visibility
-        changes = self._batcher(self._changes, delivery.queue.name, call, self._linger_s)
+        queue, call = delivery.queue.name, self._transport.change_visibility
+        changes = self._changes.get(queue) or self._batcher(
+            self._changes, queue, call, self._linger_s
+        )
         try:
             await changes.put(change)
         except TransportError as error:
@@ -268,7 +275,8 @@ class Settler(Generic[K]):
     async def _insist(
         self,
         action: str,
-        put: Callable[[], asyncio.Future[None]],
+        requests: Batcher[T],
+        request: T,
         kept: K,
         verdict: Verdict,
         hopeless: Callable[[TransportError], bool] = _is_hopeless,
@@ -280,7 +288,7 @@ class Settler(Generic[K]):
         refusals = 0
         while True:
             try:
-                await put()
+                await requests.put(request)
             except TransportError as error:
                 self._report(kept, verdict, action, error)
                 refused = error
@@ -300,15 +308,15 @@ class Settler(Generic[K]):
         linger_s: Callable[[], float],
         size_of: Callable[[T], int] | None = None,
     ) -> Batcher[T]:
-        if (batcher := batchers.get(queue)) is None:
-            batcher = batchers[queue] = Batcher(
-                partial(self._flush, call, queue),
-                pacing=self._pacing,
-                linger_s=linger_s,
-                name=f"headgate-settle-{call.__name__}-{queue}",
-                rng=self._rng,
-                size_of=size_of,
-            )
+        """Make the batcher of a queue, the first time that one is needed."""
+        batcher = batchers[queue] = Batcher(
+            partial(self._flush, call, queue),
+            pacing=self._pacing,
+            linger_s=linger_s,
+            name=f"headgate-settle-{call.__name__}-{queue}",
+            rng=self._rng,
+            size_of=size_of,
+        )
         return batcher
 
     async def _flush(
