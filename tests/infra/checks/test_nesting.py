@@ -25,7 +25,7 @@ TOO_MANY = (
 
 def broad(groups: int = 3) -> App:
     """Return an app with groups of four queues each, of five alarms each."""
-    app = App("shop", stage="prod")
+    app = App("shop", stage="prod", priorities="all")
     for number in range(groups):
         app.queue(f"group-{number}").define(f"type-{number}", Params)
     return app
