@@ -204,6 +204,8 @@ class Run:
         if isinstance(outcome, Unrunnable):
             self._unfit = outcome
             return self._unrunnable(outcome)
+        if isinstance(outcome, Done):
+            return self._settled(job, outcome, job.attempt)
         return self._settled(job, outcome, await self._attempt(job, outcome))
 
     async def _unfitness(self) -> Unrunnable | Unstarted:
