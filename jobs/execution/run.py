@@ -204,7 +204,8 @@ class Run:
         if isinstance(outcome, Unrunnable):
             self._unfit = outcome
             return self._unrunnable(outcome)
-        return self._settled(job, outcome, await self._attempt(job, outcome))
+        attempt = job.attempt if isinstance(outcome, Done) else await self._attempt(job, outcome)
+        return self._settled(job, outcome, attempt)
 
     async def _unfitness(self) -> Unrunnable | Unstarted:
         """Return the outcome of a message that can't be run as a job here."""

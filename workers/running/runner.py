@@ -327,7 +327,8 @@ class Running:
     def _ended(self, hold: Hold) -> None:
         if self._tasks.pop(hold, None) is None:
             return  # it was abandoned
-        self._leave(hold, gone=False)
+        if not hold.left:
+            self._leave(hold, gone=False)
         self._on_change()  # the next of its group, or the next suspect, may start
 
 

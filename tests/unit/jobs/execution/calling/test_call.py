@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from headgate import AsyncClient, JobContext
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.execution.calling.call import HandlerCall
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.executor import Executor
@@ -39,6 +41,20 @@ def plain(note: Note) -> str:
 async def parent(note: Note, ctx: JobContext) -> str:
     _ = ctx.submit(plain, Note())
     return note.text
+
+
+class _LateSeat:
+    """A place in a call that asks for the context after a while."""
+
+    def secrets(self) -> frozenset[str]:
+        return frozenset()
+
+    async def result(self, call: HandlerCall) -> datetime:
+        await asyncio.sleep(5)
+        return call.ctx.deadline
+
+    def interrupt(self) -> None:
+        """Nothing is interrupted here."""
 
 
 def _no_handle(*_given: object) -> None:
@@ -122,3 +138,13 @@ async def test_a_worker_that_has_to_end_does_not_wait_for_what_a_handler_submitt
     run.interrupt("the worker is stopping")
     run.interrupt("the worker is stopping", abandon=True)
     assert isinstance((await verdict).outcome, Interrupted)
+
+
+async def test_a_context_that_is_asked_for_late_has_the_deadline_of_its_attempt() -> None:
+    run = await _run_of(plain, "", _means())
+    assert run.job is not None
+    call = HandlerCall(_means(), run.job, run.delivery, {}, _LateSeat())
+    began = CLOCK.now()
+    outcome = await call.outcome()
+    assert isinstance(outcome, Done)
+    assert outcome.result == began + timedelta(seconds=run.job.timeout_s)
