@@ -59,7 +59,7 @@ class Board:
         self.tallies: dict[str, TypeCounts] = {}
         """By type, in the order of their declaration."""
         self.schedules: Mapping[str, datetime] = {}
-        """The next time of any declared schedule, by type."""
+        """The next time of any schedule, by type."""
         self.provisioned = ""
         """As `ops.dev.preparing.Prepared.provisioned`."""
         self.state = "starting"
@@ -89,10 +89,13 @@ class Board:
                 return _logged(record) if record["level"] in _LOUD else None
         return _logged(record)
 
-    def _noted(self, record: Mapping[str, Any]) -> Said:
+    def _noted(self, record: Mapping[str, Any]) -> Said | None:
         match record["message"]:
             case notes.READY:
                 return self._ready(record)
+            case notes.DUE:
+                self._expect(record)
+                return None
             case notes.BROKEN:
                 text = "\n".join(filter(None, (record["trace"].rstrip(), record["reason"])))
                 return Said(text=printable(text), style="bad")
@@ -102,10 +105,13 @@ class Board:
         self.state = "running"
         self.app, self.provisioned = record["app"], record["provisioned"]
         self.tallies = {name: self.tallies.get(name, TypeCounts()) for name in record["types"]}
+        self._expect(record)
+        return Said(text=f"ready: {self.app}, {_counted(len(self.tallies), 'job type')}")
+
+    def _expect(self, record: Mapping[str, Any]) -> None:
         self.schedules = {
             name: datetime.fromisoformat(due) for name, due in record["schedules"].items()
         }
-        return Said(text=f"ready: {self.app}, {_counted(len(self.tallies), 'job type')}")
 
     def _happened(self, event: str, record: Mapping[str, Any]) -> Said | None:
         job_type, job_id = record.get("job_type", ""), record.get("job_id", "")

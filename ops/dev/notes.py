@@ -9,6 +9,9 @@ READY = "ready"
 """The app is loaded and provisioned; has the fields ``app``, ``types``, ``schedules`` (the next
 time of any, by type) and ``provisioned``."""
 
+DUE = "due"
+"""A schedule has fired or changed; has the field ``schedules``: the next time of any, by type."""
+
 BROKEN = "broken"
 """The app can't be run as it is; has the fields ``reason`` and ``trace``."""
 

@@ -150,12 +150,15 @@ class LocalScheduler:
                 found[name] = known
         self._known = found
 
-    def fire_due(self) -> None:
+    def fire_due(self) -> bool:
         """Fire each schedule that is due, once, however many of its times have passed.
 
         A firing that fails for want of AWS is repeated by the next call; any other is logged.
+
+        Returns:
+            True if any has been fired.
         """
-        now = self._now()
+        now, has_fired = self._now(), False
         for name, known in [*self._known.items()]:
             if (due := _last_due(known, now)) is None:
                 continue
@@ -164,10 +167,24 @@ class LocalScheduler:
             except TransportError as error:
                 _log.warning("the schedule %s could not fire yet: %s", name, error)
                 continue
-            known.since = due + _MOMENT
+            known.since, has_fired = due + _MOMENT, True
             if known.spec.delete_when_done and next_due(known.spec, known.since) is None:
                 self._scheduler.delete(self._group, name)
                 del self._known[name]
+        return has_fired
+
+    def next_times(self) -> dict[str, datetime]:
+        """Return the next time of any schedule, by the type of its job; delayed jobs are none."""
+        found: dict[str, datetime] = {}
+        for name, known in self._known.items():
+            if name.startswith(DELAYED) or (due := next_due(known.spec, known.since)) is None:
+                continue
+            try:
+                job_type = read_scheduled(known.spec.input).type
+            except MessageUnreadable:
+                continue  # changed by hand, in another emulator
+            found[job_type] = min(due, found.get(job_type, due))
+        return found
 
     def _again(self, spec: ScheduleSpec) -> _Known:
         known = self._known.get(spec.name)

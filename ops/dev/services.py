@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 
 from headgate.jobs.aws.backend import AwsBackend
 from headgate.jobs.aws.dynamo.table import DynamoTable
@@ -86,14 +87,17 @@ def local_scheduler(app: App, ports: Ports) -> LocalScheduler:
 
 
 def _fire_forever(scheduler: LocalScheduler) -> None:
-    read_at = 0.0
+    read_at, told = 0.0, dict[str, datetime]()
     while True:
         try:
-            if (began := time.monotonic()) >= read_at:
+            if is_read := (began := time.monotonic()) >= read_at:
                 scheduler.read()
                 ended = time.monotonic()
                 read_at = ended + max(_READ_S, _READING_SHARE * (ended - began))
-            scheduler.fire_due()
+            if (scheduler.fire_due() or is_read) and (times := scheduler.next_times()) != told:
+                due = {name: at.isoformat() for name, at in times.items()}
+                _log.info(notes.DUE, extra={"schedules": due})
+                told = times
         except TransportError as error:
             _log.warning("schedules can't be read: %s", error)
         time.sleep(LOOK_S)

@@ -138,6 +138,12 @@ def test_counts_outlast_an_edit_and_running_jobs_do_not() -> None:
     assert (board.tallies["greet"].running, board.tallies["greet"].completed) == (set(), 1)
 
 
+def test_the_next_time_of_a_type_follows_its_firings() -> None:
+    board = ready()
+    assert hear(board, notes.LOGGER, notes.DUE, schedules={"nightly": NOW.isoformat()}) is None
+    assert board.schedules == {"nightly": NOW}
+
+
 def test_an_app_that_can_not_be_run_shows_its_traceback_and_the_reason() -> None:
     said = hear(Board(), notes.LOGGER, notes.BROKEN, reason="the app is wrong", trace="Trace\n")
     assert said == Said(text="Trace\nthe app is wrong", style="bad")

@@ -103,11 +103,11 @@ class World:
         secrets = ImmediateSecretStore(self.backend.secrets.sync)
         return keyring_of(self.app, secrets, clock=self.clock, events=Events())
 
-    def look(self, after: timedelta = timedelta(0)) -> None:
+    def look(self, after: timedelta = timedelta(0)) -> bool:
         """Let time pass; then read and fire, as the process does twice a second."""
         self.clock.advance(after)
         self.scheduler.read()
-        self.scheduler.fire_due()
+        return self.scheduler.fire_due()
 
     def sent(self) -> list[str]:
         """Return the types of the jobs in the queues."""
@@ -169,6 +169,27 @@ def test_a_schedule_made_at_run_time_is_told_of_by_the_name_it_was_given(
     with caplog.at_level(logging.INFO, logger=notes.LOGGER):
         world.look(timedelta(hours=1))
     assert "the schedule mine fired" in caplog.messages
+
+
+def test_the_next_times_follow_firings_and_pauses_and_what_was_made_at_run_time() -> None:
+    world = World()  # at midnight in UTC
+    midnight = world.clock.now()
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.create("mine", world.app.types["once"], schedule=cron("0 9 * * ? *"))
+        client.submit(world.app.types["once"], delay=timedelta(hours=2))  # no schedule of a type
+    world.look()
+    quarter = timedelta(minutes=15)
+    assert world.scheduler.next_times() == {
+        "report": midnight + timedelta(hours=7),
+        "sync": midnight + quarter,
+        "once": midnight + timedelta(hours=9),
+    }
+    assert world.look(quarter)
+    assert world.scheduler.next_times()["sync"] == midnight + 2 * quarter
+    with Client(world.app, backend=world.backend) as client:
+        client.schedules.pause("sync")
+    assert not world.look()
+    assert world.scheduler.next_times().keys() == {"report", "once"}
 
 
 def test_a_cron_schedule_fires_in_its_time_zone_and_only_once() -> None:
