@@ -27,7 +27,7 @@ class Email(BaseModel):
 app = App("shop", stage="test", records="outcomes")
 silent = App("shop", stage="test", records="failures")
 
-@app.job("send-email", other_priorities=["low"])
+@app.job("send-email")
 def send_email(email: Email) -> int: ...
 
 @app.job("nightly")

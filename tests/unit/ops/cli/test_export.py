@@ -133,7 +133,7 @@ def test_a_faulty_app_is_not_exported(here: Path, headgate: CommandLine) -> None
         place = PLACE if kind == "compose" else ()
         ended = headgate("export", kind, *place, "--out", "-", app=APP)
         assert ended.code == 2
-        assert "no worker group or consumer serves the queue" in ended.err
+        assert "none of the queues jobs has the priority low" in ended.err
 
 
 def test_a_zip_is_written_and_not_printed(here: Path, headgate: CommandLine) -> None:

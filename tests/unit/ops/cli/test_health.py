@@ -37,7 +37,7 @@ def health(headgate: CommandLine, *options: str) -> Ended:
 
 
 def wait(sqs: MemorySqs) -> None:
-    asyncio.run(sqs.send("shop-test-jobs-low", [OutgoingMessage(body="{}")]))
+    asyncio.run(sqs.send("shop-test-jobs-normal", [OutgoingMessage(body="{}")]))
 
 
 @pytest.mark.usefixtures("sqs")
@@ -53,7 +53,7 @@ def test_a_degraded_system_ends_it_with_1_and_the_reasons(
     assert (ended.code, ended.err) == (1, "")
     assert ended.out == (
         "degraded\n"
-        "degraded: 1 job waits in shop-test-jobs-low, and no live worker polls it; whether a "
+        "degraded: 1 job waits in shop-test-jobs-normal, and no live worker polls it; whether a "
         "Lambda function does is unknown\n"
     )
 
@@ -70,8 +70,8 @@ def test_an_unhealthy_system_by_the_deployment_of_cdk_json_ends_it_with_2(
         "reasons": [
             {
                 "state": "unhealthy",
-                "queue": "shop-test-jobs-low",
-                "text": "1 job waits in shop-test-jobs-low, and no live worker polls it",
+                "queue": "shop-test-jobs-normal",
+                "text": "1 job waits in shop-test-jobs-normal, and no live worker polls it",
             }
         ],
         "paused": [],

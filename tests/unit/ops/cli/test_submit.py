@@ -40,8 +40,11 @@ def sqs(monkeypatch: pytest.MonkeyPatch) -> MemorySqs:
 
 
 def test_submit_prints_the_id_of_the_job_that_sqs_has(
-    sqs: MemorySqs, headgate: CommandLine
+    sqs: MemorySqs, headgate: CommandLine, here: Path
 ) -> None:
+    shop = here / "cli_shop.py"
+    own = '@app.job("send-email"'
+    shop.write_text(shop.read_text().replace(own, f'{own}, other_priorities=["low"]'))
     options = ["--delay", "1m30s", "--priority", "low", "--tenant", "org-1"]
     ended = headgate("submit", "send-email", ADA, *options, app="cli_shop:app")
     [message] = sqs.messages("shop-test-jobs-low")
