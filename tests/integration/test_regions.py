@@ -235,6 +235,7 @@ async def regions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncItera
     sys.modules.pop(MODULE, None)
 
 
+@pytest.mark.timeout(600)  # some forty commands, as processes
 async def test_a_lost_region_keeps_its_jobs_and_its_standby_runs_the_others(
     regions: Regions,
 ) -> None:
