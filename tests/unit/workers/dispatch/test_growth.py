@@ -158,7 +158,7 @@ async def test_jobs_that_take_no_slot_do_not_keep_their_peers_from_receiving() -
 
 
 async def test_short_jobs_and_slow_receives_leave_each_priority_its_share() -> None:
-    app = App("shop", records="off")
+    app = App("shop", records="off", priorities="all")
     for number in range(2):
 
         @app.queue(f"queue-{number}").job(f"job-{number}")
