@@ -101,7 +101,7 @@ async def test_a_cancelled_job_that_arrives_during_a_stop_is_not_given_back() ->
 
 
 async def test_what_waits_here_for_a_slot_is_settled_without_one() -> None:
-    app = App("shop", records="failures")
+    app = App("shop", records="failures", priorities="all")
     gate = Gate()
     app.queue("mail").job("send")(gate.__call__)
     rig = Rig(app)
