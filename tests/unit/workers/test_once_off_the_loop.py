@@ -79,7 +79,7 @@ async def test_a_synchronous_handler_sees_its_lost_claim_and_its_result_is_ignor
 
 @pytest.mark.looptime
 async def test_a_child_process_is_ended_when_its_claim_is_lost() -> None:
-    app = App("shop")
+    app = App("shop", priorities="all")
     ended: list[float] = []
 
     @app.job("render", once=True, isolation="process", timeout=timedelta(hours=1))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.looptime
 
 
 def _held() -> tuple[Rig, Gate]:
-    app = App("shop")
+    app = App("shop", priorities="all")
     gate = Gate()
 
     @app.job("work")

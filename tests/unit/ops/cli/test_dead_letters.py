@@ -119,8 +119,8 @@ def test_options_that_select_can_be_given_several_times(
         ),
         (["purge", "--queue", "job"], "no queue 'job': did you mean 'jobs'?"),
         (
-            ["replay", "--queue", "shop-prod-jobs-high", "--dry-run"],
-            "no queue 'shop-prod-jobs-high': did you mean 'shop-test-jobs-high'?",
+            ["replay", "--queue", "shop-prod-jobs-normal", "--dry-run"],
+            "no queue 'shop-prod-jobs-normal': did you mean 'shop-test-jobs-normal'?",
         ),
     ],
 )
@@ -132,7 +132,12 @@ def test_where_nothing_is_found_a_name_that_is_none_is_told(
 
 
 def test_a_name_that_exists_is_not_told_though_nothing_is_found(letters: Letters) -> None:
-    for name in ("jobs", "shop-test-jobs-high", "shop-test-jobs-high-dlq", "shop-test-quarantine"):
+    for name in (
+        "jobs",
+        "shop-test-jobs-normal",
+        "shop-test-jobs-normal-dlq",
+        "shop-test-quarantine",
+    ):
         ended = letters("list", "--queue", name, "--type", "nightly", "--reason", "redriven")
         assert (ended.code, ended.err) == (EXIT_NONE, "")
 
