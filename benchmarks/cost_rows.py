@@ -17,7 +17,7 @@ from benchmarks.targets import Target, of_bare, ours, times_row
 QUEUES = (1, 40)
 STEADY_RATES = (50, 200)
 GATHERS: dict[str, float | None] = {"default": None, "second": 1}
-"""What `Lane.gather` says."""
+"""The values of `Lane.gather`."""
 
 _ONE, _MANY = (f"cost-queues-{queues}" for queues in QUEUES)
 

@@ -154,7 +154,7 @@ PIECES: dict[str, tuple[Callable[[Counter], None], int]] = {
     "drain, once": (partial(_drain, once=True), JOBS),
     "drain, bundles": (partial(_drain, bundle=True), JOBS),
 }
-"""What is counted, and the number of times that it is done within the count."""
+"""The pieces of work that can be counted, and how often each is done within the count."""
 
 
 if __name__ == "__main__":

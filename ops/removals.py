@@ -35,7 +35,7 @@ class CountedRemoval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackRemovals:
-    """What a deployment would remove from one stack."""
+    """The resources that a deployment would remove from one stack."""
 
     stack: str
     region: str | None

@@ -30,6 +30,7 @@ from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.workers.bookkeeping import Bookkeeping
@@ -89,7 +90,8 @@ class Parts:
         open_span: OpenSpan,
     ) -> None:
         app, clock, events = services.app, services.clock, services.events
-        table = _table_of(app, ports := backend.async_ports)
+        ports = backend.async_ports
+        table = _table_of(app, ports)
         self._app = app
         self._clock = clock
         self._settings = settings
@@ -128,11 +130,7 @@ class Parts:
             call_blocking=self.threads,
             call_isolated=self.children.call if self.children is not None else None,
             open_span=open_span,
-            claims=(
-                Claims(table, owner=services.name, clock=clock, seals=seals)
-                if table is not None
-                else None
-            ),
+            claims=_claims_in(table, services, seals),
             keyring=self.client.keyring,
         )
         self._run_and_receive(services, ports.transport, queues)
@@ -372,6 +370,13 @@ def _table_of(app: App, ports: AsyncPorts) -> AsyncTable | None:
     """Return the app's table, or None if nothing in the app needs one."""
     needed = keeps_records(app) or needs_table(app) or needs_claims(app)
     return ports.table if needed else None
+
+
+def _claims_in(table: AsyncTable | None, services: Services, seals: Seals | None) -> Claims | None:
+    """Return the claims of jobs that run once; None without a table."""
+    if table is None:
+        return None
+    return Claims(table, owner=services.name, clock=services.clock, seals=seals)
 
 
 async def _refresh(keyring: Keyring) -> NoReturn:

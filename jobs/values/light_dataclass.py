@@ -47,6 +47,7 @@ else:
 
 def _with_methods(cls: type[T]) -> type[T]:
     """Add the methods of a frozen dataclass which its body doesn't define."""
+    # To the stubs T may be no dataclass; `make` has just made it one.
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]
     compared = _values([field.name for field in fields if field.compare])
     hashed = _values(

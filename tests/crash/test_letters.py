@@ -25,7 +25,7 @@ LANES = 6
 """Number of stages in which commands are killed side by side: they wait for most of their time."""
 
 IMPORTED = ("boto3", "headgate.jobs.client.dead_letters.desks", "headgate.ops.cli.main")
-"""What a command takes most of a second to import."""
+"""The modules whose imports take most of a command's first second."""
 
 CHANGING = {
     "replay": {"SendMessageBatch", "BatchWriteItem", "DeleteMessageBatch", "PutItem"},

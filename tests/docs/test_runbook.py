@@ -28,7 +28,7 @@ PAGE = (ROOT / "docs" / "runbook.md").read_text()
 FOLDERS = ("jobs", "workers", "lambdas", "ops")
 
 NOBODY_ON_CALL = ("ops/dev/", "ops/local/")
-"""What runs on a developer's machine only."""
+"""The folders whose code runs on a developer's machine only."""
 
 WORDLESS = {
     "jobs/records/writes.py": "DynamoDB refused",

@@ -35,7 +35,7 @@ NASTY = (
     "",
 )
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What may not reach a terminal."""
+"""The characters that may not reach a terminal."""
 
 
 class Note(BaseModel):

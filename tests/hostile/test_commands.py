@@ -63,7 +63,7 @@ def test_whatever_is_stored_no_command_breaks_or_speaks_to_the_terminal(
     shop = Shop()
     shop.spoil(random.Random(seed))  # noqa: S311 - spoils texts
     module = ModuleType("hostile_shop")
-    module.app = shop.app  # type: ignore[attr-defined]
+    vars(module)["app"] = shop.app
     monkeypatch.setitem(sys.modules, "hostile_shop", module)
     monkeypatch.setattr("headgate.jobs.client.client.Client", shop.client)
     for command in COMMANDS:

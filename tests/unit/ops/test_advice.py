@@ -1,4 +1,4 @@
-"""What `headgate check` advises an app with all priorities: the queues that no type uses."""
+"""The advice of `headgate check` to an app with all priorities: the queues that no type uses."""
 
 from __future__ import annotations
 
