@@ -154,12 +154,7 @@ def policies(app: App) -> Policies:
 def test_a_grant_allows_these_attempts_and_no_other(
     grant: str, app: App, policies: Policies
 ) -> None:
-    found = {
-        attempt.label
-        for attempt in attempts.attempts(app)
-        if attempts.allowed(policies, grant, attempt)
-    }
-    assert found == ALLOWED[grant]
+    assert _allowed(policies, grant, app) == ALLOWED[grant]
 
 
 @pytest.fixture(scope="module")
@@ -171,21 +166,14 @@ def of_stack(app: App) -> Policies:
 def test_a_role_of_the_stack_is_allowed_these_attempts_and_no_other(
     role: str, app: App, of_stack: Policies
 ) -> None:
-    found = {
-        attempt.label
-        for attempt in attempts.attempts(app)
-        if attempts.allowed(of_stack, role, attempt)
-    }
-    assert found == ALLOWED_IN_A_STACK[role]
+    assert _allowed(of_stack, role, app) == ALLOWED_IN_A_STACK[role]
 
 
 def test_no_further_role_of_the_stack_is_allowed_any_attempt(app: App, of_stack: Policies) -> None:
     others = of_stack.identity.keys() - {arn_of(attempts.ROLE, role) for role in ROLES}
     assert len(others) == 3, "two that start tasks, and the one that invokes the sweep"
     for role in others:
-        name = role.rpartition("/")[2]
-        allowed = [e.label for e in attempts.attempts(app) if attempts.allowed(of_stack, name, e)]
-        assert allowed == []
+        assert _allowed(of_stack, role.rpartition("/")[2], app) == set()
 
 
 def test_a_request_that_names_no_row_is_allowed_to_nobody_but_who_reads_all(
@@ -201,3 +189,9 @@ def test_a_request_that_names_no_row_is_allowed_to_nobody_but_who_reads_all(
     assert unnamed == {
         (grant, action) for grant in ("operate", "operate-erase") for action in ("GetItem", "Query")
     }
+
+
+def _allowed(policies: Policies, name: str, app: App) -> set[str]:
+    """Return the labels of the attempts that a grant or a role allows."""
+    tried = attempts.attempts(app)
+    return {each.label for each in tried if attempts.allowed(policies, name, each)}

@@ -188,6 +188,19 @@ def in_region(here: Path, **fields: Any) -> None:
     (here / "cdk.json").write_text(json.dumps({"context": {"headgate:stages": stages}}))
 
 
+@pytest.fixture
+def standby(
+    here: Path, sqs: MemorySqs, scheduler: MemoryScheduler, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Deploy the app to two regions, with jobs; nothing of the second one's stack is to stay."""
+    in_region(here, standby_in={"region": "eu-west-1"})
+    fill(sqs, scheduler)
+    name = f"{GROUP}-standby"
+    synthesized(here, {}, name)
+    monkeypatch.setattr(Stacks, "deployed", {GROUP: DEPLOYED, name: DEPLOYED})
+    return name
+
+
 def test_a_stage_s_stack_is_looked_for_in_its_own_region(diff: Diff, here: Path) -> None:
     in_region(here)
     assert diff().code == 0
@@ -195,18 +208,9 @@ def test_a_stage_s_stack_is_looked_for_in_its_own_region(diff: Diff, here: Path)
 
 
 def test_the_jobs_that_a_standby_holds_are_counted_there(
-    diff: Diff,
-    here: Path,
-    sqs: MemorySqs,
-    scheduler: MemoryScheduler,
-    monkeypatch: pytest.MonkeyPatch,
+    diff: Diff, here: Path, standby: str
 ) -> None:
-    in_region(here, standby_in={"region": "eu-west-1"})
-    fill(sqs, scheduler)
-    standby = f"{GROUP}-standby"
     synthesized(here, DEPLOYED["Resources"])
-    synthesized(here, {}, standby)
-    monkeypatch.setattr(Stacks, "deployed", {GROUP: DEPLOYED, standby: DEPLOYED})
     ended = diff()
     assert Stacks.asked == [(GROUP, "eu-central-1"), (standby, "eu-west-1")]
     assert ended.code == EXIT_REFUSED
@@ -218,18 +222,8 @@ def test_the_jobs_that_a_standby_holds_are_counted_there(
     ]
 
 
-def test_a_name_is_accepted_in_both_regions_at_once(
-    diff: Diff,
-    here: Path,
-    sqs: MemorySqs,
-    scheduler: MemoryScheduler,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    in_region(here, standby_in={"region": "eu-west-1"})
-    fill(sqs, scheduler)
-    standby = f"{GROUP}-standby"
-    synthesized(here, {}, standby)
-    monkeypatch.setattr(Stacks, "deployed", {GROUP: DEPLOYED, standby: DEPLOYED})
+@pytest.mark.usefixtures("standby")
+def test_a_name_is_accepted_in_both_regions_at_once(diff: Diff) -> None:
     assert diff().err.endswith(f"If that is meant: --accept {MAIL} --accept {GROUP}\n")
     assert diff("--accept", MAIL, "--accept", GROUP).code == 0
 
