@@ -37,4 +37,5 @@ STATUS = WorkerStatus(
     limits={"breaker:type:send-email": LimitState.OPEN},
     pauses=["the tenant 'org-1'"],
     tenants=[TenantHeld(tenant="org-1", queue="mail", priority=Priority.HIGH, held=4)],
+    failed={"mail": 7},
 )

@@ -20,6 +20,7 @@ from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.values.own_version import own_version
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.held import Hold
+from headgate.workers.observability.failed_attempts import FailedAttempts
 from headgate.workers.observability.limit_states import LimitStates
 from headgate.workers.receiving.demand import Demand
 from headgate.workers.services import Services
@@ -65,6 +66,8 @@ class StatusReport:
         self._held = held
         self._limits = LimitStates()
         services.events.subscribe(self._limits, wants=self._limits.wants)
+        self._failed = FailedAttempts()
+        services.events.subscribe(self._failed, wants=self._failed.wants)
         self._started_at = services.clock.now()
         self.is_draining = False
         """True once it receives nothing more."""
@@ -88,6 +91,7 @@ class StatusReport:
             limits=dict(limits),
             pauses=[str(each.target) for each in self._paused.now()][:MOST_LIMITS],
             tenants=list(self._tenants()),
+            failed=self._failed.now,
         )
 
     def _tenants(self) -> Iterator[TenantHeld]:

@@ -14,7 +14,7 @@ An item takes one to four KB, however much a worker runs. It has no payloads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -41,6 +41,9 @@ MOST_LIMITS = 20
 
 MOST_TENANTS = 20
 """Maximum number of tenants that a status names: those of which the worker holds most."""
+
+MOST_FAILING = 20
+"""Maximum number of queue groups of which a status counts the failed attempts."""
 
 KEPT = timedelta(hours=1)
 """Time after which the status of a worker that was killed expires."""
@@ -137,6 +140,8 @@ class WorkerStatus:
     """The pauses known to this worker; 20 at most."""
     tenants: Sequence[TenantHeld] = ()
     """The tenants of which it holds most messages, most first; 20 at most."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """By queue group, the attempts that have failed here since its start; 20 at most."""
 
     def polls_queue(self, queue: QueueSpec) -> bool:
         """Return True if it receives from a queue, unless it drains."""
@@ -165,6 +170,7 @@ def status_item(status: WorkerStatus) -> Item:
         "limits": dict(list(_limits_data(status.limits))[:MOST_LIMITS]),
         "pauses": [legible(each, _LONGEST_LIMIT) for each in status.pauses[:MOST_LIMITS]],
         "tenants": [_tenant_data(each) for each in status.tenants[:MOST_TENANTS]],
+        "failed": dict(list(status.failed.items())[:MOST_FAILING]),
     }
     return Item(pk=WORKER_STATUSES, sk=status.name, data=data, expires_at=at + KEPT)
 
@@ -224,6 +230,7 @@ def _status(name: str, data: Mapping[str, Any]) -> WorkerStatus:
             _needed(text(each, _LONGEST_LIMIT)) for each in _listed(data.get("pauses"), MOST_LIMITS)
         ],
         tenants=[_tenant(each) for each in _listed(data.get("tenants"), MOST_TENANTS)],
+        failed=_failed(data.get("failed")),
     )
 
 
@@ -266,6 +273,11 @@ def _limits(value: object) -> Mapping[str, LimitState]:
         _needed(text(name, _LONGEST_LIMIT)): _member(LimitState, state)
         for name, state in found.items()
     }
+
+
+def _failed(value: object) -> Mapping[str, int]:
+    found = _bounded(_needed(mapping(value)), MOST_FAILING)
+    return {_needed(text(name, _LONGEST)): _needed(whole(each, 1)) for name, each in found.items()}
 
 
 def _listed(value: object, most: int) -> list[object]:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
 from headgate.ops.console.figures.charts import Curve, curve
+from headgate.ops.console.figures.failures import Failures
 
 _MOST = 360
 """Samples that are kept: half an hour, if somebody looks all the time."""
@@ -28,12 +29,16 @@ class Samples:
 
     def __init__(self) -> None:
         self._kept: deque[Sample] = deque(maxlen=_MOST)
+        self._failures = Failures()
         self._lock = threading.Lock()
 
     def add(self, at: datetime, found: QueueList) -> None:
         """Keep what was read."""
         with self._lock:
             self._kept.append(Sample(at=at, queues=found.queues))
+            if found.workers is not None:
+                self._failures.add(at, found.workers)
+            self._failures.forget(before=self._kept[0].at)
 
     def chart(
         self,
@@ -57,6 +62,20 @@ class Samples:
         if len(points) < 2:
             return None
         return curve([at for at, _ in points], [number for _, number in points])
+
+    def failed_attempts(self, group: str | None = None) -> Curve | None:
+        """Return the curve of the failed attempts a minute, as the workers count them.
+
+        None if the workers are unknown, or were looked at only once.
+
+        Args:
+            group: see `chart`.
+        """
+        with self._lock:
+            points = self._failures.per_minute(group)
+        if len(points) < 2:
+            return None
+        return curve([at.timestamp() for at, _ in points], [number for _, number in points])
 
     @property
     def since(self) -> datetime | None:

@@ -164,14 +164,19 @@ def charts(console: Console, found: QueueList | None, group: str | None = None) 
     """Return the charts of all queues, or of one queue group.
 
     Some are of the last hour, from CloudWatch; and some, from the second look on, of what this
-    console has read since its start.
+    console has read since its start. Failed attempts are of the latter where CloudWatch has none.
     """
     queues = [each for each in found.queues if group in (None, each.queue)] if found else []
-    hour = (
+    hour = [
         Chart(title=title, unit=unit, curve=curve, source="The last hour, as CloudWatch has it")
         for title, unit, minutes, over in _PAST
         if (curve := past_curve(queues, minutes, over)) is not None
-    )
+    ]
+    if all(each.title != _FAILED for each in hour) and (
+        (failed := console.samples.failed_attempts(group)) is not None
+    ):
+        told = "As workers counted them while this console looked"
+        hour.append(Chart(title=_FAILED, unit="/min", curve=failed, source=told))
     seen = (
         Chart(title=title, unit=unit, curve=curve, source="As far as this console has looked")
         for title, unit, value in _SEEN
@@ -192,12 +197,14 @@ def _dead_letters(queue: QueueStatus) -> float | None:
     return queue.dead
 
 
+_FAILED = "Failed attempts"
+
 _PAST: Sequence[
     tuple[str, str, Callable[[QueuePast], Minutes], Callable[[Iterable[float]], float]]
 ] = (
     ("Submitted", "/min", lambda past: past.sent, sum),
     ("Finished", "/min", lambda past: past.deleted, sum),
-    ("Failed attempts", "/min", lambda past: past.failed, sum),
+    (_FAILED, "/min", lambda past: past.failed, sum),
     ("Oldest", "", lambda past: past.oldest_s, max),
 )
 

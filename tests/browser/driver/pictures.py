@@ -18,6 +18,9 @@ _TALLEST = {DESKTOP: 1_250, PHONE: 900}
 _POINTS = 6
 """Points of a chart that is worth a look; there is one each five seconds or more."""
 
+_ALL_THERE = "() => !document.querySelector('.notice[role=status]')"
+"""True once AWS has answered all that a page asked."""
+
 _IN_DARK = ("overview", "job-running")
 
 
@@ -58,6 +61,7 @@ def _shoot(
 ) -> None:
     page = new_page(browser, stage, size=size, scheme=scheme, scale=1.5 if size == PHONE else 1)
     page.goto(stage.paths[name])
+    page.wait_for_function(_ALL_THERE, timeout=60_000)
     width = page.evaluate("document.documentElement.scrollWidth")
     if width > size[0]:
         print(f"{name} is {width} pixels wide, more than the screen's {size[0]}")

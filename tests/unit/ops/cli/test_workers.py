@@ -112,7 +112,7 @@ def test_a_script_gets_all_that_is_known(table: MemoryTable, headgate: CommandLi
     [worker] = found["workers"]
     assert list(worker) == [
         *("name", "state", "started_at", "seen_at", "version", "app_version", "polls", "slots"),
-        *("busy", "waiting", "running", "limits", "pauses", "tenants"),
+        *("busy", "waiting", "running", "limits", "pauses", "tenants", "failed"),
     ]
     assert worker["polls"] == {"jobs": ["critical", "high", "normal", "low"], "money": ["critical"]}
     [job] = worker["running"]

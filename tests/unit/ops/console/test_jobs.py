@@ -48,6 +48,13 @@ def test_every_filter_stands_in_the_address(browser: Browser, dead: Sequence[str
     assert 'href="/jobs?tenant=org-1"' in text
 
 
+@pytest.mark.usefixtures("dead")
+def test_where_nothing_is_listed_there_is_nothing_to_cancel(browser: Browser) -> None:
+    assert "Cancel all listed" in browser.get("/jobs").text
+    assert "Cancel all that match" in browser.get("/jobs?state=dead").text
+    assert "Cancel all" not in browser.get("/jobs?queue=payments").text
+
+
 def test_running_jobs_are_a_state_of_their_own_without_a_count(
     shop: Shop, browser: Browser
 ) -> None:

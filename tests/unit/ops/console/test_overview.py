@@ -15,10 +15,12 @@ from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.ops.console.context import Console
 from headgate.ops.console.figures.charts import Curve
+from headgate.ops.console.figures.failures import Failures
 from headgate.ops.console.pages.month import month, month_so_far
 from headgate.ops.console.pages.overview import charts
 from tests.support.backends import over
 from tests.support.console import Browser
+from tests.support.statuses import STATUS
 from tests.unit.ops.console.conftest import Email, Shop
 
 
@@ -201,6 +203,50 @@ def test_failed_attempts_are_charted_where_workers_count_them(shop: Shop) -> Non
     found = _past(shop, QueuePast(failed=_minutes(0, 12, 4)))
     assert (_hour(shop, found)["Failed attempts"].last, found.unknown) == (4, {})
     assert "Failed attempts" not in _hour(shop, _past(shop, QueuePast(sent=_minutes(1, 2))))
+
+
+def test_failed_attempts_that_only_statuses_count_are_charted_by_the_minute_before_each_look(
+    shop: Shop,
+) -> None:
+    console = Console(app=shop.app, client=shop.client, clock=shop.harness.clock)
+    listed = shop.client.queues.list()
+    began = shop.harness.clock.now()
+
+    def look(after_s: float, **failed: int) -> None:
+        at = began + timedelta(seconds=after_s)
+        workers = [
+            replace(STATUS, name=name, started_at=began, polls={"jobs": []}, failed={"jobs": count})
+            for name, count in failed.items()
+        ]
+        console.samples.add(at, replace(listed, workers=workers))
+
+    look(0, old=70)  # an unknown time ago
+    assert console.samples.failed_attempts() is None
+    look(30, old=73)
+    look(60, old=73, new=5)  # began after the first look, but before the last: unknown
+    look(90, old=74, new=7)
+    found = console.samples.failed_attempts()
+    assert found is not None
+    assert (found.last, found.most, found.length_s) == (3, 3, 90)
+    look(95, old=2, new=7)  # its counter never goes back; one that does adds nothing
+    look(200, new=7)
+    later = console.samples.failed_attempts()
+    assert later is not None
+    assert (later.last, later.most) == (0, 3)
+    drawn = {each.title: each.source for each in charts(console, listed)}
+    assert drawn["Failed attempts"] == "As workers counted them while this console looked"
+    assert console.samples.failed_attempts("payments") is None
+
+
+def test_a_worker_that_began_since_the_last_look_has_all_its_failures_counted() -> None:
+    failures = Failures()
+    worker = replace(STATUS, started_at=STATUS.seen_at, failed={"mail": 4, "money": 1})
+    for second, workers in enumerate(([], [worker], [])):
+        failures.add(worker.started_at + timedelta(seconds=second), workers)
+    [(_, all_queues)], [(_, mail)] = failures.per_minute(), failures.per_minute("mail")
+    assert (all_queues, mail) == (5, 4)
+    failures.forget(before=worker.started_at + timedelta(seconds=3))
+    assert failures.per_minute() == []
 
 
 def test_minutes_that_a_queue_has_not_told_yet_bend_no_sum(shop: Shop) -> None:

@@ -27,6 +27,7 @@ def test_a_type_shows_when_its_attempts_come_and_what_lies_beyond_them(
     )
     text = browser.get("/plan/slow").text
     assert text.count("<rect") == 4
+    assert '<text class="number" x="20" y="53">4</text>' in text
     assert "3 crashes of its process" in text
     assert f'title="{timedelta(seconds=10)}"' in text
     assert browser.get("/plan/none").status == 404

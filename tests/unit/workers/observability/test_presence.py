@@ -9,9 +9,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from headgate import App, AsyncClient, Breaker, Concurrency
+from headgate import App, AsyncClient, Backoff, Breaker, Concurrency, Retry
 from headgate.jobs.client.overview.workers import WorkerList
-from headgate.jobs.core.events import BreakerOpened, JobCompleted, LimitReached, RecordsFailed
+from headgate.jobs.core.events import (
+    BreakerOpened,
+    JobCompleted,
+    JobDeadLettered,
+    LimitReached,
+    RecordsFailed,
+)
 from headgate.jobs.core.ports.table import Item, Key
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.errors import ServiceUnavailable, Throttled
@@ -224,6 +230,23 @@ async def test_an_open_breaker_is_shown() -> None:
         await asyncio.sleep(BEAT_S)
         status = await only(rig)
     assert status.limits["breaker:type:send"] is LimitState.OPEN
+
+
+async def test_failed_attempts_are_counted_from_the_start_on() -> None:
+    app, mail = one_lane()
+
+    @mail.job("send", retry=Retry(max_attempts=3, backoff=Backoff.fixed(1)))
+    async def send(note: Note) -> None:
+        if note.text != "fine":
+            raise ServiceUnavailable("the gateway answered 503")
+
+    rig = Rig(app)
+    async with rig.working():
+        await rig.submit(send, "fine", "a", "b")
+        await rig.happens(JobDeadLettered, 2)
+        await asyncio.sleep(BEAT_S)
+        status = await only(rig)
+    assert status.failed == {"mail": 6}
 
 
 async def test_pauses_are_shown_as_the_worker_knows_them() -> None:
