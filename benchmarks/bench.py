@@ -36,6 +36,9 @@ _ONE_BY_ONE = (CELERY_GEVENT, DRAMATIQ)
 """Contestants that submit one job per request, which takes minutes where latency is added."""
 _WITH_SLOTS = (HEADGATE, CELERY_GEVENT, DRAMATIQ, TASKIQ, BARE_POLLERS)
 _ONE_OF_EACH = (HEADGATE, CELERY_GEVENT, BARE)
+_FAR_MS = 50
+"""Latency of a queue in another continent, at which only the fastest drain."""
+_FAST = (HEADGATE, TASKIQ, BARE_POLLERS)
 
 _JOB_S = 0.05
 _REQUESTS_TIMED = 300
@@ -152,6 +155,7 @@ class Bench:
                 row = f"drain-{latency_ms}"
                 who = ALL if self._scale.everyone else _ONE_OF_EACH
                 self._drain_rounds(row, proxy, latency_ms, who, job_s=0)
+            self._drain_rounds(f"drain-{_FAR_MS}", proxy, _FAR_MS, self._fast, job_s=0)
 
     def _records(self) -> None:
         """Repeat the drain with full records, which no other contestant keeps."""
@@ -170,6 +174,11 @@ class Bench:
                 row = f"slots-{latency_ms}"
                 who = _WITH_SLOTS if self._scale.everyone else _ONE_OF_EACH
                 self._drain_rounds(row, proxy, latency_ms, who, job_s=_JOB_S)
+            self._drain_rounds(f"slots-{_FAR_MS}", proxy, _FAR_MS, self._fast, job_s=_JOB_S)
+
+    @property
+    def _fast(self) -> Sequence[Contestant]:
+        return _FAST if self._scale.everyone else (HEADGATE,)
 
     def _drain_rounds(
         self,

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from benchmarks import bundled, cpu, growth, instructions, steady
 from benchmarks.contestants import BARE, BARE_BOTO3, HEADGATE, Contestant
-from benchmarks.cost_rows import GATHERS, QUEUES, STEADY_RATES
+from benchmarks.cost_rows import COUNTED_DRAINS, GATHERS, QUEUES, STEADY_RATES
+from benchmarks.counted import BARE_LOOP
 from benchmarks.results import Collector
 from benchmarks.scale import Scale
 from headgate.jobs.core.topology import Priority
@@ -84,12 +85,14 @@ class Costs:
                 self._results.add(f"{row}-p99", HEADGATE.name, late_ms)
 
     def instructions(self) -> None:
-        """Count what has a budget, where the machine has a counter."""
-        for name in instructions.BUDGETED:
+        """Count the instructions of imports, submissions and drains, where that can be had."""
+        counted = {name: (name, HEADGATE) for name in ("import", "submit", *COUNTED_DRAINS)}
+        counted[BARE_LOOP] = ("drain", BARE)
+        for name, (row, contestant) in counted.items():
             self._say("instructions", name)
             try:
                 thousands = instructions.instructions(name) / 1_000
             except instructions.NoCounter as reason:
                 self._say("instructions", f"not counted: {reason}")
                 return
-            self._results.add(f"instructions-{name}", HEADGATE.name, thousands)
+            self._results.add(f"instructions-{row}", contestant.name, thousands)

@@ -7,7 +7,8 @@ an import of Headgate is one of the pieces.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from headgate.jobs.core.retention import RecordsLevel
 
 YARDSTICK = "yardstick"
+BARE_LOOP = "a bare loop of aiobotocore's"
 
 JOBS = 480
 _WARM_UP = 240
@@ -128,6 +130,26 @@ class _Ends:
             self.enough.set()
 
 
+def _bare_loop(counter: Counter) -> None:
+    """Do with aiobotocore's calls alone what a worker's drain does."""
+    import asyncio
+
+    from benchmarks.cpu import bare_loop
+    from headgate.workers.process.event_loop import loop_factory
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(bare_loop(_WARM_UP, nullcontext()))
+        runner.run(bare_loop(JOBS, _block(counter)))
+
+
+@contextmanager
+def _block(counter: Counter) -> Iterator[None]:
+    """Count within a block."""
+    counter.start()
+    yield
+    counter.stop()
+
+
 def _app(records: RecordsLevel = "off", *, once: bool = False, bundle: bool = False) -> App:
     from headgate import App, Bundle, Priority
 
@@ -153,6 +175,7 @@ PIECES: dict[str, tuple[Callable[[Counter], None], int]] = {
     "drain, full records": (partial(_drain, records="full"), JOBS),
     "drain, once": (partial(_drain, once=True), JOBS),
     "drain, bundles": (partial(_drain, bundle=True), JOBS),
+    BARE_LOOP: (_bare_loop, JOBS),
 }
 """The pieces of work that can be counted, and how often each is done within the count."""
 

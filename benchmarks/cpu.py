@@ -13,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -108,7 +109,19 @@ def boto3_sends_batches(jobs: int) -> Cost:
 
 
 async def bare_drains(jobs: int) -> Cost:
-    """A bare loop of aiobotocore's calls: receive ten, read them, delete ten."""
+    """A bare loop of aiobotocore's calls."""
+    meter = _Meter(jobs)
+    await bare_loop(jobs, meter)
+    return meter.cost
+
+
+async def bare_loop(jobs: int, measured: AbstractContextManager[object]) -> None:
+    """Send a backlog, then receive ten, read them and delete ten, until nothing is left.
+
+    Args:
+        jobs: the number of messages, a multiple of ten.
+        measured: entered when the backlog is there, and left at its end.
+    """
     from aiobotocore.config import AioConfig
     from aiobotocore.session import get_session
 
@@ -119,7 +132,7 @@ async def bare_drains(jobs: int) -> Cost:
         entries = [{"Id": str(number), "MessageBody": body} for number in range(10)]
         for _ in range(jobs // 10):
             await sqs.send_message_batch(QueueUrl=url, Entries=entries)
-        with _Meter(jobs) as meter:
+        with measured:
             while left:
                 got = await sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
                 for message in got["Messages"]:
@@ -130,7 +143,6 @@ async def bare_drains(jobs: int) -> Cost:
                 ]
                 await sqs.delete_message_batch(QueueUrl=url, Entries=deleted)
                 left -= len(deleted)
-    return meter.cost
 
 
 def submits(jobs: int) -> Cost:

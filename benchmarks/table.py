@@ -108,6 +108,16 @@ ROWS = (
         plotted=True,
     ),
     Row(
+        key="drain-50",
+        title="no-op jobs/s of one worker, 50 ms of latency",
+        targets=(
+            Target(text="≥ 1,800", measure=ours("drain-50"), at_least=1_800),
+            Target(
+                text="≥ 6 times the fastest peer", measure=times_best_peer("drain-50"), at_least=6
+            ),
+        ),
+    ),
+    Row(
         key="records",
         title="no-op jobs/s of one worker with full records, no latency added",
         targets=(Target(text="not below the bare loop", measure=of_bare("records"), at_least=1),),
@@ -138,6 +148,7 @@ ROWS = (
         targets=(Target(text="≥ 950", measure=ours("slots-10"), at_least=950),),
         plotted=True,
     ),
+    Row(key="slots-50", title="the same, 50 ms of latency"),
     Row(key="wide-10", title="jobs of 50 ms a second at 10 slots (200 possible)"),
     Row(key="wide-200", title="jobs of 50 ms a second at 200 slots (4,000 possible)"),
     *_pickup_rows(0, ""),

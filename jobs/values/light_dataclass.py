@@ -1,16 +1,16 @@
 """Dataclasses that cost less: to import, and to make for each job.
 
 `dataclasses.dataclass` compiles six methods for a frozen class, which takes most of the time of an
-import of modules like ours. Those that compare, hash and show are the same for all classes here. A
-light one is frozen for type checkers alone: the constructor of a frozen one sets each field through
-``object.__setattr__``, which takes four times as long as an assignment. For the values of one job
-that was a tenth of a worker's time.
+import of modules like ours. Here all but the constructor are the same for all classes, so that one
+is left. A frozen one takes a value for each of its fields once, which costs its constructor a call
+a field. A light one is frozen for type checkers alone, and its constructor assigns at once: for the
+values of one job that is a tenth of a worker's time.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,11 +28,13 @@ else:
         """Return a decorator like `dataclasses.dataclass`, for values that users hold.
 
         Args:
-            frozen: True.
+            frozen: True: an assignment to a field raises `dataclasses.FrozenInstanceError`.
             options: ``init``, ``slots`` and ``kw_only``, see `dataclasses.dataclass`.
         """
-        make = dataclasses.dataclass(frozen=frozen, repr=False, eq=False, **options)
-        return lambda cls: _with_methods(make(cls))
+        make = dataclasses.dataclass(repr=False, eq=False, **options)
+        set_once = _set_slot_once if options.get("slots") else _set_once
+        keeping = {"__setattr__": set_once, "__delattr__": _keep} if frozen else {}
+        return lambda cls: _with(_with_methods(make(cls)), keeping)
 
     def light_dataclass(*, frozen: bool, **options: bool) -> Callable[[type[T]], type[T]]:
         """Return a decorator like `dataclasses.dataclass`; type checkers see that one itself.
@@ -66,6 +68,28 @@ def _with_methods(cls: type[T]) -> type[T]:
         if cls.__dict__.get(method.__name__) is None:
             setattr(cls, method.__name__, method)
     return cls
+
+
+def _with(cls: type[T], methods: Mapping[str, Callable[..., object]]) -> type[T]:
+    for name, method in methods.items():
+        setattr(cls, name, method)
+    return cls
+
+
+def _set_once(self: Any, name: str, value: object) -> None:
+    if name in self.__dict__ or name not in self.__dataclass_fields__:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _set_slot_once(self: object, name: str, value: object) -> None:
+    if hasattr(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _keep(_self: object, name: str) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 def _values(names: list[str]) -> Callable[[object], tuple[Any, ...]]:

@@ -68,6 +68,16 @@ def test_a_frozen_value_refuses_to_be_changed_even_after_a_copy() -> None:
             del account.name
 
 
+def test_a_frozen_value_without_slots_keeps_its_fields_and_takes_no_others() -> None:
+    for named in (Named("a"), copy(Named("a")), pickle.loads(pickle.dumps(Named("a")))):  # noqa: S301 - our own
+        for change in ("name", "other"):
+            with pytest.raises(FrozenInstanceError):
+                setattr(named, change, "b")
+        with pytest.raises(FrozenInstanceError):
+            del named.name
+        assert named.name == "a"
+
+
 def test_a_value_that_holds_itself_is_shown() -> None:
     account = Account("a", seen=[])
     account.seen.append(account)
