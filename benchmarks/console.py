@@ -24,10 +24,10 @@ from pathlib import Path
 import aiohttp
 
 from benchmarks import dead_letters, job_records
+from benchmarks.console_app import app
 from benchmarks.environments import ROOT
 from benchmarks.processes import WorkerProcess
 from benchmarks.stage import ACCOUNT, use_test_account
-from headgate import App
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
 from headgate.jobs.aws.provision import create_table
 from headgate.ops.local.aws import LocalAws
@@ -47,10 +47,6 @@ _WAITING = "AWS has not answered yet"
 _MINUTE_S = 60.0
 _LOOK_S = 0.01
 
-app = App("bench-console", priorities="all")
-for _name in job_records.TYPES:
-    app.define(_name, dict[str, str])
-
 
 def main() -> None:
     """Fill the servers, and look at the console."""
@@ -68,7 +64,7 @@ def main() -> None:
         os.environ.update(servers)
         dead_letters.fill(app, arguments.letters)
         asyncio.run(_fill_table(servers[_TABLE], arguments.jobs))
-        asyncio.run(measure("benchmarks.console:app", servers))
+        asyncio.run(measure("benchmarks.console_app:app", servers))
 
 
 async def _fill_table(endpoint_url: str, count: int) -> None:

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from benchmarks.console_app import TYPES
 from benchmarks.stage import use_test_account
 from headgate import App, AsyncClient, JobFilter
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable
@@ -34,7 +35,6 @@ from tests.support.backends import async_over
 from tests.support.java_servers import java_process
 
 FEW = 1_000
-TYPES = ("send-email", "charge-card", "resize-image", "sync-stock")
 _AT_ONCE = 8
 _TOLD_EVERY = 50_000
 _RETENTION = timedelta(days=4)
