@@ -22,7 +22,7 @@ from headgate.jobs.client.waiting import keeps_outcomes, longest_in_queue
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import keep_of
-from headgate.jobs.messages.envelope import time_of
+from headgate.jobs.messages.job_ids import time_of
 from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.state import JobState

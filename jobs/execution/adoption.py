@@ -16,8 +16,9 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import types_from
 from headgate.jobs.errors import MessageUnreadable
-from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, parse
+from headgate.jobs.messages.envelope import VERSION, Envelope, parse
 from headgate.jobs.messages.foreign_formats import Accepts, Foreign, opened
+from headgate.jobs.messages.job_ids import derived_job_id
 
 JOB_ID = "JobId"
 """The message attribute that keeps a dead letter's job id when it is sent back to its queue."""

@@ -1,1 +1,1 @@
-"""The wire format: envelopes, foreign messages, large payloads, schema upgrades."""
+"""The wire format: envelopes, ids, foreign messages, large payloads, schema upgrades."""

@@ -8,10 +8,6 @@ within a version.
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -30,13 +26,8 @@ VERSION = 1
 MOST_ATTEMPTS_USED = 10_000
 """More attempts than any policy allows; the count carried into a new message stops there."""
 
-PUT_BACK_MS = 60_000
-"""Milliseconds that a process's clock may be set back without its ids losing their order."""
-
 _INSTEAD = ("payload_ref", "sealed")
 """Fields that stand in place of the payload."""
-
-_COUNTER_BITS, _RANDOM_BITS = 26, 48
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 """The name of a job type or of a queue group."""
@@ -238,75 +229,3 @@ def parse(body: str) -> Envelope:
         faults = faults_in(error, "body")
         # Not from pydantic's error, which quotes the values.
         raise MessageUnreadable(f"the body is not a Headgate message: {faults}") from None
-
-
-class JobIds:
-    """Generates UUIDv7s (RFC 9562, 5.7), each greater than those before it.
-
-    48 bits of milliseconds are followed by a counter of 26 bits and 48 random bits. The counter
-    starts at a random number in each millisecond and counts up within it (RFC 9562, 6.2, method 1).
-    While a clock is set back by up to `PUT_BACK_MS`, the last millisecond continues. A clock set
-    back further is followed, since ids from the future would sort after those of all other
-    processes.
-
-    Safe to share between threads. Ids of different processes are ordered by their clocks'
-    milliseconds; within the same millisecond the order is arbitrary, but the same for every reader.
-
-    Args:
-        randbits: returns the given number of random bits; must not be seeded alike in two
-            processes.
-    """
-
-    def __init__(self, randbits: Callable[[int], int] = secrets.randbits) -> None:
-        self._randbits = randbits
-        self._lock = threading.Lock()
-        self._last_ms = -1
-        self._counter = 0
-
-    def __call__(self, now: datetime) -> UUID:
-        """Return a new id for that time."""
-        with self._lock:
-            self._count(_milliseconds(now))
-            bits = self._counter << _RANDOM_BITS | self._randbits(_RANDOM_BITS)
-            return _uuid7(self._last_ms, bits)
-
-    def _count(self, now_ms: int) -> None:
-        put_back = 0 <= self._last_ms - now_ms <= PUT_BACK_MS
-        if put_back and self._counter + 1 < 1 << _COUNTER_BITS:
-            self._counter += 1
-            return
-        # Half of the counter is left to count up; a full one borrows from the next millisecond.
-        self._last_ms = self._last_ms + 1 if put_back else now_ms
-        self._counter = self._randbits(_COUNTER_BITS - 1)
-
-
-new_job_id = JobIds()
-"""The generator of this process's ids."""
-
-
-def derived_job_id(at: datetime, *parts: str) -> UUID:
-    """Return the UUIDv7 of one occurrence: the same time and parts always give the same id.
-
-    A schedule that fires twice for one occurrence thus submits one job twice, not two jobs.
-    """
-    digest = hashlib.sha256("\n".join((at.astimezone(UTC).isoformat(), *parts)).encode()).digest()
-    return _uuid7(_milliseconds(at), int.from_bytes(digest[:10]) >> 6)
-
-
-def time_of(job_id: UUID) -> datetime | None:
-    """Return the time that an id was made for; None if it is not a UUIDv7."""
-    if job_id.version != 7:
-        return None
-    try:
-        return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)
-    except (OverflowError, ValueError, OSError):  # later than the year 9999
-        return None
-
-
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
-
-
-def _uuid7(milliseconds: int, bits: int) -> UUID:
-    high, low = bits >> 62, bits & ((1 << 62) - 1)
-    return UUID(int=milliseconds << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)

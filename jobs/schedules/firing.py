@@ -28,8 +28,8 @@ from headgate.jobs.messages.envelope import (
     Name,
     Options,
     Sealed,
-    derived_job_id,
 )
+from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.messages.outgoing import is_group_id, message_of
 from headgate.jobs.schedules.declared_starts import Start, deployed
 from headgate.jobs.schedules.delayed_job import check_input, literally

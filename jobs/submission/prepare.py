@@ -22,7 +22,8 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import OptionInvalid, UnknownJobType
-from headgate.jobs.messages.envelope import VERSION, Envelope, UniqueBy, new_job_id
+from headgate.jobs.messages.envelope import VERSION, Envelope, UniqueBy
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.messages.signatures import reserved

@@ -31,7 +31,8 @@ from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.delayed_retry import HandOver
 from headgate.jobs.execution.settling.verdict import Verdict
-from headgate.jobs.messages.envelope import Envelope, new_job_id
+from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.backend import MemoryBackend

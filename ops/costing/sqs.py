@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from headgate.jobs.core.naming import PAYLOADS
 from headgate.jobs.core.topology import MAX_BATCH, MAX_MESSAGE_BYTES, QueueSpec
 from headgate.jobs.messages.bundles import MOST_JOBS
-from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef, derived_job_id
+from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef
+from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.messages.outgoing import message_of
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Fleet

@@ -21,7 +21,8 @@ from headgate import App, Backoff, Client, Priority, Schedule, Unique
 from headgate.errors import OptionInvalid
 from headgate.jobs.core.retention import Keep
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
-from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
+from headgate.jobs.messages.envelope import Envelope, Options
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import submitted_item
 from headgate.jobs.schedules.firing import read_scheduled

@@ -21,7 +21,8 @@ from headgate.jobs.errors import JobTypeWrong, ResultInvalid, ResultTimeout
 from headgate.jobs.execution.calling.claim_items import CLAIM, ClaimSubject, Ended
 from headgate.jobs.execution.calling.claims import Claim
 from headgate.jobs.execution.outcome import Done
-from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id
+from headgate.jobs.messages.envelope import VERSION, Envelope
+from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.messages.large_payloads import parcel
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.records.items import partition

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from examples.shop import contracts as shop
 from headgate import App, AsyncClient, AsyncJobHandle, Priority
 from headgate.jobs.dead_letters.reading import REDRIVEN
-from headgate.jobs.messages.envelope import derived_job_id
+from headgate.jobs.messages.job_ids import derived_job_id
 from tests.infra.conftest import Params
 from tests.infra.templates import queues, synthesized
 from tests.support.deployable import GAPS, deployable, left_out

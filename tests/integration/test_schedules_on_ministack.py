@@ -28,7 +28,8 @@ from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.events import JobDeferred
 from headgate.jobs.core.ports.transport import QueueDepth, ReceivedMessage
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.delayed_job import (
     DelayedJob,

@@ -15,7 +15,7 @@ from datetime import datetime
 from unittest import mock
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 
 
 class WallClockRead(AssertionError):

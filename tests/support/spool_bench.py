@@ -19,7 +19,8 @@ from headgate.jobs.core.events import Event
 from headgate.jobs.core.immediate import drive, immediate
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import ServiceUnavailable, TransportError
-from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.submission.prepare import Submission, prepare
 from headgate.jobs.testing import MemoryBackend, VirtualClock
 from tests.support.clients import Kind, client_of

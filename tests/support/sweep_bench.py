@@ -27,7 +27,8 @@ from headgate.jobs.deployment.sweep_plan import HOLD, ParkingQueue, SweepPlan, s
 from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.execution.settling.actions import DeadLetter, Quarantine
 from headgate.jobs.execution.settling.dead_letter import dead_letter
-from headgate.jobs.messages.envelope import VERSION, Envelope, new_job_id, parse
+from headgate.jobs.messages.envelope import VERSION, Envelope, parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic, VirtualClock

@@ -26,7 +26,8 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import JobNotEnded, MessageSchemaNewer, PayloadUnknown
 from headgate.jobs.execution.adoption import envelope_of
-from headgate.jobs.messages.envelope import Envelope, new_job_id, parse
+from headgate.jobs.messages.envelope import Envelope, parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
 from headgate.jobs.messages.sealing import opened_payload
 from headgate.jobs.records.history import JobRecord

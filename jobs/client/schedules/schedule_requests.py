@@ -15,7 +15,8 @@ from headgate.jobs.definitions.job_type import NewJob
 from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import OptionInvalid, SettingsInvalid, UnknownJobType
-from headgate.jobs.messages.envelope import Options, new_job_id
+from headgate.jobs.messages.envelope import Options
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.schedules.declared_schedules import declared_schedule
 from headgate.jobs.schedules.declared_starts import times_as_text

@@ -11,7 +11,7 @@ sent: they wait for it, so that no submission returns a job before SQS has it. W
 answer, `at` is renewed. If an item whose job is not sent has not been renewed for `PENDING_S`, its
 process has died: the next submission takes it over.
 
-**replace.** A later job has a greater id (`jobs.messages.envelope.JobIds`): within a process
+**replace.** A later job has a greater id (`jobs.messages.job_ids.JobIds`): within a process
 always, between processes by their clocks, to the millisecond. It is sent first, and then written to
 the item, unless the item already has a later one. A worker that starts a job drops it if the item
 has a later one. So at no time can both be lost.

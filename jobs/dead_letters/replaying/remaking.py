@@ -25,7 +25,8 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import MessageError, PayloadInvalid, UnknownQueue
 from headgate.jobs.execution.adoption import JOB_ID, UNNAMED
 from headgate.jobs.messages.bundles import bodies_of, bundle_body, is_bundle
-from headgate.jobs.messages.envelope import Envelope, derived_job_id, parse
+from headgate.jobs.messages.envelope import Envelope, parse
+from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.messages.keyring import KeyUnknown
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
 from headgate.jobs.messages.outgoing import sendable

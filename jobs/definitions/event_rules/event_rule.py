@@ -22,7 +22,8 @@ from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import Priority, Topology
 from headgate.jobs.definitions.event_rules.event_patterns import checked_pattern
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
-from headgate.jobs.messages.envelope import VERSION, Envelope, Moment, Name, derived_job_id
+from headgate.jobs.messages.envelope import VERSION, Envelope, Moment, Name
+from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.messages.json_paths import at_path, check_path, check_paths, mapped
 from headgate.jobs.messages.outgoing import is_group_id, message_of
 from headgate.jobs.values.light_dataclass import light_dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.handles.handle import AsyncJobHandle
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.records.items import Mark
 from headgate.jobs.records.state import Happening, JobState
 from headgate.jobs.submission.prepare import prepare

@@ -29,7 +29,8 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack
-from headgate.jobs.messages.envelope import derived_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import Firing, schedule_input, schedule_name
 from headgate.jobs.schedules.inputs import parse_input

@@ -13,7 +13,7 @@ import pytest
 from headgate import App, cron
 from headgate.jobs.definitions.event_rules.event_rule import event_input
 from headgate.jobs.errors import MessageUnreadable
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.schedules.routes import Routes

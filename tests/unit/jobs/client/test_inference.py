@@ -12,7 +12,7 @@ from headgate import App, AsyncJobHandle, Backoff, JobState, Keep, Retry, Tenant
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.errors import RecordsOff, ResultTimeout
-from headgate.jobs.messages.envelope import new_job_id, time_of
+from headgate.jobs.messages.job_ids import new_job_id, time_of
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import partition
 from headgate.jobs.testing.harness import DrainUnfinished

@@ -8,7 +8,8 @@ from typing import Any
 from headgate import App, DeadLetterFilter, Signing, Tenant
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.messages.bundles import bodies_of
-from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.testing import Harness
 from tests.support.replays import bench_of
 

@@ -19,7 +19,8 @@ from headgate.jobs.execution.outcome import Attempt, Reason
 from headgate.jobs.execution.settling import actions
 from headgate.jobs.execution.settling.actions import Quarantine
 from headgate.jobs.execution.settling.dead_letter import dead_letter
-from headgate.jobs.messages.envelope import VERSION, Envelope, derived_job_id, new_job_id
+from headgate.jobs.messages.envelope import VERSION, Envelope
+from headgate.jobs.messages.job_ids import derived_job_id, new_job_id
 from headgate.jobs.messages.outgoing import message_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

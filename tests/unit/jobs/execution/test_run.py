@@ -41,7 +41,8 @@ from headgate.jobs.execution.outcome import Cancelled, Done
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack, DeadLetter, Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
-from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
+from headgate.jobs.messages.envelope import Envelope, Options
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.testing import LoopClock
 
 pytestmark = pytest.mark.looptime

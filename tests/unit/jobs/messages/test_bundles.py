@@ -21,7 +21,8 @@ from headgate.jobs.messages.bundles import (
     jobs_of,
     packed,
 )
-from headgate.jobs.messages.envelope import VERSION, Envelope, new_job_id, parse
+from headgate.jobs.messages.envelope import VERSION, Envelope, parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.outgoing import message_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

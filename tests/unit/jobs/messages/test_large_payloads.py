@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from headgate import App
 from headgate.jobs.errors import MessageUnreadable, PayloadLost, PayloadTooLarge
-from headgate.jobs.messages.envelope import Envelope, PayloadRef, new_job_id, parse
+from headgate.jobs.messages.envelope import Envelope, PayloadRef, parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.large_payloads import (
     LARGEST,
     check_reference,

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from headgate import App, Signing, SubmitOptions, Tenant
 from headgate.errors import ConfigurationError
 from headgate.jobs.core.ports.transport import OutgoingMessage
-from headgate.jobs.messages.envelope import derived_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.messages.signatures import (
     Destination,
     Signature,

@@ -11,7 +11,7 @@ import pytest
 from headgate import App, Backoff, JobType, Keep, Retry
 from headgate.errors import OptionInvalid
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.submission.prepare import Submission, prepare
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

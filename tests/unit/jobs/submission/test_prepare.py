@@ -32,7 +32,8 @@ from headgate.jobs.errors import (
     UnknownJobType,
     UnknownQueue,
 )
-from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.submission.prepare import Submission, prepare, prepare_many
 from headgate.jobs.submission.refused import raise_refused
 from headgate.jobs.testing.memory import sqs_limits as rules

@@ -16,7 +16,8 @@ from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.client import Client
 from headgate.jobs.definitions.options.uniqueness import LONGEST_UNIQUE
 from headgate.jobs.errors import OptionInvalid, PayloadInvalid, SubmissionError
-from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.submission.prepare import Submission, prepare
 from headgate.jobs.testing import Harness
 from tests.support import odd_values

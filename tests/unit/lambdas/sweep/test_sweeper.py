@@ -25,7 +25,8 @@ from headgate.jobs.dead_letters.reading import (
 from headgate.jobs.deployment.sweep_plan import EVERY, SUMMARY_EVERY
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
-from headgate.jobs.messages.envelope import PayloadRef, new_job_id
+from headgate.jobs.messages.envelope import PayloadRef
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.large_payloads import payload_key
 from headgate.jobs.messages.outgoing import message_of
 from headgate.lambdas.sweep import sweeper

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headgate import App, Client
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.large_payloads import parcel, payload_key
 from headgate.jobs.testing import VirtualClock
 from headgate.ops.views.dead_letters import EXIT_LEFT, EXIT_NONE

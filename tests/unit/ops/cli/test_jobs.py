@@ -12,7 +12,7 @@ import pytest
 from headgate import JobState
 from headgate.jobs.client.jobs.desk import ListedJob
 from headgate.jobs.core.ports.table import Item, Table
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.lists.children import children_partition
 from headgate.ops.views.job import (

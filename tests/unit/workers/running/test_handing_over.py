@@ -37,7 +37,8 @@ from headgate.jobs.core.ports.transport import OutgoingMessage, VisibilityChange
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import AccessDenied, ServiceUnavailable
 from headgate.jobs.execution.outcome import Reason
-from headgate.jobs.messages.envelope import new_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.records.items import partition
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import schedule_input

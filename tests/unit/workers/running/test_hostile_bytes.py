@@ -14,7 +14,8 @@ from pydantic import field_validator
 from headgate import App, Backoff, Client, Retry
 from headgate.jobs.core.events import JobCompleted, JobFailed, MessageUnrunnable
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
-from headgate.jobs.messages.envelope import Envelope, Options, new_job_id
+from headgate.jobs.messages.envelope import Envelope, Options
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.outgoing import message_of
 from headgate.workers.observability.prometheus import Metrics
 from tests.support.stub_children import StubChildren

@@ -21,7 +21,8 @@ from headgate.jobs.core.events import (
     MessageUnrunnable,
 )
 from headgate.jobs.errors import AccessDenied, BucketMissing, ServiceUnavailable, TransportError
-from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef, new_job_id
+from headgate.jobs.messages.envelope import VERSION, Envelope, PayloadRef
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.large_payloads import parcel, payload_key
 from headgate.jobs.messages.outgoing import message_of
 from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane

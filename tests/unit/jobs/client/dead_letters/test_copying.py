@@ -12,7 +12,7 @@ from headgate import App, AsyncClient, DeadLetterFilter, Encryption, Retry, Sign
 from headgate.errors import ConfigurationError
 from headgate.jobs.core.naming import DEAD_LETTERS_KEPT
 from headgate.jobs.errors import ServiceUnavailable
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.large_payloads import parcel, payload_key
 from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.testing.memory import store

@@ -24,7 +24,7 @@ from headgate.jobs.dead_letters import surroundings
 from headgate.jobs.dead_letters.reading import read_letter
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import ServiceUnavailable, TransportError
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.large_payloads import parcel, payload_key
 from tests.support.backends import over
 from tests.support.clients import Kind, client_of

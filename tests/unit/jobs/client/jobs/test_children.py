@@ -26,7 +26,8 @@ from headgate.jobs.client.submitting.submission_records import drain_records
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.messages.envelope import Envelope, new_job_id
+from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.records.lists.children import child_item, children_partition
 from headgate.testing import Harness
 from tests.support.clients import Kind, awaited

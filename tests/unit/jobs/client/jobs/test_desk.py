@@ -12,7 +12,7 @@ from headgate import App, AsyncClient, JobFilter, JobState, Tenant
 from headgate.errors import ConfigurationError
 from headgate.jobs.client.jobs.desk import MOST_LISTED, JobPage
 from headgate.jobs.core.ports.table import Item, ListLine
-from headgate.jobs.messages.envelope import new_job_id
+from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.records.items import LISTS, SHARDS, line_of, list_name
 from headgate.jobs.records.lists.entries import STATES
 from headgate.jobs.records.state import Happening, order_of

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from headgate import App, Priority
 from headgate.jobs.definitions.event_rules.event_rule import Occurrence, event_input, rule_name
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable, QueueMissing
-from headgate.jobs.messages.envelope import derived_job_id, parse
+from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import parse_input
 from headgate.jobs.schedules.routes import Routes
