@@ -18,7 +18,7 @@ _TALLEST = {DESKTOP: 1_250, PHONE: 900}
 _POINTS = 6
 """Points of a chart that is worth a look; there is one each five seconds or more."""
 
-_ALL_THERE = "() => !document.querySelector('.notice[role=status]')"
+_ALL_THERE = "() => !document.getElementById('main').innerText.includes('AWS has not answered yet')"
 """True once AWS has answered all that a page asked."""
 
 _IN_DARK = ("overview", "job-running")
