@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Generator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
+from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import Stopped
+from headgate.jobs.messages.envelope import time_of
 from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import said
 
@@ -88,6 +90,20 @@ class JobContext:
     """The time at which this attempt times out; aware, UTC."""
     _host: Host = field(repr=False)
     _flags: _Flags = field(default_factory=_Flags, repr=False)
+
+    @property
+    def as_of(self) -> datetime:
+        """The time that the job is for: its schedule's or, without one, that of its submission.
+
+        Aware, UTC. The job's id holds it, so it stays the same in every attempt, after a replay,
+        and however late the job runs. A job that `run_now` of a schedule submits is for that time.
+
+        Raises:
+            ValueError: the id is no UUIDv7, so another program than Headgate made it.
+        """
+        if (time := time_of(UUID(self.id))) is None:
+            raise ValueError(f"the id {self.id} is no UUIDv7, and tells no time")
+        return time
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
