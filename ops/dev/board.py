@@ -190,7 +190,7 @@ def _logged(record: Mapping[str, Any]) -> Said:
 
 def _blocked(record: Mapping[str, Any]) -> str:
     """Return the text for an event loop that was kept from running other jobs."""
-    by = " and ".join(record["job_types"]) or "other programs on this machine, it seems"
+    by = " or ".join(record["job_types"]) or "other programs on this machine, it seems"
     return f"the event loop was blocked for {_s(record['blocked_s'])}, by {by}"
 
 

@@ -263,7 +263,7 @@ def test_a_pause_and_its_end_are_told_in_words() -> None:
 
 @pytest.mark.parametrize(
     ("types", "by"),
-    [(("greet", "nightly"), "greet and nightly"), ((), "other programs on this machine, it seems")],
+    [(("greet", "nightly"), "greet or nightly"), ((), "other programs on this machine, it seems")],
 )
 def test_a_blocked_event_loop_is_told_with_what_may_have_blocked_it(
     types: tuple[str, ...], by: str
