@@ -310,9 +310,13 @@ class App(Declares, Provides, Hooks):
             UnknownJobType: the app has no such type.
         """
         if name not in self._types:
-            raise UnknownJobType(
-                f"the app {self.name!r} has no job type {name!r}: {did_you_mean(name, self._types)}"
-            )
+            known = did_you_mean(name, self._types)
+            if self.handler_modules and not known.endswith("?"):  # no slip of the pen
+                known += (
+                    ". Only workers import the modules of handlers=: declare its type where the "
+                    "app is, and attach the handler there"
+                )
+            raise UnknownJobType(f"the app {self.name!r} has no job type {name!r}: {known}")
         return self._types[name]
 
     @property
