@@ -76,11 +76,15 @@ class Worker:
         ]
 
     def in_loop(self) -> set[str]:
-        """Return the types whose async handlers run now, in this event loop."""
+        """Return the types whose async handlers run in this event loop, or have just ended.
+
+        What blocked the loop ends in the same turn, and is being settled when that is noticed.
+        """
         return {
             job.type.name
-            for hold in self._parts.running.unfinished
-            if (job := hold.run.job) is not None
+            for hold in self._parts.running.unsettled
+            if hold.run.began
+            and (job := hold.run.job) is not None
             and job.handler.is_async
             and not self._parts.means.isolates(job)
         }

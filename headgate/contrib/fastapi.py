@@ -15,7 +15,7 @@ from headgate.errors import ConfigurationError, RecordsOff, TransportError
 from headgate.jobs.records.history import JobRecord
 
 try:
-    from fastapi import APIRouter, FastAPI, HTTPException, Request
+    from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 except ModuleNotFoundError as error:
     raise needed("fastapi", error) from error
 
@@ -97,26 +97,27 @@ class Headgate:
             results: whether the answer has the handler's return value.
         """
         router = APIRouter()
+        opened = Depends(self.client)  # so that dependency_overrides reach this route as well
 
         @router.get("/{job_id}", response_model_exclude_none=True)
-        async def status(job_id: UUID, request: Request) -> JobStatus:
-            record = await self._record(str(job_id))
+        async def status(job_id: UUID, request: Request, client: AsyncClient = opened) -> JobStatus:
+            record = await _record(client, str(job_id))
             if record.state is JobState.UNKNOWN or not await may_see(request, record):
                 raise HTTPException(404, "There is no such job.")
             return _status(record, results=results)
 
         return router
 
-    async def _record(self, job_id: str) -> JobRecord:
-        client = await self.client()
-        try:
-            return await client.handle(job_id).history()
-        except ValueError as error:  # a UUID, but of another kind than jobs have
-            raise HTTPException(404, "There is no such job.") from error
-        except RecordsOff as error:
-            raise HTTPException(404, "No records of this job are kept.") from error
-        except TransportError as error:
-            raise HTTPException(503, "The job's state can't be read now.") from error
+
+async def _record(client: AsyncClient, job_id: str) -> JobRecord:
+    try:
+        return await client.handle(job_id).history()
+    except ValueError as error:  # a UUID, but of another kind than jobs have
+        raise HTTPException(404, "There is no such job.") from error
+    except RecordsOff as error:
+        raise HTTPException(404, "No records of this job are kept.") from error
+    except TransportError as error:
+        raise HTTPException(503, "The job's state can't be read now.") from error
 
 
 def _status(record: JobRecord, *, results: bool) -> JobStatus:

@@ -47,12 +47,11 @@ async def provision(
 
     These are its queues, their dead-letter queues, the quarantine, the queues of failed firings and
     sweeps, the table, the bucket and the group of schedules. All are as CDK makes them, with the
-    exceptions in docs/emulators.md. Any that exist with the same attributes are left as they are.
+    exceptions in docs/emulators.md. Queues that exist with other attributes are given these.
 
     Raises:
         ConfigurationError: aiobotocore is not installed.
-        TransportError: AWS could not be asked, or refused, for example since a queue of that name
-            exists with other attributes.
+        TransportError: AWS could not be asked, or refused.
     """
     connection = Connection(endpoint_url=endpoint_url, region=region)
     async with async_aws_client("sqs", connection) as sqs:
@@ -118,14 +117,25 @@ async def _create_pair(
 async def _create(
     sqs: SQSClient, topology: Topology, name: str, attributes: Attributes
 ) -> tuple[str, str]:
-    """Create a queue, and return its URL and its ARN."""
+    """Create a queue, or change one that exists; return its URL and its ARN."""
     with naming("sqs:CreateQueue", name):
-        # The stubs want literal keys; ours are a plain mapping, compared with the CDK template's.
-        created = await sqs.create_queue(QueueName=bare_name(name), Attributes=attributes)  # type: ignore[arg-type]
-        url = created["QueueUrl"]
+        url = await _queue_url(sqs, bare_name(name), attributes)
         await sqs.tag_queue(QueueUrl=url, Tags=tags_of(topology))
         answer = await sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
     return url, answer["Attributes"]["QueueArn"]
+
+
+async def _queue_url(sqs: SQSClient, name: str, attributes: Attributes) -> str:
+    """Return the URL of a queue with those attributes, which it is given as by CloudFormation."""
+    # The stubs want literal keys; ours are a plain mapping, compared with the CDK template's.
+    given: Any = attributes
+    try:
+        return (await sqs.create_queue(QueueName=name, Attributes=given))["QueueUrl"]
+    except sqs.exceptions.QueueNameExists:  # with others
+        url = (await sqs.get_queue_url(QueueName=name))["QueueUrl"]
+        changed = {key: value for key, value in given.items() if key != "FifoQueue"}
+        await sqs.set_queue_attributes(QueueUrl=url, Attributes=changed)
+        return url
 
 
 async def _protect_table(dynamodb: DynamoDBClient, topology: Topology) -> None:

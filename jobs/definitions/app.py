@@ -30,11 +30,7 @@ from headgate.jobs.definitions.options.job_options import check_timeout
 from headgate.jobs.definitions.options.replay import Replay, check_replay
 from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Priorities, Queue, Used
 from headgate.jobs.definitions.router import Router
-from headgate.jobs.errors import (
-    ConfigurationError,
-    UnknownJobType,
-    did_you_mean,
-)
+from headgate.jobs.errors import ConfigurationError, UnknownJobType, did_you_mean
 from headgate.jobs.messages.signing import Signing, check_signing
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.retry.policy import DEFAULT_CRASH_LIMIT, DEFAULT_RETRY, CrashLimit, Retry
@@ -310,9 +306,7 @@ class App(Declares, Provides, Hooks):
             UnknownJobType: the app has no such type.
         """
         if name not in self._types:
-            raise UnknownJobType(
-                f"the app {self.name!r} has no job type {name!r}: {did_you_mean(name, self._types)}"
-            )
+            raise UnknownJobType(_missing(self, name))
         return self._types[name]
 
     @property
@@ -395,3 +389,10 @@ def _checked_default(queue: object) -> Queue:
             "a queue of another name with app.queue(...)"
         )
     return queue
+
+
+def _missing(app: App, name: str) -> str:
+    known = did_you_mean(name, app.types)
+    if app.handler_modules and not known.endswith("?"):  # no slip of the pen
+        known += ". Only workers import the modules of handlers=: declare types where the app is"
+    return f"the app {app.name!r} has no job type {name!r}: {known}"

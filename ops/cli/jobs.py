@@ -231,7 +231,7 @@ def cancel(
                 raise typer.Exit(code)
             typer.confirm("Cancel them?", abort=True)
         done = client.jobs.cancel(chosen, reason=reason)
-    raise typer.Exit(tell_cancelled(done, "are to be"))
+    raise typer.Exit(tell_cancelled(done, "will be"))
 
 
 @jobs.command(

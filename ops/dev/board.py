@@ -27,6 +27,8 @@ _FIELDS = ("logger", "level", "message")
 _LOUD = ("WARNING", "ERROR", "CRITICAL")
 _EVENT = re.compile(r"[a-z_]+\.[a-z_]+")
 """The message of an event's line, whose facts are the line's other fields."""
+_UNDER_WAY = ("job.progress", "job.stalled")
+"""Events of a job whose handler runs on."""
 _OF_LINES = {*_FIELDS, "at", "exc_info", "traceback"}
 """Fields that are no fact of an event, or too long for a line."""
 
@@ -48,6 +50,13 @@ class TypeCounts:
     completed: int = 0
     retried: int = 0
     dead: int = 0
+
+    def follow(self, event: str, job_id: str) -> None:
+        """Note whether a job runs, by an event of it."""
+        if event == "job.started":
+            self.running.add(job_id)
+        elif event not in _UNDER_WAY:
+            self.running.discard(job_id)
 
 
 class Board:
@@ -116,10 +125,7 @@ class Board:
     def _happened(self, event: str, record: Mapping[str, Any]) -> Said | None:
         job_type, job_id = record.get("job_type", ""), record.get("job_id", "")
         tally = self.tallies.get(job_type, TypeCounts())
-        if event == "job.started":
-            tally.running.add(job_id)
-            return None
-        tally.running.discard(job_id)
+        tally.follow(event, job_id)
         name = f"{job_type} {job_id}"
         match event:
             case "job.completed":
@@ -141,6 +147,8 @@ class Board:
                 tally.dead += 1
                 text = f"{name} is a dead letter: quarantined, since {record['detail']}"
                 return Said(text=printable(text), style="bad")
+        if (ended := _ENDS.get(event)) is not None:
+            return Said(text=printable(f"{name} {ended(record)}"), style="warning")
         if (told := _WARNINGS.get(event)) is not None:
             return Said(text=printable(told(record)), style="warning")
         return (
@@ -182,7 +190,7 @@ def _logged(record: Mapping[str, Any]) -> Said:
 
 def _blocked(record: Mapping[str, Any]) -> str:
     """Return the text for an event loop that was kept from running other jobs."""
-    by = " and ".join(record["job_types"]) or "other programs on this machine, it seems"
+    by = " or ".join(record["job_types"]) or "other programs on this machine, it seems"
     return f"the event loop was blocked for {_s(record['blocked_s'])}, by {by}"
 
 
@@ -208,6 +216,26 @@ def _resumed(record: Mapping[str, Any]) -> str:
 def _subject(record: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (record["kind"], record["target"], record["priority"])))
 
+
+def _deferred(record: Mapping[str, Any]) -> str:
+    """Return the words for a job that its handler has given back, which is no failure."""
+    when = f"in {_s(record['delay_s'])}" if record["delay_s"] else "at once"
+    return f"comes back {when}{_because(record)}"
+
+
+def _because(record: Mapping[str, Any]) -> str:
+    return f": {record['reason']}" if record["reason"] else ""
+
+
+_ENDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "job.deferred": _deferred,
+    "job.discarded": lambda record: f"was discarded{_because(record)}",
+    "job.dropped": lambda record: f"was dropped without a run{_because(record)}",
+    "job.cancelled": lambda record: f"was cancelled{_because(record)}",
+    "job.interrupted": lambda record: f"goes back to its queue{_because(record)}",
+    "job.already_done": lambda _record: "was done already: this copy of it is deleted",
+}
+"""The words, after its name, for a job that neither completed nor failed."""
 
 _WARNINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "loop.blocked": _blocked,

@@ -31,6 +31,7 @@ _PLACES = {
     "cdk.json.txt": "cdk.json",
     "Dockerfile.txt": "Dockerfile",
     "Makefile.txt": "Makefile",
+    "gitignore.txt": ".gitignore",
 }
 """Each template, and the place of its file in a project."""
 

@@ -333,6 +333,7 @@ ATTRIBUTES = {
         "type",
     ],
     "JobContext": [
+        "as_of",
         "attempt",
         "cancelled",
         "deadline",

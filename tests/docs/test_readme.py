@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 from sqlalchemy import Engine
 
+from headgate import JobOptions
 from headgate.jobs.aws.provision import provision
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import load_handlers
@@ -89,6 +90,12 @@ def test_every_python_block_of_a_page_runs_in_order(
 def test_every_make_target_that_the_readme_names_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"make ([a-z-]+)", README)) <= targets
+
+
+def test_every_option_of_a_job_type_is_in_the_table() -> None:
+    page = (ROOT / "docs" / "declaring.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert {*re.findall(r"`(\w+)`", "".join(rows))} == {*JobOptions.__annotations__}
 
 
 def test_every_reason_of_a_dead_letter_is_explained() -> None:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -419,3 +420,16 @@ async def test_provisioning_again_changes_nothing(endpoint: str, queues: Queues)
     await provision(topology, endpoint_url=endpoint)
     await provision(topology, endpoint_url=endpoint)
     assert queues.attributes(topology.queues[0].name)["VisibilityTimeout"] == "60"
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_a_queue_that_exists_is_given_the_attributes_of_a_changed_topology(
+    endpoint: str, queues: Queues, fifo: bool
+) -> None:
+    topology = _topology(fifo=fifo)
+    await provision(topology, endpoint_url=endpoint)
+    [spec] = topology.queues
+    longer = replace(spec, lane=replace(spec.lane, visibility=timedelta(seconds=90)))
+    await provision(replace(topology, queues=(longer,)), endpoint_url=endpoint)
+    assert queues.attributes(spec.name)["VisibilityTimeout"] == "90"
+    assert "RedrivePolicy" in queues.attributes(spec.name)

@@ -152,7 +152,10 @@ _GIVE_CREDENTIALS = (
     "run `aws configure` or `aws sso login`, set AWS_PROFILE, or give the task, function or "
     "instance a role"
 )
-_GIVE_REGION = "set AWS_REGION, or a region in the profile that AWS_PROFILE names"
+_GIVE_REGION = (
+    "set AWS_REGION, or a region in the profile that AWS_PROFILE names; for an app under "
+    "`headgate dev`, set the variables that it prints"
+)
 
 
 class naming:  # noqa: N801 - reads as what it does: `with naming("sqs:SendMessage", queue):`

@@ -11,7 +11,8 @@ class LoopBlocked(Event):
     name = "loop.blocked"
     blocked_s: float
     job_types: tuple[str, ...]
-    """Types of the async handlers that were running, one of which blocked the loop."""
+    """Types of the async handlers that were running or had just ended. One of them blocked the
+    loop, unless the machine stood still."""
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Generator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
+from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
@@ -88,6 +89,24 @@ class JobContext:
     """The time at which this attempt times out; aware, UTC."""
     _host: Host = field(repr=False)
     _flags: _Flags = field(default_factory=_Flags, repr=False)
+
+    @property
+    def as_of(self) -> datetime:
+        """The time that the job is for: its schedule's or, without one, that of its submission.
+
+        Aware, UTC. The job's id holds it, so it stays the same in every attempt, after a replay,
+        and however late the job runs. A job that `run_now` of a schedule submits is for that time.
+
+        Raises:
+            ValueError: the id is no UUIDv7, so another program than Headgate made it.
+        """
+        from headgate.jobs.messages.job_ids import (
+            time_of,
+        )  # loads what makes ids, as few handlers do
+
+        if (time := time_of(UUID(self.id))) is None:
+            raise ValueError(f"the id {self.id} is no UUIDv7, and tells no time")
+        return time
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -109,3 +109,12 @@ async def test_records_that_can_not_be_read_now_are_no_missing_job() -> None:
         site.harness.table.faults.raise_on("query", ServiceUnavailable("DynamoDB is down"))
         status, _ = await site.ask("GET", f"/jobs/{job_id}", x_shop="books")
     assert status == 503
+
+
+async def test_a_test_overrides_the_client_of_all_routes_without_the_lifespan() -> None:
+    site = Site(shop())
+    site.web.dependency_overrides[site.jobs.client] = lambda: site.harness.async_client
+    _, job_id = await site.ask("POST", "/orders/7")
+    await site.harness.adrain()
+    status, told = await site.ask("GET", f"/jobs/{job_id}", x_shop="books")
+    assert (status, told["state"]) == (200, "completed")

@@ -232,6 +232,15 @@ def test_handler_modules_are_imported_by_a_worker_and_not_by_a_submitter(
     assert app.find_type("send-email").has_handler
 
 
+def test_a_type_that_a_handler_module_declared_is_missing_with_the_reason() -> None:
+    app = App("shop", handlers=["shop.handlers"])
+    app.define("send-email", Order)
+    with pytest.raises(UnknownJobType, match="Only workers import the modules of handlers="):
+        app.find_type("import-stock")
+    with pytest.raises(UnknownJobType, match=r"did you mean 'send-email'\?$"):
+        app.find_type("send-emails")
+
+
 def test_a_worker_hears_of_the_type_that_no_module_handles() -> None:
     app = App("shop")
     app.define("send-email", Order)

@@ -300,7 +300,7 @@ def test_jobs_are_cancelled_by_options_once_that_is_confirmed(
     said = f"      1  {TYPE}\n1 job would be cancelled.\n"
     assert headgate(*chosen, "--dry-run", app="cli_shop:app") == Ended(0, said, "")
     ended = headgate(*chosen, "--yes", "--reason", "a mistake", app="cli_shop:app")
-    assert (ended.code, ended.out) == (0, said.replace("would be", "are to be"))
+    assert (ended.code, ended.out) == (0, said.replace("would be", "will be"))
     assert json.loads(jobs.show("--json").out)["cancel_reason"] == "a mistake"
     none = headgate("jobs", "cancel", "--tenant", "x", "--yes", app="cli_shop:app")
     assert (none.code, none.out) == (EXIT_NONE, "No such jobs.\n")

@@ -38,6 +38,14 @@ def test_a_new_project_s_further_tests_can_take_the_fixture(
     assert wanted in (here / "web-shop" / "pyproject.toml").read_text()
 
 
+def test_a_new_project_keeps_what_tools_leave_behind_out_of_git(
+    here: Path, headgate: CommandLine
+) -> None:
+    headgate("new", "web-shop")
+    ignored = (here / "web-shop" / ".gitignore").read_text().split()
+    assert {".venv/", "__pycache__/", ".pytest_cache/", "cdk.out/"} <= {*ignored}
+
+
 def test_what_exists_is_kept_and_said(here: Path, headgate: CommandLine) -> None:
     (here / "Makefile").write_text("all:\n")
     ended = headgate("new", "mail", "--into", ".")

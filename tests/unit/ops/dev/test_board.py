@@ -11,12 +11,20 @@ import pytest
 
 from headgate.events import (
     HookFailed,
+    JobAlreadyDone,
+    JobCancelled,
     JobCompleted,
     JobCrashed,
     JobDeadLettered,
+    JobDeferred,
+    JobDiscarded,
+    JobDropped,
     JobFailed,
+    JobInterrupted,
+    JobProgress,
     JobQuarantined,
     JobRetryScheduled,
+    JobStalled,
     JobStarted,
     LoopBlocked,
     MessageUnrunnable,
@@ -79,7 +87,7 @@ def happened(board: Board, *events: Event) -> list[Said | None]:
     return log.said
 
 
-def of(kind: type[Any], **fields: Any) -> Any:
+def of(kind: type[Any], /, **fields: Any) -> Any:
     common: dict[str, Any] = {"queue": "jobs", "priority": Priority.NORMAL, "job_type": "greet"}
     return kind(at=NOW, job_id="7", attempt=1, max_attempts=3, **common, **fields)
 
@@ -112,6 +120,33 @@ def test_a_job_counts_as_running_from_its_start_to_its_end() -> None:
     said = happened(board, of(JobCompleted, ran_s=0.012))
     assert (board.tallies["greet"].running, board.tallies["greet"].completed) == (set(), 1)
     assert texts(said) == ["greet 7 completed in 12 ms"]
+
+
+def test_a_job_that_reports_progress_or_overruns_still_runs() -> None:
+    board = ready()
+    progress = of(JobProgress, percent=13, note="importing", data={})
+    assert texts(happened(board, STARTED, progress)) == []
+    assert board.tallies["greet"].running == {"7"}
+    happened(board, of(JobStalled, timeout_s=2))
+    assert board.tallies["greet"].running == {"7"}
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (of(JobDeferred, delay_s=300, reason="not yet"), "comes back in 300 s: not yet"),
+        (of(JobDeferred, delay_s=0, reason=""), "comes back at once"),
+        (of(JobDiscarded, reason="nothing to do"), "was discarded: nothing to do"),
+        (of(JobDropped, kind="expired", reason="too old"), "was dropped without a run: too old"),
+        (of(JobCancelled, reason=""), "was cancelled"),
+        (of(JobInterrupted, reason="it stops"), "goes back to its queue: it stops"),
+        (of(JobAlreadyDone), "was done already: this copy of it is deleted"),
+    ],
+)
+def test_a_job_that_neither_completed_nor_failed_is_told_in_words(event: Event, text: str) -> None:
+    board = ready()
+    assert texts(happened(board, STARTED, event)) == [f"greet 7 {text}"]
+    assert board.tallies["greet"].running == set()
 
 
 def test_a_failure_shows_its_traceback_and_what_becomes_of_the_job() -> None:
@@ -228,7 +263,7 @@ def test_a_pause_and_its_end_are_told_in_words() -> None:
 
 @pytest.mark.parametrize(
     ("types", "by"),
-    [(("greet", "nightly"), "greet and nightly"), ((), "other programs on this machine, it seems")],
+    [(("greet", "nightly"), "greet or nightly"), ((), "other programs on this machine, it seems")],
 )
 def test_a_blocked_event_loop_is_told_with_what_may_have_blocked_it(
     types: tuple[str, ...], by: str
