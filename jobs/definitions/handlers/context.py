@@ -100,9 +100,8 @@ class JobContext:
         Raises:
             ValueError: the id is no UUIDv7, so another program than Headgate made it.
         """
-        from headgate.jobs.messages.job_ids import (
-            time_of,
-        )  # loads what makes ids, as few handlers do
+        # Few handlers ask, and what makes ids takes long to import.
+        from headgate.jobs.messages.job_ids import time_of
 
         if (time := time_of(UUID(self.id))) is None:
             raise ValueError(f"the id {self.id} is no UUIDv7, and tells no time")
