@@ -46,7 +46,9 @@ def show_record(
         known = {field.name: getattr(record, field.name) for field in fields(record)}
         show_json({**known, "children": children})
         return exit_code(record.state)
-    _show_line(f"{record.id}  {record.type or 'unknown type'}: {record.state}")
+    # Only a job's message has its type until a worker records it.
+    heading = f"{record.id}  {record.type or ''}".rstrip()
+    _show_line(f"{heading}: {record.state}")
     for name, value in (*_facts(record), *_places(record)):
         _show_line(f"  {name:<10} {value}")
     show_attempts(record, tracebacks=tracebacks)

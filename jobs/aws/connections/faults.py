@@ -12,7 +12,7 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import TypeGuard
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
 from botocore.parsers import ResponseParserError
 
 from headgate.jobs.aws.connections import skew
@@ -148,6 +148,8 @@ _UNAVAILABLE_CODES = frozenset(
     | {"ConditionalRequestConflict"}  # another write of the same object is under way
 )
 
+_LOOPBACK = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(?![\w.])")
+
 _GIVE_CREDENTIALS = (
     "run `aws configure` or `aws sso login`, set AWS_PROFILE, or give the task, function or "
     "instance a role"
@@ -215,6 +217,7 @@ def fault(error: Exception, *, action: str, target: str, opening: bool = False) 
     if names & _CONNECTION_ERRORS:
         return ServiceUnavailable(
             f"{action} on {target!r} got no answer: {type(error).__name__}: {text_of(error)}"
+            f"{_hint(error)}"
         )
     if not opening and not isinstance(error, FOREIGN):
         # Raised by reading the answer. Its text may quote a payload.
@@ -225,6 +228,13 @@ def fault(error: Exception, *, action: str, target: str, opening: bool = False) 
     detail = "a parameter is not valid" if names & _QUOTES_ITS_VALUES else text_of(error)
     kind = ItemRefused if names & _QUOTES_ITS_VALUES and action in _WRITES else TransportError
     return kind(f"{action} on {target!r} failed: {type(error).__name__}: {detail}")
+
+
+def _hint(error: Exception) -> str:
+    """Return what to do about a local AWS that isn't there; empty for any other fault."""
+    if isinstance(error, EndpointConnectionError) and _LOOPBACK.search(text_of(error)):
+        return "; nothing listens there: is `headgate dev` running?"
+    return ""
 
 
 def _refusal(error: ClientError, action: str, target: str) -> TransportError:

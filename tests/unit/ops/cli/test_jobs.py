@@ -132,7 +132,7 @@ def test_scripts_can_tell_the_states_apart(state: JobState, code: int) -> None:
 def test_a_job_of_which_nothing_is_known_has_an_exit_code_of_its_own(jobs: Jobs) -> None:
     ended = jobs.show()
     assert ended.code == EXIT_UNKNOWN
-    assert f"{JOB}  unknown type: unknown" in ended.out
+    assert f"{JOB}: unknown" in ended.out
 
 
 def test_a_job_is_shown_with_its_children_and_their_states(table: Table, jobs: Jobs) -> None:

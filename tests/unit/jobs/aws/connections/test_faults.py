@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import botocore.exceptions
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
 from botocore.parsers import ResponseParserError
 from botocore.retries import standard
 from hypothesis import given
@@ -222,3 +222,18 @@ def test_an_unknown_refusal_keeps_the_code_and_the_message_of_awss() -> None:
 def test_a_rejected_parameter_is_not_quoted_since_it_may_be_a_payload() -> None:
     error = botocore.exceptions.ParamValidationError(report="value: secret@example.com")
     assert "secret" not in str(_fault(error))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_local"),
+    [
+        ("http://127.0.0.1:4566/", True),
+        ("http://localhost:4566", True),
+        ("https://[::1]:4566/", True),
+        ("https://sqs.eu-central-1.amazonaws.com/", False),
+        ("http://127.0.0.1.example/", False),
+    ],
+)
+def test_a_local_aws_that_is_not_there_is_asked_for(url: str, is_local: bool) -> None:
+    told = str(_fault(EndpointConnectionError(endpoint_url=url)))
+    assert told.endswith("is `headgate dev` running?") is is_local
