@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain, islice, takewhile
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.naming import MAX_SCHEDULER_NAME
@@ -13,7 +14,7 @@ from headgate.jobs.core.ports.scheduler import Scheduler, ScheduleSpec
 from headgate.jobs.definitions.schedules.occurrences import is_one_time
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
-from headgate.jobs.schedules.due import invocation, next_due
+from headgate.jobs.schedules.due import invocation, next_due, times_due
 from headgate.jobs.testing.clock import VirtualClock
 
 START_TOLERANCE = timedelta(minutes=5)
@@ -121,6 +122,12 @@ class MemoryScheduler:
         """Return the time of the next firing among names with a prefix; None if there is none."""
         stored = (each for each in self._stored.values() if each.spec.name.startswith(prefix))
         return min((due for each in stored if (due := _next(each))), default=None)
+
+    def fires_often(self, until: datetime, most: int) -> bool:
+        """Return True if schedules fire more than ``most`` times up to a time."""
+        times = (times_due(each.spec, each.fired_until) for each in self._stored.values())
+        due = chain.from_iterable(takewhile(lambda at: at <= until, each) for each in times)
+        return next(islice(due, most, None), None) is not None
 
     def fire_due(self) -> None:
         """Fire all schedules that are due, in the order of their times."""
