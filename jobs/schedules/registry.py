@@ -264,7 +264,8 @@ def missing(app: App, name: str) -> ScheduleMissing:
             f"the declared schedule {name!r} is not on AWS: provision it with `cdk deploy`"
         )
     return ScheduleMissing(
-        f"the app {app.name!r} has no schedule {name!r}: client.schedules.list() has all of them"
+        f"the app {app.name!r} has no schedule {name!r}: client.schedules.list(), or headgate "
+        "schedules list, has all of them"
     )
 
 
