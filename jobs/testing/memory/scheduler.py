@@ -29,6 +29,8 @@ class _Stored:
     token: str
     fired_until: datetime
     """Time up to which due firings have happened, or were missed while it was paused."""
+    known: tuple[ScheduleSpec, datetime, datetime | None] | None = None
+    """Its next firing, with the two above from which it was calculated."""
 
 
 class MemoryScheduler:
@@ -263,7 +265,11 @@ def _validate(schedule: ScheduleSpec, now: datetime) -> None:
 
 
 def _next(stored: _Stored) -> datetime | None:
-    return next_due(stored.spec, stored.fired_until)
+    """Return the next firing of a schedule, which is asked for at each firing of any."""
+    spec, since = stored.spec, stored.fired_until
+    if (known := stored.known) is None or known[0] is not spec or known[1] != since:
+        known = stored.known = (spec, since, next_due(spec, since))
+    return known[2]
 
 
 def _filled_in(spec: ScheduleSpec, due: datetime) -> str:
