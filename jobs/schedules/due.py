@@ -6,6 +6,7 @@ For schedulers that fire on this machine: the one in memory, and that of ``headg
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
@@ -20,18 +21,26 @@ def next_due(spec: ScheduleSpec, since: datetime) -> datetime | None:
     Raises:
         ValueError: its expression can't be read.
     """
+    return next(times_due(spec, since), None)
+
+
+def times_due(spec: ScheduleSpec, since: datetime) -> Iterator[datetime]:
+    """Return the times from ``since`` on at which a schedule is due, in UTC; none if it is paused.
+
+    Raises:
+        ValueError: its expression can't be read.
+    """
     if not spec.enabled:
-        return None
+        return iter(())
     one_time = is_one_time(spec.expression)
     # A rate without a start counts from its last change, as far as AWS documents it.
-    times = occurrences(
+    return occurrences(
         spec.expression,
         spec.timezone,
         since=since,
         start=None if one_time else spec.start or spec.modified_at,
         end=None if one_time else spec.end,
     )
-    return next(times, None)
 
 
 def invocation(spec: ScheduleSpec, schedule_arn: str, due: datetime) -> str:

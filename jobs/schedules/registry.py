@@ -89,7 +89,9 @@ class ScheduleInfo:
         _check(count, now)
         if not self.arn or self.created_at is None:
             return []
-        times = times_before(self.when, now, count, self.created_at)
+        # A firing tells its time in whole seconds, and its job's id follows from that.
+        created_at = self.created_at.replace(microsecond=0)
+        times = times_before(self.when, now, count, created_at)
         return [ScheduledRun(at=at, job_id=str(fired_job_id(self.arn, at))) for at in times]
 
 
@@ -264,7 +266,8 @@ def missing(app: App, name: str) -> ScheduleMissing:
             f"the declared schedule {name!r} is not on AWS: provision it with `cdk deploy`"
         )
     return ScheduleMissing(
-        f"the app {app.name!r} has no schedule {name!r}: client.schedules.list() has all of them"
+        f"the app {app.name!r} has no schedule {name!r}: client.schedules.list(), or headgate "
+        "schedules list, has all of them"
     )
 
 

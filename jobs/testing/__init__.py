@@ -3,7 +3,7 @@
 from headgate.jobs.execution.outcome import Deferred, Discarded, Done, Failed, Outcome
 from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import LoopClock, VirtualClock
-from headgate.jobs.testing.harness import DrainUnfinished, Harness
+from headgate.jobs.testing.harness import Harness
 from headgate.jobs.testing.inspection import Call, StoredMessage, Submitted
 from headgate.jobs.testing.memory.faults import Faults
 from headgate.jobs.testing.memory.keys import MemoryKeys
@@ -15,6 +15,7 @@ from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
 from headgate.jobs.testing.memory.table import MemoryTable
 from headgate.jobs.testing.memory.topic import MemoryTopic
+from headgate.jobs.testing.next_message import DrainUnfinished
 
 __all__ = [
     "Call",

@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from headgate.jobs.errors.configuration import SettingsInvalid
 from headgate.jobs.values.durations import Duration, duration
 
-_START = datetime(2026, 1, 1, tzinfo=UTC)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class VirtualClock:
     """A clock that stands still until `advance` moves it.
+
+    Raises:
+        SettingsInvalid: ``start`` has no time zone.
 
     >>> clock = VirtualClock()
     >>> clock.advance(timedelta(minutes=5))
@@ -20,8 +24,12 @@ class VirtualClock:
     datetime.datetime(2026, 1, 1, 0, 5, tzinfo=datetime.timezone.utc)
     """
 
-    def __init__(self, start: datetime = _START) -> None:
-        self._start = start
+    def __init__(self, start: datetime = START) -> None:
+        if start.utcoffset() is None:
+            raise SettingsInvalid(
+                f"start must have a time zone, as datetime.now(UTC) has, got {start!r}"
+            )
+        self._start = start.astimezone(UTC)
         self._elapsed = timedelta(0)
         self._subscribers: list[Callable[[], None]] = []
 
@@ -54,7 +62,7 @@ class LoopClock:
     while the test itself runs, not in its fixtures: take no readings there.
     """
 
-    def __init__(self, start: datetime = _START) -> None:
+    def __init__(self, start: datetime = START) -> None:
         self._start = start
         self._last_seen: asyncio.AbstractEventLoop | None = None
 

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
 
@@ -36,7 +37,7 @@ from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.backend import MemoryBackend
-from headgate.jobs.testing.clock import VirtualClock
+from headgate.jobs.testing.clock import START, VirtualClock
 from headgate.jobs.testing.company import all_of, together
 from headgate.jobs.testing.deployed import check_isolation, deploy_schedules
 from headgate.jobs.testing.inspection import (
@@ -48,15 +49,11 @@ from headgate.jobs.testing.inspection import (
 )
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.message_reader import MessageReader
-from headgate.jobs.testing.next_message import NextMessage
+from headgate.jobs.testing.next_message import DrainUnfinished, NextMessage
 from headgate.jobs.testing.remembering import Remembering
 from headgate.jobs.testing.settling import settled
 
 P = TypeVar("P")
-
-
-class DrainUnfinished(HeadgateError):
-    """Jobs kept coming back: more runs than `Harness.drain` allows."""
 
 
 class Harness:
@@ -73,6 +70,8 @@ class Harness:
             type of which the app has no resource is refused by `drain` and `run`.
         isolation: ``worker`` runs handlers with ``isolation="process"`` in the test's process; None
             refuses them, since one that ends its process would end the test.
+        start: the time at which its clock begins, for code that reads ``datetime.now()``; without
+            it midnight of 1 January 2026, in UTC.
 
     Example:
         >>> jobs = Harness(app)  # doctest: +SKIP
@@ -85,12 +84,17 @@ class Harness:
     """
 
     def __init__(
-        self, app: App, *, resources: Shared = NOTHING, isolation: Literal["worker"] | None = None
+        self,
+        app: App,
+        *,
+        resources: Shared = NOTHING,
+        isolation: Literal["worker"] | None = None,
+        start: datetime = START,
     ) -> None:
         self.app = app
         self._resources = resources
         self._check: Callable[[str], None] = partial(check_isolation, app, allowed=bool(isolation))
-        self.clock = VirtualClock()
+        self.clock = VirtualClock(start)
         backend = MemoryBackend(app, clock=self.clock, has_worker=False)
         self.keys = backend.keys
         """The key service, if the app has ``encryption=``."""
@@ -188,7 +192,8 @@ class Harness:
         Raises:
             ConfigurationError: a job type has no handler, or a job is of a type with
                 ``isolation="process"``.
-            DrainUnfinished: more than ``max_runs`` runs were made.
+            DrainUnfinished: more than ``max_runs`` runs were made, or the next job is due so late
+                that schedules would submit more before it.
         """
         _check_no_loop(instead="adrain()")
         asyncio.run(self.adrain(max_runs=max_runs))
@@ -318,7 +323,7 @@ class Harness:
             seals=self._seals,
         )
         for _ in range(max_runs):
-            if (delivery := await self._next.take()) is None:
+            if (delivery := await self._next.take(max_runs)) is None:
                 return
             if self._keyring is not None:
                 await self._keyring.refresh()

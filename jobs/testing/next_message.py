@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import timedelta
 
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.definitions.app import App
+from headgate.jobs.errors import HeadgateError
 from headgate.jobs.execution.delivery import Delivery, deliveries_of_jobs
 from headgate.jobs.schedules.delayed_job import PREFIX
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
 from headgate.jobs.testing.memory.sqs import MemorySqs
+
+_LONG_S = timedelta(days=1).total_seconds()
+"""The shortest jump of the clock at which it is asked what schedules submit on the way."""
+
+
+class DrainUnfinished(HeadgateError):
+    """Jobs kept coming: more than the runs that `headgate.testing.Harness.drain` allows."""
 
 
 class NextMessage:
@@ -35,8 +44,12 @@ class NextMessage:
         """By queue, the jobs that have been received while others were looked for, or with others
         in a bundle."""
 
-    async def take(self) -> Delivery | None:
-        """Return the next job's delivery; None if no job is left."""
+    async def take(self, max_runs: int) -> Delivery | None:
+        """Return the next job's delivery; None if no job is left.
+
+        Raises:
+            DrainUnfinished: it is due so late that schedules submit more than ``max_runs`` before.
+        """
         queues = sorted(self._app.topology.queues, key=lambda spec: spec.priority.rank)
         while True:
             for spec in queues:
@@ -44,7 +57,19 @@ class NextMessage:
                     return self._ahead[spec.name].pop(0)
             if not (due := self._next_due(queues)):
                 return None
+            self._check_jump(due, max_runs)
             self._clock.advance(due)
+
+    def _check_jump(self, due: float, max_runs: int) -> None:
+        until = self._clock.now() + timedelta(seconds=due)
+        if due < _LONG_S or not self._scheduler.fires_often(until, max_runs):
+            return
+        raise DrainUnfinished(
+            f"the next job is due at {until:%Y-%m-%d %H:%M} UTC, and it is "
+            f"{self._clock.now():%Y-%m-%d %H:%M} by the harness's clock: schedules would submit "
+            f"more than {max_runs} jobs until then. If your code takes times from datetime.now(), "
+            "begin there: Harness(app, start=datetime.now(UTC))"
+        )
 
     async def take_if(
         self, queue: QueueSpec, wanted: Callable[[Delivery], bool], *, most: int

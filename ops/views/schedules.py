@@ -57,6 +57,11 @@ def show_runs(found: Sequence[tuple[ScheduledRun, JobRecord]], *, as_json: bool)
         state = record.state if record.is_recorded else "?"
         table.row(f"{run.at:%Y-%m-%d %H:%M}", run.job_id, state, ended)
     table.show()
+    if not all(record.is_recorded for _, record in found):
+        show(
+            "?: nothing is recorded of that job: it waits, was never submitted (the schedule was "
+            "paused, or had other times), or its record has ended"
+        )
 
 
 def times_by_name(

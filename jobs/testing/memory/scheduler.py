@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain, islice, takewhile
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.naming import MAX_SCHEDULER_NAME
@@ -13,7 +14,7 @@ from headgate.jobs.core.ports.scheduler import Scheduler, ScheduleSpec
 from headgate.jobs.definitions.schedules.occurrences import is_one_time
 from headgate.jobs.errors import ScheduleGroupMissing, TransportError
 from headgate.jobs.schedules.delayed_job import MAX_INPUT_BYTES
-from headgate.jobs.schedules.due import invocation, next_due
+from headgate.jobs.schedules.due import invocation, next_due, times_due
 from headgate.jobs.testing.clock import VirtualClock
 
 START_TOLERANCE = timedelta(minutes=5)
@@ -28,6 +29,8 @@ class _Stored:
     token: str
     fired_until: datetime
     """Time up to which due firings have happened, or were missed while it was paused."""
+    known: tuple[ScheduleSpec, datetime, datetime | None] | None = None
+    """Its next firing, with the two above from which it was calculated."""
 
 
 class MemoryScheduler:
@@ -121,6 +124,12 @@ class MemoryScheduler:
         """Return the time of the next firing among names with a prefix; None if there is none."""
         stored = (each for each in self._stored.values() if each.spec.name.startswith(prefix))
         return min((due for each in stored if (due := _next(each))), default=None)
+
+    def fires_often(self, until: datetime, most: int) -> bool:
+        """Return True if schedules fire more than ``most`` times up to a time."""
+        times = (times_due(each.spec, each.fired_until) for each in self._stored.values())
+        due = chain.from_iterable(takewhile(lambda at: at <= until, each) for each in times)
+        return next(islice(due, most, None), None) is not None
 
     def fire_due(self) -> None:
         """Fire all schedules that are due, in the order of their times."""
@@ -256,7 +265,11 @@ def _validate(schedule: ScheduleSpec, now: datetime) -> None:
 
 
 def _next(stored: _Stored) -> datetime | None:
-    return next_due(stored.spec, stored.fired_until)
+    """Return the next firing of a schedule, which is asked for at each firing of any."""
+    spec, since = stored.spec, stored.fired_until
+    if (known := stored.known) is None or known[0] is not spec or known[1] != since:
+        known = stored.known = (spec, since, next_due(spec, since))
+    return known[2]
 
 
 def _filled_in(spec: ScheduleSpec, due: datetime) -> str:

@@ -15,7 +15,7 @@ from headgate.jobs.errors import RecordsOff, ResultTimeout
 from headgate.jobs.messages.job_ids import new_job_id, time_of
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.records.items import partition
-from headgate.jobs.testing.harness import DrainUnfinished
+from headgate.jobs.testing.next_message import DrainUnfinished
 from headgate.testing import Harness, MemoryBackend
 from tests.support.clients import Kind, client_of
 from tests.support.story import Story

@@ -153,6 +153,20 @@ def test_runs_show_the_last_times_and_what_is_recorded_of_their_jobs(shop: Shop)
     assert f"{now:%Y-%m-%d %H:%M:%S}" in line
 
 
+def test_runs_say_what_it_means_that_nothing_is_recorded_of_one(shop: Shop) -> None:
+    shop.scheduler = MemoryScheduler(VirtualClock(datetime.now(UTC) - timedelta(hours=2.5)))
+    shop.create("often", cron("0 * * * ? *"))
+    ended = shop.run("runs", "often")
+    assert "?: nothing is recorded of that job: it waits, was never submitted" in ended.out
+    assert "?" not in shop.run("runs", "often", "--json").out
+
+
+def test_a_name_that_no_schedule_has_leads_to_the_list_of_them(shop: Shop) -> None:
+    ended = shop.run("run", "nihgtly")
+    assert ended.code == 2
+    assert "headgate schedules list" in ended.err
+
+
 def test_pause_and_resume_switch_a_schedule(shop: Shop) -> None:
     shop.create("nightly")
     assert shop.run("pause", "nightly") == Ended(0, "nightly is paused\n", "")

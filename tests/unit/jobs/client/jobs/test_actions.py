@@ -23,7 +23,7 @@ from headgate import (
 from headgate.errors import JobNotEnded, PayloadInvalid, PayloadLost, PayloadUnknown, UnknownJobType
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.messages.envelope import parse
-from headgate.jobs.testing.harness import DrainUnfinished
+from headgate.jobs.testing.next_message import DrainUnfinished
 from headgate.testing import Harness
 from tests.support.story import JOB, Story
 

@@ -19,7 +19,7 @@ from headgate import (
     Unique,
     cron,
 )
-from headgate.jobs.testing.harness import DrainUnfinished
+from headgate.jobs.testing.next_message import DrainUnfinished
 from headgate.testing import Harness
 from tests.support.functions import Function
 from tests.unit.workers.rig import MAIL, Note, one_lane
