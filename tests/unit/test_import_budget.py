@@ -15,9 +15,9 @@ import pytest
 TOLERANCE = 0.05
 
 BUDGETS = {
-    "from headgate import App": (72, 39, 97),
-    "from headgate import App, Client": (138, 89, 165),
-    "import headgate.lambdas.bridge": (72, 54, 81),
+    "from headgate import App": (72, 39, 57),
+    "from headgate import App, Client": (139, 89, 111),
+    "import headgate.lambdas.bridge": (73, 54, 63),
 }
 """Modules of Headgate, dataclasses, and methods that are compiled for these, in a new process."""
 
