@@ -15,7 +15,7 @@ class Gathering:
     """The pauses between the receives from one queue.
 
     None follows a receive that brought as many messages as it asked for, since more wait already.
-    Nor does one follow a receive that took longer than a pause: its messages come too seldom for
+    Nor does one follow another that took longer than a pause: its messages come too seldom for
     others to gather.
 
     Args:
@@ -45,7 +45,8 @@ class Gathering:
             full: True if it brought as many as it asked for.
         """
         self._since += count
-        is_seldom = not count or took_s > self._pause_s
+        # One that is full had nothing to wait for: it is SQS that is far away.
+        is_seldom = not count or (took_s > self._pause_s and not full)
         self._is_due = not is_seldom and not full
         if is_seldom:
             self._since = self._usual = 0

@@ -67,3 +67,10 @@ def test_a_backlog_once_drained_is_no_measure_of_what_gathers() -> None:
     for _ in range(3):
         queue.brought(10, took_s=0.01, full=True)
     assert not queue.is_usual
+
+
+def test_a_full_batch_from_far_away_is_a_backlog_though_it_took_longer_than_a_pause() -> None:
+    queue = gathering()
+    queue.brought(10, took_s=0.2, full=True)
+    assert not queue.is_usual
+    assert queue.pause_s() == 0
