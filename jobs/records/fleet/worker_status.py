@@ -212,6 +212,7 @@ class _Strange(Exception):
 
 
 def _status(name: str, data: Mapping[str, Any]) -> WorkerStatus:
+    """Return a status. During a deploy older workers write none of the fields that were added."""
     at = _needed(moment(data.get("at")))
     return WorkerStatus(
         name=_needed(text(name, _LONGEST)),
@@ -229,8 +230,8 @@ def _status(name: str, data: Mapping[str, Any]) -> WorkerStatus:
         pauses=[
             _needed(text(each, _LONGEST_LIMIT)) for each in _listed(data.get("pauses"), MOST_LIMITS)
         ],
-        tenants=[_tenant(each) for each in _listed(data.get("tenants"), MOST_TENANTS)],
-        failed=_failed(data.get("failed")),
+        tenants=[_tenant(each) for each in _listed(data.get("tenants", []), MOST_TENANTS)],
+        failed=_failed(data.get("failed", {})),
     )
 
 

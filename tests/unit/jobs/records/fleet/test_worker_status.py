@@ -99,3 +99,10 @@ def test_a_strange_item_is_no_status(field: str, value: Any) -> None:
     item = status_item(STATUS)
     strange = Item(pk=item.pk, sk=item.sk, data={**item.data, field: value})
     assert read_status(strange) is None
+
+
+def test_a_worker_of_the_version_before_is_read_without_its_tenants_and_failures() -> None:
+    item = status_item(STATUS)
+    known = {name: item.data[name] for name in item.data if name not in ("tenants", "failed")}
+    found = read_status(Item(pk=item.pk, sk=item.sk, data=known))
+    assert found == replace(STATUS, tenants=[], failed={})
