@@ -10,7 +10,7 @@ values of one job that is a tenth of a worker's time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,8 +33,8 @@ else:
         """
         make = dataclasses.dataclass(repr=False, eq=False, **options)
         set_once = _set_slot_once if options.get("slots") else _set_once
-        keeping = {"__setattr__": set_once, "__delattr__": _keep} if frozen else {}
-        return lambda cls: _with(_with_methods(make(cls)), keeping)
+        keeping = {"__setattr__": set_once, "__delattr__": _keep}
+        return lambda cls: _with_methods(make(cls), **keeping) if frozen else make(cls)
 
     def light_dataclass(*, frozen: bool, **options: bool) -> Callable[[type[T]], type[T]]:
         """Return a decorator like `dataclasses.dataclass`; type checkers see that one itself.
@@ -47,8 +47,8 @@ else:
         return lambda cls: _with_methods(make(cls)) if frozen else make(cls)
 
 
-def _with_methods(cls: type[T]) -> type[T]:
-    """Add the methods of a frozen dataclass which its body doesn't define."""
+def _with_methods(cls: type[T], **further: Callable[..., object]) -> type[T]:
+    """Add the methods of a frozen dataclass, and further ones, which its body doesn't define."""
     # To the stubs T may be no dataclass; `make` has just made it one.
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]
     compared = _values([field.name for field in fields if field.compare])
@@ -64,15 +64,10 @@ def _with_methods(cls: type[T]) -> type[T]:
     def __hash__(self: object) -> int:  # noqa: N807 - likewise
         return hash(hashed(self))
 
-    for method in (__eq__, __hash__, _SHOWN):
-        if cls.__dict__.get(method.__name__) is None:
-            setattr(cls, method.__name__, method)
-    return cls
-
-
-def _with(cls: type[T], methods: Mapping[str, Callable[..., object]]) -> type[T]:
+    methods = {"__eq__": __eq__, "__hash__": __hash__, "__repr__": _SHOWN, **further}
     for name, method in methods.items():
-        setattr(cls, name, method)
+        if cls.__dict__.get(name) is None:
+            setattr(cls, name, method)
     return cls
 
 

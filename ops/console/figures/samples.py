@@ -54,14 +54,12 @@ class Samples:
         """
         with self._lock:
             kept = list(self._kept)
-        points: list[tuple[float, float]] = []
+        points: list[tuple[datetime, float]] = []
         for sample in kept:
             told = [value(each) for each in sample.queues if group in (None, each.queue)]
             if known := [each for each in told if each is not None]:
-                points.append((sample.at.timestamp(), sum(known)))
-        if len(points) < 2:
-            return None
-        return curve([at for at, _ in points], [number for _, number in points])
+                points.append((sample.at, sum(known)))
+        return _through(points)
 
     def failed_attempts(self, group: str | None = None) -> Curve | None:
         """Return the curve of the failed attempts a minute, as the workers count them.
@@ -72,13 +70,17 @@ class Samples:
             group: see `chart`.
         """
         with self._lock:
-            points = self._failures.per_minute(group)
-        if len(points) < 2:
-            return None
-        return curve([at.timestamp() for at, _ in points], [number for _, number in points])
+            return _through(self._failures.per_minute(group))
 
     @property
     def since(self) -> datetime | None:
         """The time of the oldest sample; None without one."""
         with self._lock:
             return self._kept[0].at if self._kept else None
+
+
+def _through(points: Sequence[tuple[datetime, float]]) -> Curve | None:
+    """Return the curve through points; None with fewer than two."""
+    if len(points) < 2:
+        return None
+    return curve([at.timestamp() for at, _ in points], [number for _, number in points])
