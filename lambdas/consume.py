@@ -21,7 +21,6 @@ import os
 import random
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -53,6 +52,7 @@ from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.lambdas.batches import InvocationBatch
 from headgate.lambdas.hooks import LONGEST_S, InvocationHooks
 from headgate.lambdas.logs import log_as_json
@@ -311,7 +311,7 @@ class Consumer:
         return recorder
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Open:
     """The objects that are kept between invocations."""
 

@@ -10,7 +10,6 @@ import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.batching import in_batches
@@ -22,6 +21,7 @@ from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.settler import Settler
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _log = logging.getLogger("headgate.consume")
 
@@ -33,7 +33,7 @@ _PARALLEL = 16
 """Maximum number of concurrent requests while a surplus is given back."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Invocation:
     """The keeper of one invocation's messages: it insists on nothing, since its time is short."""
 

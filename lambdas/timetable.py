@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass
 from typing import Self
 
 from headgate.jobs.deployment.groups.consumer_group import GIVE_BACK
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 MARGIN_S = GIVE_BACK.total_seconds()
 """Seconds before the function's timeout at which jobs are interrupted, to answer in time."""
@@ -35,7 +35,7 @@ _SETTLED_S = 1.0
 _ANSWER_S = 0.75
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Timetable:
     """The times of an invocation's steps, on the event loop's time."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from headgate.jobs.aws.queue_descriptions import QueueDescription, pairs, quarantine
@@ -20,6 +20,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.checks.places import queues_of
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import BucketMissing, Fault, QueueMissing, TableMissing
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _AGAIN = "Deploy the stack again: it was changed by hand"
 _WHERE_QUEUE = "Name a queue that exists, in this account and region, or by its ARN"
@@ -57,7 +58,7 @@ def live_faults(app: App, deployment: Deployment, lookup: StageReader, region: s
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Resource:
     """A resource, and the faults that it may have."""
 

@@ -7,7 +7,7 @@ Where AWS has tiers by volume this is the first and most expensive one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 REGION = "us-east-1"
 AS_OF = "2026-11"
@@ -26,7 +26,7 @@ _CLOUDWATCH = "https://aws.amazon.com/cloudwatch/pricing/"
 _VPC = "https://aws.amazon.com/vpc/pricing/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """The price of a number of units."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from headgate.jobs.core.backend import Ports
 from headgate.jobs.core.naming import physical_name
@@ -14,9 +13,10 @@ from headgate.jobs.deployment.removals import QUEUE, SCHEDULE_GROUP, Removal
 from headgate.jobs.errors import ConfigurationError, QueueMissing, ScheduleGroupMissing
 from headgate.jobs.schedules.delayed_job import PREFIX as DELAYED
 from headgate.jobs.schedules.registry import PREFIX as MADE_LATER
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRemoval:
     """A removal, and the jobs that it concerns."""
 
@@ -33,7 +33,7 @@ class CountedRemoval:
         return self.jobs == 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class StackRemovals:
     """The resources that a deployment would remove from one stack."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ from headgate.jobs.core.topology import Priority
 from headgate.jobs.deployment.groups.queue_selection import QueueSelection
 from headgate.jobs.errors import SettingsInvalid, did_you_mean
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _MOST_CONCURRENCY = 1000
 _MOST_CHILDREN = 256
@@ -18,7 +18,7 @@ _MOST_PORT = 65535
 _SHORT_WAIT = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
     """The settings of one worker: its concurrency, its queues, and its shutdown.
 
@@ -89,7 +89,7 @@ class WorkerSettings:
         return QueueSelection(queues=self.queues, priorities=self.priorities)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ObservabilitySettings:
     """The settings of a worker process's health checks and metrics.
 

@@ -6,14 +6,14 @@ import os
 import random
 import secrets
 import socket
-from dataclasses import dataclass
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The app, and the surroundings that a worker's parts share."""
 

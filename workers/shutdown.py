@@ -16,8 +16,9 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 if TYPE_CHECKING:  # a supervisor needs the signals alone
     from headgate.workers.running.runner import Running
@@ -37,7 +38,7 @@ FLUSH_S = 3.0
 _WHY = "the worker is stopping"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The unfinished work that a worker left when it stopped."""
 

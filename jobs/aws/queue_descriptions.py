@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.core.existing.arns import is_arn
 from headgate.jobs.core.topology import QUARANTINE_RETENTION, QueueSpec, Topology
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 Attributes = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Redrive:
     """The dead-letter queue of a queue."""
 
@@ -26,7 +26,7 @@ class Redrive:
     max_receive_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDescription:
     """One SQS queue: its name, and every attribute that differs from SQS's defaults.
 

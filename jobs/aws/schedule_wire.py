@@ -6,7 +6,6 @@ https://docs.aws.amazon.com/scheduler/latest/APIReference/API_Operations.html
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -16,6 +15,7 @@ from botocore.exceptions import ClientError
 from headgate.jobs.core.naming import role_in
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
 from headgate.jobs.errors import MessageUnreadable
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 Request = dict[str, Any]
 Response = Mapping[str, Any]
@@ -43,7 +43,7 @@ _PAGE = 100  # the most that ListSchedules returns at once
 _RETRIES = {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400}  # the maximum of each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class AwsPlace:
     """The partition, account and region that turn names into ARNs."""
 

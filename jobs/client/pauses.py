@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,6 +37,7 @@ from headgate.jobs.records.pausing.pause import (
 )
 from headgate.jobs.records.writes import put_patiently
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import legible
 
 _OF_RETENTION = 0.75
@@ -45,7 +45,7 @@ _OF_RETENTION = 0.75
 come, before SQS deletes it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncPauses:
     """The awaited form of `Pauses`, which also drives this class.
 

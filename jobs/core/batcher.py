@@ -13,6 +13,7 @@ from headgate.jobs.core.batching import TRIES, EntryRejected, Lanes, held_back_b
 from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ class _Entry(Generic[T]):
     tries: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
     """The timing of a `Batcher`'s requests, and the number of its tries."""
 

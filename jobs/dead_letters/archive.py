@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 from headgate.jobs.core.naming import DEAD_LETTERS, DEAD_LETTERS_KEPT
@@ -31,6 +31,7 @@ from headgate.jobs.dead_letters.walk import AT_ONCE, HeldLetter
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import MessageError, PayloadLost
 from headgate.jobs.messages.large_payloads import max_packed
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 from headgate.jobs.values.time_bounds import moment_of
 
 _SLACK = timedelta(days=1)
@@ -39,7 +40,7 @@ _SLACK = timedelta(days=1)
 _log = logging.getLogger("headgate.dead_letters")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LetterCopy:
     """A copy of a dead letter in the bucket."""
 
@@ -77,7 +78,7 @@ class LetterCopy:
         return replace(self, letter=self.letter.without_content())
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Place:
     """A copy as its key names it."""
 

@@ -13,7 +13,6 @@ import gzip
 import json
 import logging
 import zlib
-from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
@@ -25,6 +24,7 @@ from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.errors import MessageError, MessageUnreadable, PayloadLost
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.large_payloads import check_reference, max_packed
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 LETTER, PAYLOAD = ".json.gz", ".payload.gz"
 """Ends of the keys of a copy, and of its payload."""
@@ -88,7 +88,7 @@ def as_json(letter: DeadLetter, content: LetterContent) -> str:
     return json.dumps({name: value for name, value in whole.items() if value is not None})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class SavedLetter:
     """A letter that was saved as JSON."""
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.errors import ConfigurationError, did_you_mean
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 CountBy = Literal["type", "reason", "error", "queue", "tenant", "hour"]
 """A property by which letters are counted."""
@@ -16,7 +17,7 @@ CountBy = Literal["type", "reason", "error", "queue", "tenant", "hour"]
 Group = tuple[str | None, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LetterCount:
     """The letters that have something in common."""
 

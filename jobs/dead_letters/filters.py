@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.messages.bundles import job_in
 from headgate.jobs.values.durations import Duration
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.selections import check_selection
 from headgate.jobs.values.time_bounds import moment_of
 
@@ -15,7 +15,7 @@ _OWNER = "a DeadLetterFilter"
 _TEXTS = ("ids", "types", "reasons", "errors", "queues", "tenants")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterFilter:
     """Selects dead letters: by all of the fields that are given, and by any of a field's values.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LetterContent:
     """The message of a dead letter: all that is needed to send it again. Its repr is empty."""
 
@@ -21,7 +22,7 @@ class LetterContent:
     """MessageGroupId: the ordering group of a FIFO queue's message, the tenant of another's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
     """A message in a dead-letter queue, in the quarantine or among the failed firings.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
@@ -34,6 +33,7 @@ from headgate.jobs.errors import MessageError
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.pausing.pause import PREFIX, Pause, read_pauses
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 ACTOR = "sweep"
 """The actor of replays that sweeps make."""
@@ -44,7 +44,7 @@ MOST = 500
 _log = logging.getLogger("headgate.sweep")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
     """The other replays and the pauses, as the sweep found them before its first letter."""
 
@@ -56,7 +56,7 @@ class _Around:
     pauses: Sequence[Pause]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
     """A replay that has begun."""
 

@@ -14,7 +14,7 @@ legible, so that a letter without its content is small, whatever is in the queue
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +30,7 @@ from headgate.jobs.execution.settling.dead_letter import QUARANTINED
 from headgate.jobs.messages.bundles import jobs_of
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.inputs import OCCURRENCE, parse_input, tag_of
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import LONGEST_NAME, legible
 
 REDRIVEN = "redriven"
@@ -55,7 +56,7 @@ _MAX_CHARS = 1_024
 """Characters of an error's message; the worker writes no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
     """The job as a message's body names it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
@@ -14,6 +14,7 @@ from headgate.jobs.dead_letters.walk import HeldLetter, Look
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.messages.bundles import job_in
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 WITHIN = timedelta(seconds=90)
 """Default of the longest time for which a search receives."""
@@ -28,7 +29,7 @@ ACTING = timedelta(seconds=30)
 _LONGEST = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLetter:
     """A letter that a search has selected, and holds."""
 
@@ -58,7 +59,7 @@ OnFound = Callable[[SearchRound], Awaitable[Collection[str]]]
 back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LetterSearch:
     """Searches the dead letters of one app."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headgate.jobs.core.clock import Clock
@@ -15,9 +14,10 @@ from headgate.jobs.dead_letters.reading import read_letter, unread
 from headgate.jobs.dead_letters.walk import AT_ONCE, HeldLetter, Walk
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.sweep_plan import ParkingQueue, parking_queues
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LetterServices:
     """The app whose dead letters are looked at, and services that are awaited."""
 

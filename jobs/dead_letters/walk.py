@@ -33,6 +33,7 @@ from headgate.jobs.core.ports.transport import AsyncReceiver, ReceivedMessage, V
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import QueueMissing, TransportError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 AT_ONCE = 16
 """Maximum number of requests of a look at the same time."""
@@ -40,7 +41,7 @@ AT_ONCE = 16
 _log = logging.getLogger("headgate.dead_letters")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLetter:
     """A message that a look holds, and its queue."""
 
@@ -53,7 +54,7 @@ Visit = Callable[[Sequence[HeldLetter]], Awaitable[Collection[str]]]
 which are not to be given back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """The extent of a look."""
 
@@ -86,13 +87,13 @@ class _Place:
         return max(1, -(-(self.expected - len(self.seen)) // MAX_BATCH))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Receive:
     place: _Place
     limit: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
     """The receipts of one receive that are to be given back."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
@@ -30,6 +30,7 @@ from headgate.jobs.deployment.surroundings import (
 )
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _KEY = re.compile(r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+")
 _CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,255}")
@@ -60,7 +61,7 @@ _THROWN_AWAY = (None, "dev")
 """Stages whose data is deleted with the stack, unless `Deployment.keep_data` says otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """The resources of one stage on AWS besides the app's queues, table, bucket and schedules.
 

@@ -10,8 +10,9 @@ https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attri
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 QUEUE, SCHEDULE_GROUP = "queue", "schedule group"
 """Kinds of resources whose jobs can be counted."""
@@ -35,7 +36,7 @@ Template = Mapping[str, Any]
 _Resource = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
     """A resource with data that a deployment takes out of its stack."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -12,11 +11,12 @@ from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.retry.backoff_context import BackoffContext
 from headgate.jobs.retry.strategies import Range
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _LONGEST_S = MAX_VISIBILITY.total_seconds()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """One attempt; its times are seconds from the first delivery, if each attempt fails at once."""
 

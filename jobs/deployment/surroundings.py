@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from headgate.jobs.core.naming import check_name
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 Architecture = Literal["arm64", "x86_64"]
 
@@ -48,7 +49,7 @@ _OURS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpc:
     """A VPC of yours for the workers; nothing is changed in it.
 
@@ -84,7 +85,7 @@ class ExistingVpc:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
     """A container beside the worker in each task of a group, such as a collector of traces.
 
@@ -123,7 +124,7 @@ class Sidecar:
             raise ConfigurationError(f"{owner}: the worker's own container has that name")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Hardening:
     """Options of the network that is created for workers, beyond what they need."""
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,6 +34,7 @@ from headgate.jobs.execution.outcome import Attempt, LastFailure, Reason
 from headgate.jobs.records.items import Mark, deliveries_of
 from headgate.jobs.records.lives import Fate
 from headgate.jobs.records.pausing.returns import is_told
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _KINDS = frozenset(Mark)
 
@@ -53,7 +54,7 @@ _LIVED = frozenset(
 """Ends that only the delivery's own worker writes: that worker was slow, not dead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class UnendedStart:
     """A delivery that was begun and whose end is unknown."""
 
@@ -66,7 +67,7 @@ class UnendedStart:
     """The worker's beat, as seen by the first later delivery that looked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """A summary of the records of a message's earlier deliveries."""
 
@@ -116,7 +117,7 @@ class History:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Fact:
     """One mark of one delivery."""
 

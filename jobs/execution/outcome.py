@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from headgate.jobs.retry.backoff_context import BackoffContext
-from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 from headgate.jobs.values.texts import text_of
 
 
@@ -49,7 +49,7 @@ class Done:
     """The result as JSON values, and its size as JSON in bytes; None if nobody keeps it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
     """The handler raised, or ran past its timeout."""
 
@@ -64,7 +64,7 @@ class Failed:
             object.__setattr__(self, "message", text_of(self.error))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
     """The job could not run now, or its handler put it off; this is not a failure."""
 
@@ -72,7 +72,7 @@ class Deferred:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
     """The handler ended the job without success or failure."""
 
@@ -88,7 +88,7 @@ class DropKind(StrEnum):
     """It had not started by the time that ``expires`` set."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
     """The job ends without a run of its handler in this delivery; it is neither done nor failed."""
 
@@ -96,14 +96,14 @@ class Dropped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
     """The worker interrupted the attempt, for reasons unrelated to the job."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Unstarted:
     """The job was not run, for reasons unrelated to it, and is released."""
 
@@ -113,21 +113,21 @@ class Unstarted:
     """True if it is released because of a pause."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
     """The job was cancelled on request before it completed."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Crashed:
     """The process that ran the attempt died."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Unrunnable:
     """The message can't become a job here; a newer worker might be able to read it.
 
@@ -138,7 +138,7 @@ class Unrunnable:
     detail: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
     """The job must not run again, and was not run: it only remains to park it."""
 
@@ -163,7 +163,7 @@ Outcome = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LastFailure:
     """The latest failed attempt, as recorded."""
 

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
@@ -21,6 +20,7 @@ from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item, Key
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.writes import WriteRefusal, put_items
 from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import text_of
 
 ROOM, ROOM_BYTES = 10_000, 32 * 2**20
@@ -47,7 +47,7 @@ _PAUSES = Backoff.exponential(base=0.2, factor=2, cap=10, jitter="equal")
 _log = logging.getLogger("headgate.worker")
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Entry:
     item: Item
     size: int

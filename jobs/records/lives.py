@@ -25,6 +25,7 @@ from enum import Enum, auto
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.errors import ServiceUnavailable, TransportError
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import moment, text, whole
 
 LIVES = "workers"
@@ -59,7 +60,7 @@ class Fate(Enum):
     """Not known yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
     """A worker's entry about itself."""
 

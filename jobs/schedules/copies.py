@@ -8,7 +8,7 @@ whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
@@ -18,9 +18,10 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.schedules.firing import moved_input, read_scheduled
 from headgate.jobs.schedules.registry import PREFIX
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulesExported:
     """The outcome of an export."""
 
@@ -29,7 +30,7 @@ class SchedulesExported:
     """Names on AWS of those that are left out, since they can't be read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulesImported:
     """The outcome of an import; all names are the app's own."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any
@@ -34,6 +33,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.schedules.declared_starts import declared
 from headgate.jobs.schedules.firing import fired_job_id, read_scheduled
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 PREFIX = "dynamic."
 """Prefix of the names of schedules that were made at run time."""
@@ -45,7 +45,7 @@ _LONGEST_NAME = MAX_SCHEDULER_NAME - len(PREFIX)
 _NAME = re.compile(r"[0-9A-Za-z_.-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleInfo:
     """One of an app's schedules, as it is on AWS."""
 
@@ -95,7 +95,7 @@ class ScheduleInfo:
         return [ScheduledRun(at=at, job_id=str(fired_job_id(self.arn, at))) for at in times]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledRun:
     """One time of a schedule, and the id of the job that it submits then."""
 
@@ -111,7 +111,7 @@ def _check(count: object, now: datetime) -> None:
         raise SettingsInvalid(f"now must have a time zone, got {now!r}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableSchedule:
     """One of an app's schedules on AWS that can't be read."""
 

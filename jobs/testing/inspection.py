@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -14,11 +13,12 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.testing.memory.faults import Action
 from headgate.jobs.testing.memory.ordering import Message, MessageState
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 P = TypeVar("P")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request that the service received, whether or not it failed."""
 
@@ -33,7 +33,7 @@ class Call:
     """Each entry's timeout, for change_visibility."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
     """A message in a queue."""
 
@@ -65,7 +65,7 @@ def stored(message: Message, *, now: datetime, now_s: float) -> StoredMessage:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted(Generic[P]):
     """A job that waits in a queue."""
 

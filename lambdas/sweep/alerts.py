@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from shlex import quote
 from urllib.parse import urlencode
 from uuid import UUID
@@ -23,6 +22,7 @@ from headgate.jobs.core.naming import DEAD_LETTERS, DEAD_LETTERS_KEPT
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import REASONS
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, Kind, ParkingQueue, SweepPlan
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 UNKNOWN = "unknown"
 """Placeholder for a name that is not one of ours, such as a job type's."""
@@ -51,7 +51,7 @@ _ADVICE: Mapping[Kind, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A dead letter, and its queue."""
 
@@ -91,7 +91,7 @@ class Found:
         return self.queue.kind == "quarantine" or self.letter.job_type in self.plan.critical
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """A message to people."""
 

@@ -11,7 +11,6 @@ import os
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +45,7 @@ from headgate.jobs.deployment.replay_plan import ReplayPlan, outline_of
 from headgate.jobs.deployment.sweep_plan import HOLD, read_plan
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.publisher import Publisher
@@ -152,7 +152,7 @@ def _replay(plan: ReplayPlan, aws: _Aws, clock: Clock) -> PolicyReplay:
     return PolicyReplay(plan, services, hold=HOLD)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Aws:
     """The AWS services that the function uses."""
 

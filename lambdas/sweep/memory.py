@@ -15,7 +15,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.batching import TRIES, pause_s
@@ -25,6 +24,7 @@ from headgate.jobs.core.ports.table import MAX_PUT, Item, Table
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
 from headgate.jobs.errors import ItemUnreadable, Throttled
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _MARGIN = timedelta(days=1)
 """Time for which an item outlives its message, since clocks and SQS's deletion may differ."""
@@ -34,7 +34,7 @@ _log = logging.getLogger("headgate.sweep")
 _LEASE, _SUMMARY = "lease", "summary"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """The state of a message."""
 

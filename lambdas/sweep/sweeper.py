@@ -41,6 +41,7 @@ from headgate.jobs.dead_letters.reading import content_of, read_letter, unread
 from headgate.jobs.dead_letters.walk import HeldLetter, Walk
 from headgate.jobs.deployment.sweep_plan import BUDGET, HOLD, TIMEOUT, ParkingQueue, SweepPlan
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.lambdas.sweep.alerts import Alert, Found, critical_alert, summary
 from headgate.lambdas.sweep.memory import Known, SweepMemory
 from headgate.lambdas.sweep.publisher import Publisher
@@ -101,7 +102,7 @@ class Swept:
         self.errors.append(error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
     """A message that was looked at."""
 

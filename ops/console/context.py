@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.records.audit.entry import in_one_line
 from headgate.jobs.records.cancellation import LONGEST_ACTOR
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.figures.samples import Samples
 from headgate.ops.console.outcomes import Outcomes
 from headgate.ops.console.reader import Seen, SharedReader
@@ -45,7 +46,7 @@ _log = logging.getLogger("headgate.console")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+@light_dataclass(frozen=True, kw_only=True)
 class Console:
     """One app's console.
 

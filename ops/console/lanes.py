@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headgate.jobs.client.overview.health import SystemHealth, SystemState
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
 from headgate.jobs.definitions.app import App
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _SHORTEST = timedelta(minutes=1)
 """The shortest wait that shows: CloudWatch tells ages by the minute."""
@@ -17,7 +17,7 @@ _WORDS = {SystemState.UNHEALTHY: "unhealthy", SystemState.DEGRADED: "degraded"}
 _LEVELS = {SystemState.UNHEALTHY: "bad", SystemState.DEGRADED: "warn"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRow:
     """One lane as a row of a table."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from headgate.jobs.core.limits import Breaker, Concurrency, LimitKey, Limits, RateLimit, Scope
 from headgate.jobs.definitions.app import App
 from headgate.jobs.records.fleet.worker_status import LimitState, WorkerStatus
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.words import span
 
 _WORST_FIRST = (LimitState.OPEN, LimitState.PROBING, LimitState.HOLDING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
     """A limit as a row of a table."""
 

@@ -6,12 +6,13 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 _MOST_KEPT = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeLine:
     """The outcome for one of them."""
 
@@ -23,7 +24,7 @@ class OutcomeLine:
     """A page of the console that shows more; empty if there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """The outcomes of one action."""
 

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import RecordsOff, SettingsInvalid, TransportError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import text_of
 
 _MOST_KEPT = 100
@@ -46,7 +47,7 @@ _log = logging.getLogger("headgate.console")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Seen(Generic[T]):
     """The last answer to a question, which may be old."""
 

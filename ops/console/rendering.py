@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console import words
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ STATIC = Path(__file__).parent / "static"
 """Files that browsers load besides pages."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A page of the navigation."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from headgate.jobs.client.overview.queues import QueueStatus
 from headgate.jobs.core.topology import Priority
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _SHOWN = 10
 
@@ -16,7 +16,7 @@ too for a tenant's share of the time that consumers take, which nobody here know
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues-detailed.html"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class TenantRow:
     """One tenant of one lane as a row of a table."""
 

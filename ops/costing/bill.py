@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.prices import Price
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
     """Billed units of one price in a month."""
 
@@ -19,7 +19,7 @@ class Charge:
     """The job type that causes it; None: a fixed charge, independent of the jobs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class BillItem:
     """A line of the bill."""
 

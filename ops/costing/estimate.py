@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.costing import compute, demand, objects, records, sqs, sweeping, watching
 from headgate.ops.costing.bill import Bill, Charge
 from headgate.ops.costing.fleet import UTILISATION, Fleet, fleet_of
@@ -15,7 +16,7 @@ from headgate.ops.costing.load import Load, Stream, streams_of
 from headgate.ops.costing.standby import Standby
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A month's bill, with the model it is based on."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.costing.load import Load, Stream, typical_s
 from headgate.ops.prices import MONTH_S
 
@@ -21,7 +21,7 @@ LAMBDA_POLLERS = 5
 https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
     """A worker group with its share of the work."""
 
@@ -58,7 +58,7 @@ class Crew:
         return self.tasks * self.group.processes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """All worker groups and functions that run the app's jobs."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.messages.bundles import MOST_JOBS
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.prices import MONTH_S
 
 _YEAR = timedelta(days=365)
@@ -23,7 +24,7 @@ _ENOUGH = 10_000
 """Number of occurrences that is enough to estimate a schedule's frequency."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """A month's work.
 
@@ -79,7 +80,7 @@ class Load:
             raise SettingsInvalid(f"duration must be positive, got {self.duration}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
     """The jobs of one type in a month."""
 

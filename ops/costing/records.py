@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from headgate.jobs.core.retention import Keep, RecordsLevel
@@ -31,6 +31,7 @@ from headgate.jobs.records.items import keeps
 from headgate.jobs.records.late_starts import AFTER_S
 from headgate.jobs.records.lives import RENEW_S as BEAT_S
 from headgate.jobs.records.results import MAX_RESULT_BYTES
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Crew, Fleet
 from headgate.ops.costing.load import Load, Stream
@@ -59,7 +60,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCal
 _WRITTEN, _READ, _GB = 1024, 4096, 2**30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Average use of the table by one job."""
 

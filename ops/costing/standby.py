@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Standby:
     """The standby of an estimate's stage, which has the load of no jobs."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from headgate.jobs.core.events import JobDeadLettered, JobRetryScheduled
 from headgate.jobs.definitions.app import App
@@ -23,6 +22,7 @@ from headgate.jobs.deployment.metric_names import (
     STARTED,
     WAIT,
 )
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.costing.alarms import composite_alarms, watched_metrics
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.compute import HOURS, batch_of
@@ -61,7 +61,7 @@ def charges(app: App, deployment: Deployment, fleet: Fleet, load: Load) -> Itera
         yield from _measured(series)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class BilledSeries:
     """Metrics that share their dimensions, and so their lines."""
 

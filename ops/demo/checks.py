@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from headgate.jobs.core.ports.transport import QueueDepth
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.demo.accounting import Account, Accounting
 from headgate.ops.demo.books import effect_key
 from headgate.ops.demo.plan import FinalOutcome, Plan, PlannedJob
@@ -14,7 +14,7 @@ from headgate.ops.demo.plan import FinalOutcome, Plan, PlannedJob
 _MOST_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
     """A message in a dead-letter queue."""
 
@@ -25,7 +25,7 @@ class Letter:
     error_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Aftermath:
     """The state of the server and of the shop's books once the workers have stopped."""
 
@@ -39,7 +39,7 @@ class Aftermath:
     """Reports of workers that did not stop cleanly."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One verdict."""
 

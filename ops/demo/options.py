@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from rich.console import Console
 
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 LEAST_JOBS = 100
 """Fewer jobs don't cover every fault of every type."""
@@ -23,7 +24,7 @@ def default_console() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
     """The settings of one run of the demo.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
@@ -16,6 +16,7 @@ from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
 class FinalOutcome(StrEnum):
@@ -26,7 +27,7 @@ class FinalOutcome(StrEnum):
     DEAD = "dead-lettered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """The expected end of one job."""
 
@@ -44,7 +45,7 @@ class Expected:
         return self.failures - (self.ending is FinalOutcome.DEAD)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
     """One job to submit."""
 
@@ -62,7 +63,7 @@ class PlannedJob:
         return app.topology.queue(self.type.queue, Priority(priority))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMessage:
     """One message that no worker can turn into a job; it has to be parked."""
 
@@ -71,7 +72,7 @@ class PlannedMessage:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that one run of the demo submits."""
 
@@ -137,7 +138,7 @@ _TWICE_AT_MOST = SubmitOptions(max_attempts=2)
 """The shop's own policies would retry for longer than a demo should take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Fault:
     """A fault that the shop's gateway simulates, by its word (see `examples.shop.gateway`)."""
 

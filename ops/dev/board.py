@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import printable
 from headgate.ops.dev import notes
 
@@ -33,7 +34,7 @@ _OF_LINES = {*_FIELDS, "at", "exc_info", "traceback"}
 """Fields that are no fact of an event, or too long for a line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
     """A text to print, of one line or several."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -21,11 +20,12 @@ from headgate.jobs.definitions.policies import load_handlers, signing_secret_of
 from headgate.jobs.definitions.sealing import key_names
 from headgate.jobs.schedules.declared_schedules import declared_schedules
 from headgate.jobs.schedules.registry import times_of
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.dev.schedules import LocalSchedules
 from headgate.ops.existing import use_existing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """An app that is ready to run."""
 

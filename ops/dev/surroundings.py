@@ -6,11 +6,11 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from headgate.jobs.aws.connections.plain_http import is_loopback
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 REGION = "us-east-1"
 _NOBODY = "headgate-dev"
@@ -21,7 +21,7 @@ _HIDDEN = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_")
 _LOCAL_HOSTS = "localhost,127.0.0.1,::1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """The local AWS of an app, as variables of the environment.
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 MANIFEST = ".headgate-export.json"
 """The file in which a folder keeps the hashes of the files that were written into it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
     """One file of an export."""
 
@@ -37,7 +37,7 @@ class Artifact:
         return hashlib.sha256(self.content).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOrigin:
     """The source of an export, as its files say it."""
 

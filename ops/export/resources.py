@@ -6,12 +6,13 @@ Left out is what watches the system (alarms, dashboard, budget) and CDK's own he
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from headgate.jobs.core.existing.arns import bare_name, is_arn, owner_of
 from headgate.jobs.core.existing.resources import Existing
 from headgate.jobs.core.topology import Topology
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.export.policies import Statement, parts, written_length
 
 _PATH = "aws:cdk:path"
@@ -27,7 +28,7 @@ _LONGEST_PLACE = "arn:aws-us-gov:service:ap-southeast-1:111122223333:"
 _LONGEST_NAME = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """One resource of a template of CloudFormation's."""
 
@@ -54,7 +55,7 @@ Value = str | Mapping[str, Any]
 """A text, or a reference as in a template."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """A value that a deployment prints."""
 

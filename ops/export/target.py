@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headgate.infra.fargate.worker_command import app_variables, worker_variables
 from headgate.jobs.definitions.app import App
@@ -12,12 +12,13 @@ from headgate.jobs.deployment.groups.worker_group import HEALTH_HOSTS, WorkerGro
 from headgate.jobs.deployment.resource_names import worker_service_name
 from headgate.jobs.deployment.serving import groups_elsewhere
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _LONGEST_NAME = 63
 """Of a label's value in Kubernetes, and of a service's in DNS."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """An app's workers in one account and region, wherever they run there.
 

@@ -8,12 +8,12 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from headgate.jobs.definitions.current_folder import OURS
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.own_version import own_version
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -44,7 +44,7 @@ _ADDITIONS = {
 """The advice on a file that was there, unless it names Headgate."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class NewProject:
     """The result of `write_project`."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 
 from headgate.jobs.deployment.surroundings import Architecture
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 FOLDER = Path(".headgate")
 """The folder of all runs' folders, relative to the working directory."""
@@ -23,7 +24,7 @@ def new_stage() -> str:
     return "verify-" + "".join(secrets.choice(_LETTERS) for _ in range(6))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
     """The settings of one run.
 

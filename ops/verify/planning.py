@@ -6,11 +6,11 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.jobs.aws.stages.deployed import DeployedStage
 from headgate.jobs.definitions.app import App
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.demo.environment import REGION
 from headgate.ops.verify.estimate import most_usd
 from headgate.ops.verify.options import VerifyOptions
@@ -21,7 +21,7 @@ from headgate.ops.verify.steps.verify_app import make_app
 _SETTINGS = "HEADGATE_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPlan:
     """A run that hasn't begun."""
 

@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from headgate.jobs.deployment.cdk_context import parse_deployment
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.surroundings import Architecture
 from headgate.jobs.errors import ConfigurationError, HeadgateError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.own_version import own_version
 from headgate.ops.scaffold import filled
 from headgate.ops.verify.steps import verify_app
@@ -43,7 +43,7 @@ before IAM knows it everywhere.
 https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyProject:
     """A folder with an app, a Dockerfile and a ``cdk.json``."""
 

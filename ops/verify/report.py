@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import platform
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.own_version import own_version
 from headgate.ops.verify.steps.step import StepResult
 
@@ -22,7 +23,7 @@ _ACCOUNT = re.compile(r"\d{12}")
 SiteKind = Literal["AWS", "local AWS"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
     """The report, as far as the steps have come."""
 

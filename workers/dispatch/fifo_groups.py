@@ -10,14 +10,14 @@ Pure: it knows no clock and no event loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.held import Hold
 
 _Group = tuple[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Departure:
     """The consequences for a FIFO group when one of its messages is no longer held."""
 

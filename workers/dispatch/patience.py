@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.values.light_dataclass import light_dataclass
@@ -114,7 +113,7 @@ class Waiter:
         return self.attempts is None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Stays:
     """The message is held."""
 
@@ -122,7 +121,7 @@ class Stays:
     """True if it is held only for a moment, since enough are held for its limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class GoesBack:
     """The message is given back unstarted."""
 

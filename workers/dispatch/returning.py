@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.pausing import away_s
 from headgate.jobs.records.pausing.pause import Pause
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.dispatch.admission import Admission
 from headgate.workers.dispatch.line import Line
 from headgate.workers.dispatch.patience import GoesBack, Patience, Stays, Waiter
@@ -20,7 +20,7 @@ _BEHIND, _LOST_BEHIND = Waiter(is_behind=True), Waiter(is_behind=True, is_lost=T
 """Messages that wait for others, of which there may be thousands, all alike."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Return:
     """A message that has been removed from the waiting ones, to go back."""
 
@@ -31,7 +31,7 @@ class Return:
     another reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Findings:
     """The result of a first look at messages that a limit holds back."""
 

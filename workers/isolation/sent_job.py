@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.errors import ChildDied, ChildFailed, Stopped
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
 class NotStarted(Exception):
     """A child died before it had received the job sent to it; the message tells the cause."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Returned:
     """The result of a handler that returned."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from headgate.jobs.core.clock import Clock
@@ -15,6 +14,7 @@ from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import types_from
 from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted, Granted
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.limits.circuit_breaker import Circuit
 from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.fleet_retry_budget import FleetBudget
@@ -154,7 +154,7 @@ class AppGuards:
             yield Guard(limit, key_of(limit, values.key), circuit)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Spending:
     """A retry budget in use, by the types that share it."""
 

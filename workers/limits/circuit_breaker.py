@@ -18,6 +18,7 @@ from typing import Any
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import BreakerClosed, BreakerOpened, BreakerProbing, Event
 from headgate.jobs.core.limits import Breaker
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.limits.keys import named_key
 from headgate.workers.limits.meters import GUESS_S, ONE, Ending, TokenCost
 
@@ -40,7 +41,7 @@ class _Part:
     failures: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Run:
     """A run that was let through, with the breaker's round at its start."""
 

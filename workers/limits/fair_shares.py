@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from headgate.jobs.values.light_dataclass import light_dataclass
+
 _SPARE = 4
 """A worker that gives up unused tokens keeps one in reserve for every four in use."""
 
@@ -33,7 +35,7 @@ class Need(Enum):
     """A job waited, or was not received, because no token was free."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class ShareClaim:
     """The tokens that a worker reports as its own."""
 

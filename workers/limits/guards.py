@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.outcome import Crashed, Done, Failed, Outcome
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.limits.keys import CostOf, KeyOf, one_key
 from headgate.workers.limits.meters import ONE, Ending, Meter
 
@@ -17,7 +18,7 @@ _FORGOTTEN_AT_ONCE = 2
 are about as many as keys in use."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Block:
     """A limit, or something like one, that holds a job back."""
 

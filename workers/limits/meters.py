@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.limits.lease import RENEW_S, Lease
 
 AHEAD_S = 1.0
@@ -30,7 +30,7 @@ class Ending(Enum):
     NOTHING = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class TokenCost:
     """The tokens that a job's start takes of a limit, and who need not wait for it."""
 

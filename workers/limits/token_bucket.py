@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.limits.meters import AHEAD_S, ONE, Ending, TokenCost, Tokens
 
 _SAVED_S = 1.0
@@ -90,7 +90,7 @@ class Window:
         return taken + self._per_s - now
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Saving:
     """Tokens that are saved up for a job that needs more than are free."""
 

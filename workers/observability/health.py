@@ -8,7 +8,6 @@ creates a queue.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC
 from enum import StrEnum
 
@@ -32,6 +31,7 @@ from headgate.jobs.core.events import (
     SettlementFlushed,
 )
 from headgate.jobs.errors import QueuesMissing
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 from headgate.workers.receiving.queue_watch import QueueState, QueueWatch
 
 UNHEALTHY_AFTER_S = 60.0
@@ -62,7 +62,7 @@ class Status(StrEnum):
     UNHEALTHY = "unhealthy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheck:
     """The result of one check."""
 
@@ -71,7 +71,7 @@ class HealthCheck:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
     """The verdict, and the checks that it is based on."""
 

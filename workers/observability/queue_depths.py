@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports.transport import AsyncReceiver, QueueDepth
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import text_of
 
 _log = logging.getLogger("headgate.worker")
@@ -23,7 +23,7 @@ _ANSWER_S = 5.0
 https://prometheus.io/docs/prometheus/latest/configuration/configuration/"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class DepthSample:
     """The number of one queue's jobs in one state."""
 

@@ -14,7 +14,6 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, PollFailed, PollReceived
@@ -29,6 +28,7 @@ from headgate.jobs.errors import (
 from headgate.jobs.execution.delivery import Delivery, deliveries_of_jobs
 from headgate.jobs.messages.bundles import is_bundle
 from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import type_of
 from headgate.workers.dispatch.waiting import Waiting
 from headgate.workers.receiving.demand import Demand
@@ -64,7 +64,7 @@ _LONGEST_AFTER = 10
 """Number of consecutive failures after which the pauses grow no further."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Claim:
     """Room that a poller has taken for one receive."""
 

@@ -7,7 +7,6 @@ import platform
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -16,6 +15,7 @@ from headgate.jobs.aws.connections.instance_role import expects_role, no_role_ye
 from headgate.jobs.aws.connections.plain_http import check_endpoint
 from headgate.jobs.core.immediate import immediate
 from headgate.jobs.errors import LibraryMissing
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.own_version import own_version
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Access(TypedDict, total=False):
     config: Config | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
     """The endpoint and region of AWS, and a client's timeouts, retries and connections.
 

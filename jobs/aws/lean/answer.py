@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from zlib import crc32
@@ -16,10 +15,12 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError, create_parser
 from pydantic_core import from_json, to_json
 
+from headgate.jobs.values.light_dataclass import light_dataclass
+
 _NO_SHAPE: Any = None  # an error response needs no shape of a model, but botocore's stubs want one
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class HttpAnswer:
     """A whole response to one request."""
 

@@ -6,7 +6,6 @@ import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any, Self
@@ -17,6 +16,7 @@ from botocore.utils import get_environ_proxies
 
 from headgate.jobs.aws.lean.sigv4 import Credentials
 from headgate.jobs.core.settings import Settings
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _log = logging.getLogger("headgate.aws")
 
@@ -47,7 +47,7 @@ _OWNERS = frozenset({"aiobotocore", "aws_lambda_powertools", "boto3", "botocore"
 agent of every client in its process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEndpoint:
     """The server of a service's requests, all of which go to its root."""
 
@@ -76,7 +76,7 @@ class ServiceEndpoint:
         return f"{self.scheme}://{self.authority}/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """The endpoint of requests, and the means to sign and send them."""
 

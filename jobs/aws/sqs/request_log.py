@@ -11,6 +11,7 @@ from typing import Literal, Self
 from headgate.jobs.aws.connections.faults import fault, is_foreign
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import QueueMissing
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _log = logging.getLogger("headgate.sqs")
 
@@ -26,7 +27,7 @@ _PERMISSIONS: dict[Action, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMade:
     """One call to SQS that ended, successfully or not; costs are counted from these.
 

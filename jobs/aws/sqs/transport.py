@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self, Unpack
 
@@ -31,6 +31,7 @@ from headgate.jobs.core.ports.transport import (
     ReceivedMessage,
     VisibilityChange,
 )
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _LONG_POLL_S = 20  # SQS's longest wait
 _POLL_READ_TIMEOUT_S = _LONG_POLL_S + 10  # a long poll's answer must not look lost
@@ -40,7 +41,7 @@ _ATTEMPTS = 3
 __all__ = ["Action", "AsyncSqsTransport", "Observer", "RequestMade", "SqsTransport"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Callers:
     polling: Caller
     commands: Caller

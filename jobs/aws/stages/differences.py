@@ -6,18 +6,18 @@ Pure: `jobs.aws.stages.lookup` asks AWS.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from headgate.jobs.aws.descriptions import EXPIRY, LINES, lifecycle_rules, table_properties
 from headgate.jobs.aws.stages.lookup import BucketFound, ClusterFound, TableFound
 from headgate.jobs.core.topology import Topology
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 TASKS = "ecs-tasks.amazonaws.com"
 """The service that assumes the role of a task."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One thing that is otherwise than it has to be."""
 

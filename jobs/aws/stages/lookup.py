@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 from botocore.exceptions import ClientError
@@ -13,6 +12,7 @@ from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.aws.sqs.wire import url_request
 from headgate.jobs.core.immediate import drive
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _LOCATIONS = {"": "us-east-1", "EU": "eu-west-1"}
 """Regions that S3 names otherwise.
@@ -23,7 +23,7 @@ _NO_RULES = "NoSuchLifecycleConfiguration"
 _NO_ENCRYPTION = "ServerSideEncryptionConfigurationNotFoundError"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class TableFound:
     """A table as DynamoDB describes it."""
 
@@ -35,7 +35,7 @@ class TableFound:
     """The ARN of the customer-managed key that encrypts it; None: AWS's key does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFound:
     """A bucket as S3 describes it."""
 
@@ -47,7 +47,7 @@ class BucketFound:
     """The ARN of the customer-managed key that encrypts new objects; None: AWS's does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFound:
     """A cluster as ECS describes it."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.jobs.client.services import ClientServices
@@ -25,6 +24,7 @@ from headgate.jobs.records.audit.entry import (
 )
 from headgate.jobs.values.cursors import cursor_of, place_of
 from headgate.jobs.values.durations import Duration
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 from headgate.jobs.values.time_bounds import check_bound, check_order, moment_of
 
 MOST_LISTED = 1_000
@@ -38,7 +38,7 @@ _MOST_REQUESTS = 10
 _CHUNK = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage:
     """Entries of the audit that were listed."""
 
@@ -51,7 +51,7 @@ class AuditPage:
     """Number of items that no version of Headgate up to this one wrote."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
     """The entries that are asked for."""
 
@@ -83,7 +83,7 @@ class _Wanted:
         return self.since is not None and entry.at < self.since
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncAuditDesk:
     """The awaited form of `AuditDesk`, which also drives this class.
 

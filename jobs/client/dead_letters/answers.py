@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.dead_letters.counting import LetterCount
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.walk import Look
 from headgate.jobs.records.history import JobRecord
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LetterPage:
     """Letters that were listed."""
 
@@ -22,7 +22,7 @@ class LetterPage:
     """The extent of the look; ``look.complete`` is False if there may be more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LetterCounts:
     """Letters that were counted."""
 
@@ -32,7 +32,7 @@ class LetterCounts:
     look: Look
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LetterDetails:
     """All that is known of one letter."""
 
@@ -50,7 +50,7 @@ class LetterDetails:
     """The reason for which the payload could not be read; empty if it could."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LettersExported:
     """The outcome of an export."""
 
@@ -58,7 +58,7 @@ class LettersExported:
     look: Look
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LettersPurged:
     """The outcome of a purge."""
 

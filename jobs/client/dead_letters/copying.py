@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.client.auditing.words import in_words
@@ -19,11 +18,12 @@ from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.envelope import PayloadRef
 from headgate.jobs.records.audit.entry import AuditAction
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 ALL = DeadLetterFilter()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPage:
     """Copies that were listed."""
 
@@ -35,7 +35,7 @@ class CopyPage:
     """Number of requests to S3."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class CopyDetails:
     """All that a copy tells."""
 
@@ -49,7 +49,7 @@ class CopyDetails:
     """The reason for which the payload could not be read; empty if it could."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LettersRestored:
     """The outcome of a restore."""
 

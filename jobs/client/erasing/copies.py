@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.client.erasing.report import Erased, Tell
 from headgate.jobs.core.naming import DEAD_LETTERS
 from headgate.jobs.dead_letters.copies import LETTER, SavedLetter, payload_key, read_copy
@@ -12,9 +10,10 @@ from headgate.jobs.dead_letters.walk import AT_ONCE
 from headgate.jobs.errors import MessageError
 from headgate.jobs.messages.bundles import bodies_of
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class TenantCopies:
     """Erases the copies of one tenant's dead letters."""
 

@@ -5,8 +5,6 @@ It can be cut off anywhere and run again: each part finds what it deletes by wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.client.auditing.auditor import Auditor
 from headgate.jobs.client.dead_letters.desks import async_services, services
 from headgate.jobs.client.erasing.copies import TenantCopies
@@ -24,9 +22,10 @@ from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.audit.entry import AuditAction
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncErase:
     """The awaited form of `Erase`, which also drives this class."""
 

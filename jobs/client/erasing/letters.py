@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from headgate.jobs.client.erasing.report import Erased
 from headgate.jobs.client.erasing.rows import names_another
@@ -14,9 +13,10 @@ from headgate.jobs.dead_letters.search import ACTING, FoundLetter, LetterSearch,
 from headgate.jobs.messages.bundles import is_bundle
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.large_payloads import payload_key
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class TenantLetters:
     """Erases the dead letters of one tenant's jobs, and makes no copies of them."""
 

@@ -8,7 +8,6 @@ that name the tenant are deleted last: cut off anywhere, what is left is found a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -28,6 +27,7 @@ from headgate.jobs.records.items import is_record, partition, read_partitions
 from headgate.jobs.records.lists.children import children_partition, entries_of, is_child
 from headgate.jobs.records.result_keys import is_result_key
 from headgate.jobs.records.writes import put_patiently
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import mapping
 
 _ORG = ("tenant", "org")
@@ -41,7 +41,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-query-scan.h
 _REASON = "its tenant's data was erased"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class TenantRows:
     """Erases what the table and the bucket hold of one tenant's jobs."""
 

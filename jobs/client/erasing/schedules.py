@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pydantic_core import from_json
 
 from headgate.jobs.client.erasing.report import Erased, Tell
@@ -16,9 +14,10 @@ from headgate.jobs.schedules import delayed_job, registry
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import read_scheduled
 from headgate.jobs.schedules.inputs import parse_input
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class TenantSchedules:
     """Erases the schedules of one tenant's jobs."""
 

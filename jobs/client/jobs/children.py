@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from headgate.jobs.client.inference import inferred
@@ -13,12 +13,13 @@ from headgate.jobs.records.history import JobRecord, read_job
 from headgate.jobs.records.items import read_partitions
 from headgate.jobs.records.lists.children import ChildEntry, children_partition, read_child
 from headgate.jobs.values.cursors import cursor_of, place_of
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _AT_ONCE = 16
 """Maximum number of children whose records are read at the same time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ChildPage:
     """Children of one job."""
 

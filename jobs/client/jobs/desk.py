@@ -8,7 +8,6 @@ from __future__ import annotations
 import builtins
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.jobs.client.jobs.filters import JobFilter
@@ -24,6 +23,7 @@ from headgate.jobs.records.lists.entries import ListEntry, lists_of, read_entry
 from headgate.jobs.records.lists.merged import MergedLists
 from headgate.jobs.records.state import JobState
 from headgate.jobs.values.cursors import cursor_of, no_page, place_of
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import moment
 
 EVERY_JOB = JobFilter()
@@ -58,7 +58,7 @@ _FOR_GOOD = frozenset(
 _DEATHS = frozenset({Mark.DEAD, Mark.QUARANTINED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ListedJob:
     """One job of a list, as its records tell; `headgate.JobHandle.history` tells the rest."""
 
@@ -82,7 +82,7 @@ class ListedJob:
     """The pause because of which it was given back last; empty if it waits for none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
     """Jobs that were listed."""
 
@@ -94,7 +94,7 @@ class JobPage:
     jobs that are in another state by now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class JobCount:
     """The jobs of one type in one state."""
 
@@ -103,7 +103,7 @@ class JobCount:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class JobCounts:
     """Jobs that were counted."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.jobs.errors import ConfigurationError, did_you_mean
 from headgate.jobs.records.lists.entries import STATES, ListEntry
 from headgate.jobs.records.state import JobState
 from headgate.jobs.values.durations import Duration
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.selections import check_selection
 from headgate.jobs.values.time_bounds import moment_of
 
@@ -25,7 +25,7 @@ _ELSEWHERE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
     """Selects listed jobs: by all of the fields that are given, and by any of a field's values.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack
 
 from headgate.jobs.client.auditing.words import in_words
@@ -26,6 +25,7 @@ from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.handles.handle import AsyncJobHandle, JobHandle, check_id
 from headgate.jobs.records.audit.entry import AuditAction
 from headgate.jobs.records.cancellation import check_reason
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 MOST_CANCELLED = 1_000
 """Number of jobs that one call cancels by default: workers read each request every few seconds."""
@@ -37,7 +37,7 @@ _AT_ONCE = 8
 H = TypeVar("H")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class JobsCancelled:
     """The outcome of a cancellation by a filter."""
 

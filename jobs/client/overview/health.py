@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from enum import StrEnum
 
@@ -27,6 +27,7 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.fleet.worker_status import LimitState, WorkerStatus
 from headgate.jobs.records.pausing.pause import Pause
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import text_of
 
 _LEAST_WAIT = timedelta(minutes=1)
@@ -41,7 +42,7 @@ class SystemState(StrEnum):
     UNHEALTHY = "unhealthy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReason:
     """One reason why a system is not healthy."""
 
@@ -52,7 +53,7 @@ class HealthReason:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class SystemHealth:
     """The health of an app's system."""
 

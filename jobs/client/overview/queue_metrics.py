@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from headgate.jobs.core.backend import AsyncMetricReader, MetricQuery
@@ -25,6 +25,7 @@ from headgate.jobs.deployment.metric_names import (
     STARTED,
 )
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import text_of
 
 FRESH_S = 60.0
@@ -47,7 +48,7 @@ Minutes = Mapping[datetime, float]
 """Values by the begin of their minutes, in order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePast:
     """CloudWatch's metrics of one queue in the last hour, minute by minute; none is unknown."""
 
@@ -57,7 +58,7 @@ class QueuePast:
     failed: Minutes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMetrics:
     """CloudWatch's metrics of one queue over the last minutes; None is unknown."""
 

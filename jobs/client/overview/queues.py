@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from headgate.jobs.client.overview.queue_metrics import QueueMetrics, QueueMetricsReader
@@ -23,13 +23,14 @@ from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import QueueMissing, SettingsInvalid, TransportError
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.pause import Pause
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import text_of
 
 _AT_ONCE = 16
 """Requests to SQS that are under way at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatus:
     """One queue. A number is None if it is unknown, and the counts of SQS are approximate."""
 
@@ -58,7 +59,7 @@ class QueueStatus:
     queue; None if the workers are unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueList:
     """The queues of an app."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.jobs.client.services import ClientServices
@@ -23,12 +22,13 @@ from headgate.jobs.records.fleet.worker_status import (
     WorkerStatus,
     read_status,
 )
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 _PAGES = 4
 """Maximum number of requests of one look, of a thousand workers and a MiB each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerList:
     """The workers of an app, as they describe themselves about every 30 seconds."""
 
@@ -43,7 +43,7 @@ class WorkerList:
     """False if there is more than one look reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncWorkerDesk:
     """The awaited form of `WorkerDesk`, which also drives this class.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol, Self
 
@@ -13,6 +12,7 @@ from headgate.jobs.client.spool.policy import SpooledJob
 from headgate.jobs.client.spool.window import Reply
 from headgate.jobs.core.immediate import driven
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 Ask = Callable[[Sequence[SpooledJob]], Coroutine[Any, Any, Reply]]
 """Makes a request."""
@@ -133,7 +133,7 @@ async def in_place(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     return function(*args, **kwargs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class SendingMeans:
     """The primitives with which a spool is sent from."""
 

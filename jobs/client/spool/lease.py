@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from headgate.jobs.client.spool.locks import KERNEL, SpoolLocks
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class FileLease:
     """A lease, which holds until its time is over, or its process has ended."""
 

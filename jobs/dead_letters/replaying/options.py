@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
@@ -16,6 +16,7 @@ from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.errors import ConfigurationError, HeadgateError, SettingsInvalid, did_you_mean
 from headgate.jobs.messages.envelope import Sealed
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import mapping, moment, number, text, whole
 from headgate.jobs.values.texts import LONGEST_NAME
 
@@ -59,7 +60,7 @@ class ReplaySettings(TypedDict, total=False):
     """Fields of the payload to replace, with JSON values: ``{"region": "eu"}``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
     """The settings of a replay, checked; see `ReplaySettings`."""
 

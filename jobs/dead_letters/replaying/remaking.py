@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -36,6 +36,7 @@ from headgate.jobs.messages.signatures import SIGNATURE, Destination
 from headgate.jobs.schedules.bridging import as_sent
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import legible
 from headgate.jobs.values.yielding import read
 
@@ -50,7 +51,7 @@ class Unfit(Exception):
     """A letter can't become what was asked for, and stays where it is; the text says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Remade:
     """A message to send in place of a dead letter."""
 

@@ -8,7 +8,7 @@ pk  replay#ID     sk  refused#MESSAGE_ID   a letter that it leaves where it is, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -24,6 +24,7 @@ from headgate.jobs.dead_letters.replaying.options import (
     stored_filter,
     stored_options,
 )
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import epoch_s, moment, text, whole
 
 REPLAYS = "replays"
@@ -50,7 +51,7 @@ class ReplayState(StrEnum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class LeftLetter:
     """A dead letter that a replay has left where it is."""
 
@@ -67,7 +68,7 @@ def left_letter(letter: DeadLetter, why: str) -> LeftLetter:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
     """A replay: what it is to do, and how far it is."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headgate.jobs.core.ports.object_store import AsyncObjectStore
@@ -11,6 +10,7 @@ from headgate.jobs.dead_letters.surroundings import LetterServices
 from headgate.jobs.dead_letters.walk import AT_ONCE, Walk
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.sealing import Seals
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 WITHIN = timedelta(minutes=2)
 """The longest time for which one pass receives."""
@@ -19,7 +19,7 @@ HOLD = timedelta(minutes=3)
 """Time after which letters show again if the process is killed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayServices(LetterServices):
     """The surroundings of replays."""
 

@@ -6,7 +6,6 @@ records are kept, a job counts as dead again once a pass finds it among the dead
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.jobs.core.clock import Clock
@@ -18,6 +17,7 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.records.history import JobRecord, read_job
 from headgate.jobs.records.items import partition
 from headgate.jobs.records.state import JobState
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 MAX_FOLLOWED = 20
 """Jobs that are followed at the same time, beside those of a canary."""
@@ -33,7 +33,7 @@ _AT_ONCE = 10
 _DEAD = frozenset({JobState.DEAD, JobState.QUARANTINED})
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Followed:
     job_id: str
     job_type: str

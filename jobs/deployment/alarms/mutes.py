@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -14,13 +13,14 @@ from headgate.jobs.deployment.alarms.thresholds import Severity
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _CRON = re.compile(r"cron\(\S+ \S+ \S+ \S+ \S+\)")
 _AT = re.compile(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d)\)")
 _SHORTEST, _LONGEST = timedelta(minutes=1), timedelta(days=15)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class MuteWindow:
     """A time in which alarms tell nobody, once or again and again.
 

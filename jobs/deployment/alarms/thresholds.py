@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import timedelta
 from typing import ClassVar, Literal
 
@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import Duration, DurationField
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 MAX_IN_FLIGHT = 120_000
 """Messages that SQS allows in flight in one queue, standard or FIFO. Beyond that a long poll
@@ -63,7 +64,7 @@ PAGES: tuple[AlarmKind, ...] = (
 dead letter, is there in the morning too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueThresholds:
     """Thresholds for one queue group; None: those of all queues.
 
@@ -88,7 +89,7 @@ class QueueThresholds:
         _check_percent("a queue's", "failed_percent", self.failed_percent)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class Thresholds:
     """Thresholds of the alarms, except that for a job's start, which is `Lane.start_within`.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from pydantic import ConfigDict
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _ADDRESSES = ("issuer", "authorization_endpoint", "token_endpoint", "user_info_endpoint")
 _SECRET = re.compile(r"arn:[\w-]+:secretsmanager:[\w-]+:\d{12}:secret:[^:]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
     """The identity provider that signs people in, by OpenID Connect.
 

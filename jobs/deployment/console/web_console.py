@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from headgate.jobs.deployment.console.sign_in import SignIn
 from headgate.jobs.deployment.surroundings import ExistingVpc
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 CONSOLE_CPU, CONSOLE_MEMORY_MIB = 256, 512
 """CPU units and memory of the console's task: Fargate's smallest."""
@@ -26,7 +26,7 @@ _LEAST_SUBNETS = 2
 """Subnets that a load balancer needs, in zones of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class WebConsole:
     """The web console as a service of one task, behind a load balancer that signs people in.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headgate.jobs.core.naming import check_name
@@ -15,6 +14,7 @@ from headgate.jobs.deployment.surroundings import Architecture
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 GIVE_BACK = timedelta(seconds=3)
 """Time from interrupting a function's jobs to its timeout, so that it answers in time."""
@@ -32,7 +32,7 @@ _MOST_BATCH = 10_000
 _MOST_WINDOW = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class ConsumerGroup:
     """A Lambda function that runs the jobs of some queues, delivered by Lambda's pollers of SQS.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from pydantic import ConfigDict
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 INVOCATIONS_EACH = 10
 """Simultaneous invocations of one poller.
@@ -17,7 +17,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
 _LEAST, _MOST_KEPT, _MOST = 2, 200, 2_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisionedPollers:
     """Pollers that are there before a burst comes, for each queue; they are billed by the hour.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.core.topology import Priority, QueueSpec, Topology
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSelection:
     """A selection of queues by group and priority: those that match both."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from headgate.jobs.core.naming import check_name
@@ -18,6 +18,7 @@ from headgate.jobs.deployment.surroundings import (
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kinds
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 FARGATE_MEMORY_MB: Mapping[int, range | tuple[int, ...]] = {
     256: (512, 1024, 2048),
@@ -44,7 +45,7 @@ _MOST_STOP_TIMEOUT = timedelta(seconds=120)
 _LEAST_STOP_TIMEOUT = timedelta(seconds=30)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass(frozen=True, kw_only=True)
 class WorkerGroup:
     """Worker tasks of one kind on ECS Fargate, and their number.
 

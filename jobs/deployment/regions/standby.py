@@ -18,7 +18,7 @@ beside its ``region``. What belongs to one region has to be among these: a key, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from headgate.jobs.core.existing.arns import region_of
@@ -34,11 +34,12 @@ from headgate.jobs.deployment.cdk_context import (
 )
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 _REGION = "region"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyRegion:
     """The region that waits, and the deployment there."""
 

@@ -6,18 +6,18 @@ Pure arithmetic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from headgate.jobs.core.existing.arns import is_arn
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.alarms.thresholds import MOST_METRICS
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 PERIOD_S = 60
 """Interval at which queues, services and the function publish their metrics."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLoad:
     """The jobs of one queue, as SQS counts them."""
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Sequence
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from types import TracebackType
@@ -37,6 +36,7 @@ from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.execution.calling.time_limits import TimeLimit
 from headgate.jobs.execution.delivery import Job
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.redaction import secrets_of
 
 _STOPPED_WITH_ANOTHER = "its call stopped with another job, which was to end"
@@ -77,7 +77,7 @@ def seat_of(job: Job, given: Seat | None, means: Means) -> Seat | None:
     return BatchCall(means, 1).seats[0]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Ending:
     """The end of one job's part of a call."""
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -21,6 +21,7 @@ from headgate.jobs.messages.sealing import About, Seals
 from headgate.jobs.records.items import partition
 from headgate.jobs.records.reading import sealed_value
 from headgate.jobs.records.results import MAX_RESULT_BYTES, dump_result, dumped
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import epoch_s, text
 
 CLAIM = "claim"
@@ -32,7 +33,7 @@ LONGEST_LEASE_S = MAX_VISIBILITY.total_seconds()
 """No lease is longer, in seconds: a claim that says so was not written by Headgate."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """The job is claimed by another runner."""
 
@@ -42,7 +43,7 @@ class Held:
     """Seconds for which it has held the claim."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """The job has ended and must not run again."""
 
@@ -51,12 +52,12 @@ class Ended:
     """Stands in place of the outcome's result, as long as it has not been opened."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Unreadable:
     """The claim is none that Headgate has written, so nothing tells whether the job has ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimSubject:
     """The jobs that a claim speaks for, besides their id."""
 

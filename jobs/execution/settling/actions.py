@@ -3,10 +3,10 @@ delivery, and `settler` carries it out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 
 class Way(Enum):
@@ -22,12 +22,12 @@ class Way(Enum):
     """In its message, which shows when its visibility timeout ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Ack:
     """Delete the message: the outcome is final."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class RetryAfter:
     """Hide the message for a while, then deliver it again; the attempt counts."""
 
@@ -39,7 +39,7 @@ class RetryAfter:
     way: Way = Way.HIDDEN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """Release the message: it has not failed."""
 
@@ -47,7 +47,7 @@ class Release:
     way: Way = Way.HIDDEN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
     """Send the message to its queue's dead-letter queue with the reason, then delete it."""
 
@@ -56,7 +56,7 @@ class DeadLetter:
     error_message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
     """Send the message to a queue that no worker reads: it kills the process that runs it."""
 

@@ -37,7 +37,7 @@ A job that was not started is released sooner, if that lets its message last.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from headgate.jobs.core.topology import MAX_DELAY, MAX_VISIBILITY
@@ -71,6 +71,7 @@ from headgate.jobs.retry.backoff import Backoff, job_rng
 from headgate.jobs.retry.classification import LONGEST_WAIT_S, retry_after_s
 from headgate.jobs.retry.policy import DEFAULT_RETRY, Retry, retry_delay_s
 from headgate.jobs.retry.signals import DoNotRetry
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import type_of
 
 _MAX_DELAY_S = int(MAX_DELAY.total_seconds())
@@ -88,7 +89,7 @@ _NOT_OURS = "only a message of Headgate's own can be sent anew"
 _BUDGET_SPENT = "the retry budget is spent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
     """The waits that SQS, the scheduler, the object store and the host allow."""
 
@@ -107,7 +108,7 @@ WHOLE_ROOM = Room()
 """The waits of a message just received, without a scheduler."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Granted:
     """A retry budget's consent to a retry."""
 
@@ -116,7 +117,7 @@ class Granted:
     """True if the retry would have come sooner, had there been room."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Exhausted:
     """A retry budget's refusal: the retry is given up."""
 

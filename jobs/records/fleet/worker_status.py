@@ -14,13 +14,14 @@ An item takes one to four KB, however much a worker runs. It has no payloads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import Priority, QueueSpec
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import mapping, moment, number, text, whole
 from headgate.jobs.values.texts import legible
 
@@ -82,7 +83,7 @@ class LimitState(StrEnum):
     """A breaker that lets a few jobs run, to see whether they succeed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerJob:
     """A job whose handler ran when its worker's status was written."""
 
@@ -96,7 +97,7 @@ class WorkerJob:
     """The start of its handler, by the worker's clock; aware."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class TenantHeld:
     """The messages of one tenant, out of one fair queue, that a worker holds."""
 
@@ -109,7 +110,7 @@ class TenantHeld:
     """Number of messages, running or received and not started: what SQS counts as in flight."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
     """A worker as it last described itself."""
 

@@ -12,7 +12,6 @@ history is read as a whole, and a job may have thousands of children.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -23,13 +22,14 @@ from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.records.items import submission_of
 from headgate.jobs.records.reading import checked
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import moment
 
 _REPEATED = ("priority", "not_before", "tenant")
 """Facts about a submission that its entry has besides the type and the queue."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class ChildEntry:
     """One entry."""
 

@@ -18,13 +18,13 @@ attempt ends, so that list is only read where it is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.records.items import SHARDS, list_name
 from headgate.jobs.records.reading import checked
 from headgate.jobs.records.state import JobState
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import moment
 
 STATES: Mapping[str, JobState] = {
@@ -44,7 +44,7 @@ named last counts, as in its records (`jobs.records.state`)."""
 _UNASKED = frozenset(STATES.values()) - {JobState.RUNNING}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ListEntry:
     """One entry of a list."""
 

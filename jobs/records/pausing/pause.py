@@ -13,13 +13,13 @@ so a second pause of it replaces the first, and its deletion resumes it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_ACTOR, LONGEST_REASON
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import moment, text
 from headgate.jobs.values.texts import legible
 
@@ -44,7 +44,7 @@ _MOST_DOUBLINGS = 10
 PauseKind = Literal["queue", "type", "tenant"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class PauseTarget:
     """A queue, a job type or a tenant that can be paused."""
 
@@ -65,7 +65,7 @@ class PauseTarget:
         return f"the {self.kind} {self.name!r}{end}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """A pause of one target: no job of it starts until then."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headgate.jobs.core.ports.transport import EntryFailure
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 Action = Literal["send", "receive", "delete", "change_visibility", "depth"]
 """The calls of a `jobs.core.ports.transport.AsyncTransport`."""
@@ -16,7 +17,7 @@ BatchAction = Literal["send", "delete", "change_visibility"]
 """The calls that answer for each entry."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class FailedEntries:
     """The same failure for the entries at these indexes, or for all of them (None)."""
 
@@ -34,7 +35,7 @@ class FailedEntries:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _RaisedError:
     error: Exception
     applied: bool

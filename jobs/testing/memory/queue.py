@@ -7,7 +7,6 @@ import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage, VisibilityChange
@@ -20,6 +19,7 @@ from headgate.jobs.testing.memory.ordering import (
     StandardOrdering,
 )
 from headgate.jobs.testing.memory.sqs_limits import MAX_VISIBILITY_S, EntryRefused, invalid_value
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _DEDUPLICATION_S = 300.0
 _GONE = "Message does not exist or is not available for visibility timeout change."
@@ -27,7 +27,7 @@ _sequence = itertools.count()
 """Numbers that break ties between messages that become visible at the same time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
     """A queue's attributes; `MemorySqs.create_queue` explains them."""
 

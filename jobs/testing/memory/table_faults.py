@@ -10,12 +10,13 @@ from typing import Literal
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.values.durations import Duration, duration
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 TableAction = Literal["put", "query", "page", "get", "lines", "scan", "delete", "replace"]
 """The calls of a `jobs.core.ports.table.AsyncTable`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Unprocessed:
     """The items at these indexes of a put are not written; with None, no item is."""
 
@@ -30,13 +31,13 @@ class Unprocessed:
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _RaisedError:
     error: Exception
     applied: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Delay:
     seconds: float
 

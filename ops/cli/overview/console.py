@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.jobs.core.settings import Settings
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.actor import actor
 from headgate.ops.cli.shared import app_of, examples
 from headgate.ops.listening import CONSOLE_PORT, listen, url_of
@@ -32,7 +32,7 @@ class Auth(StrEnum):
     ALB = "alb"
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Admission:
     """The rule of access, as the options of the command give it."""
 

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from starlette.requests import Request
@@ -15,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import legible
 from headgate.ops.console.forms import read_form
 from headgate.ops.console.rendering import base_of, path_of, render
@@ -34,7 +34,7 @@ _LASTS = timedelta(hours=12)
 _LONGEST_NAME = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
     """Somebody who looks at the console."""
 

@@ -6,12 +6,12 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any
 
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.deployment.retry_timeline import Planned, failures
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 WIDTH, HEIGHT = 300.0, 48.0
 """The box of a curve, which the page stretches."""
@@ -27,7 +27,7 @@ MOST_SHOWN = 50
 _TICKS = (1, 10, 60, 600, 3_600, 6 * 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
     """One curve of a chart, as SVG's ``points``."""
 
@@ -65,7 +65,7 @@ def curve(times: Sequence[float], values: Sequence[float], *, most: float | None
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
     """One attempt on the line of time."""
 
@@ -77,7 +77,7 @@ class Band:
     """The jobs that start in the busiest second, of those that failed at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     """A time written under the line."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 _MINUTE = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
     """One look at the workers."""
 

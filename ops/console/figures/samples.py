@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.figures.charts import Curve, curve
 from headgate.ops.console.figures.failures import Failures
 
@@ -16,7 +16,7 @@ _MOST = 360
 """Samples that are kept: half an hour, if somebody looks all the time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """The queues at one time."""
 

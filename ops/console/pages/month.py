@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from headgate.jobs.client.overview.queues import QueueList
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError, UnknownQueue
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.context import Console
-from headgate.ops.costing.estimate import Estimate, estimate
-from headgate.ops.costing.load import Load, firings
 from headgate.ops.prices import MONTH_S
+
+if TYPE_CHECKING:
+    from headgate.ops.costing.estimate import Estimate
 
 _FRESH_S, _SO_FAR_FRESH_S = 300.0, 900.0
 
@@ -19,7 +21,7 @@ _LEAST_S = 3_600.0
 """Seconds of a month from which on it says something about its cost."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class MonthSoFar:
     """The present calendar month, in UTC, up to now."""
 
@@ -70,6 +72,10 @@ def _estimated(
     console: Console, deployment: Deployment, jobs: float, now: datetime
 ) -> Estimate | None:
     """Return the estimate for a number of jobs a month, those of schedules included."""
+    # The models of workers, alarms and the sweep take a sixth of the time to start a console.
+    from headgate.ops.costing.estimate import estimate
+    from headgate.ops.costing.load import Load, firings
+
     types = console.app.types.values()
     fired = sum(firings(each.when, now) for job in types for each in job.schedules)
     try:

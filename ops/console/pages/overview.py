@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from headgate.jobs.client.overview.queues import QueueList, QueueStatus
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.context import Console
 from headgate.ops.console.figures.charts import Curve
 from headgate.ops.console.figures.past import past_curve
@@ -44,7 +44,7 @@ _NOTHING: Mapping[str, Any] = {
 _TROUBLE = (JobState.DEAD, JobState.QUARANTINED, JobState.RETRYING, JobState.CANCELLED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A chart with its title."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from headgate.jobs.client.dead_letters.answers import LetterDetails
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import HeadgateError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.redaction import REDACTED, secrets_of
 from headgate.jobs.values.texts import legible, text_of
 
@@ -19,7 +19,7 @@ LOOK = timedelta(seconds=10)
 _LONGEST_SHOWN = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Revealed:
     """A payload or a result that somebody has asked to see."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -17,6 +16,7 @@ from headgate.jobs.definitions.schedules.wording import in_words
 from headgate.jobs.errors import ScheduleMissing, SettingsInvalid
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import form_of, refuse
 from headgate.ops.console.reader import Seen
@@ -32,7 +32,7 @@ _RUNS_FRESH_S = 15.0
 _LONGEST_NAME = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
     """One readable schedule of the list."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.forms import Fields, age_or_time
 
 TIMES = ("since", "until")
@@ -15,7 +15,7 @@ TIMES = ("since", "until")
 _LONGEST_TIME = 40
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Wanted:
     """The things that somebody wants to see: by all fields that are given, by any value of each."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.export.terraform.references import References
 
 Rendered = Mapping[str, Any]
@@ -42,7 +42,7 @@ def without(*values: Any) -> Argument:
     return render
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class NestedBlock:
     """A nested block with an argument for each property."""
 

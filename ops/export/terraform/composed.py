@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.export.resources import Resource
 from headgate.ops.export.terraform.arguments import (
     Argument,
@@ -24,7 +24,7 @@ from headgate.ops.export.terraform.references import TYPES, References, address,
 ZIP = "${var.functions_zip}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One resource of Terraform's."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.export.resources import Resource, Resources
 
 DATA = {
@@ -70,7 +70,7 @@ _ATTRIBUTES: Mapping[str, str] = {
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class References:
     """Resolves values of a template to Terraform's: texts may hold expressions."""
 

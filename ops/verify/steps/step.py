@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Literal, Unpack
@@ -12,6 +11,7 @@ from typing import Any, Literal, Unpack
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.handles.handle import AsyncJobHandle
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.verify.steps.site import VerifySite
 
 PATIENCE = timedelta(minutes=2)
@@ -34,7 +34,7 @@ class UnexpectedSight(HeadgateError):
     """A step saw something else than it expects."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyStep:
     """One thing to try."""
 
@@ -49,7 +49,7 @@ class VerifyStep:
     needs: SiteNeed | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """The outcome of a step."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.forms import Fields, refuse
 from headgate.ops.console.pages.dead.filters import letter_filter, wanted_letters
 from headgate.ops.console.pages.wanted import Wanted
@@ -13,7 +12,7 @@ from headgate.ops.console.words import plural
 _MOST = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class AskedLetters:
     """A form: the letters that it is about, and whether that has been confirmed."""
 

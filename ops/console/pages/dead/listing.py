@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from starlette.requests import Request
@@ -15,6 +14,7 @@ from headgate.jobs.dead_letters.counting import CountBy, LetterCount, LetterCoun
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import REASONS
 from headgate.jobs.dead_letters.search import LOOKING
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import Fields, query_of
 from headgate.ops.console.pages.dead.filters import letter_filter, narrowed, wanted_letters
@@ -45,7 +45,7 @@ _RENEWED_S = 2
 _KIND = "dead"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
     """One group of the list."""
 

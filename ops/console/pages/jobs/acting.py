@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json
@@ -14,6 +13,7 @@ from starlette.routing import Route
 from headgate.jobs.client.jobs.jobs import MOST_CANCELLED
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.records.cancellation import LONGEST_REASON
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import text_of
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import Fields, form_of, refuse
@@ -29,7 +29,7 @@ _MOST_RERUN = 100
 _LONGEST_PAYLOAD = 200_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """A form: the jobs that it is about, and whether that has been confirmed."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headgate.jobs.records.history import AttemptRecord, JobRecord
 from headgate.jobs.records.state import JobState
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 WIDTH = 1000.0
 """Units of the whole line."""
@@ -16,7 +16,7 @@ _NARROWEST = 3.0
 """Units of the narrowest bar, so that a run of milliseconds within a day of waiting is seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """A part of a job's life."""
 
@@ -33,7 +33,7 @@ class Span:
         return self.end - self.begin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
     """A span on the line."""
 
@@ -42,7 +42,7 @@ class Bar:
     width: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class JobTimeline:
     """A job's life."""
 
