@@ -42,6 +42,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from headgate.jobs.aws.connections.connection import SharedSession
+
 
 TABLE = "HEADGATE_TABLE"
 """Environment variable with the name of the app's table."""
@@ -110,13 +112,15 @@ def _described(given: Input) -> tuple[str, dict[str, Any]]:
 @cache
 def _bridge() -> Bridge:
     """Return the execution environment's bridge, opened on first use to keep imports fast."""
+    from headgate.jobs.aws.connections.connection import SharedSession
     from headgate.jobs.aws.sqs.transport import SqsTransport
 
-    transport, table, events = SqsTransport(), None, Events(_log_event)
+    shared = SharedSession()
+    transport, table, events = SqsTransport(shared=shared), None, Events(_log_event)
     if name := os.environ.get(TABLE):
         from headgate.jobs.aws.dynamo.table import DynamoTable
 
-        table = DynamoTable(name)
+        table = DynamoTable(name, shared=shared)
     routes = Routes.from_text(_ROUTES.read_bytes())
     return Bridge(
         transport,
@@ -124,15 +128,15 @@ def _bridge() -> Bridge:
         lambda: datetime.now(UTC),
         routes=routes,
         events=events,
-        keyring=_keyring(secret, events) if (secret := os.environ.get(SECRET)) else None,
+        keyring=_keyring(secret, shared, events) if (secret := os.environ.get(SECRET)) else None,
     )
 
 
-def _keyring(secret: str, events: Events) -> Keyring:
+def _keyring(secret: str, shared: SharedSession, events: Events) -> Keyring:
     """Return the keys that sign what schedules and events submit."""
     from headgate.jobs.aws.secrets import SecretsManager
 
-    store = ImmediateSecretStore(SecretsManager())
+    store = ImmediateSecretStore(SecretsManager(shared=shared))
     return Keyring(store, secret, clock=SystemClock(), events=events)
 
 

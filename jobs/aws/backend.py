@@ -12,7 +12,7 @@ import time
 from typing import Self, Unpack
 
 from headgate.jobs.aws.cloudwatch import AsyncCloudWatchMetrics, CloudWatchMetrics
-from headgate.jobs.aws.connections.connection import Access
+from headgate.jobs.aws.connections.connection import Access, SharedSession
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.aws.kms import AsyncKmsKeys, KmsKeys
 from headgate.jobs.aws.s3 import AsyncS3Store, S3Store
@@ -48,6 +48,7 @@ class AwsBackend:
         **access: Unpack[Access],
     ) -> None:
         _check(access, "client", "Client takes a boto3.Session")
+        access["shared"] = SharedSession()
         self._sqs = SqsTransport(on_request=on_request, **access)
         self._table = DynamoTable(topology.table_name, **access)
         self._scheduler = EventBridgeScheduler(**access)

@@ -167,20 +167,21 @@ class _Aws:
 @cache
 def _aws() -> _Aws:
     """Return the execution environment's services, opened on first use to keep imports fast."""
+    from headgate.jobs.aws.connections.connection import SharedSession
     from headgate.jobs.aws.dynamo.table import DynamoTable
     from headgate.jobs.aws.s3 import S3Store
     from headgate.jobs.aws.secrets import SecretsManager
     from headgate.jobs.aws.sns import SnsPublisher
     from headgate.jobs.aws.sqs.transport import SqsTransport
 
-    bucket = _required(BUCKET)
+    bucket, shared = _required(BUCKET), SharedSession()
     return _Aws(
-        queues=SqsTransport(),
-        table=DynamoTable(_required(TABLE)),
-        store=S3Store(Bucket(prefix=bucket, name=bucket)),
-        topic=SnsPublisher(_required(TOPIC)),
-        tickets=SnsPublisher(_required(TICKETS)),
-        secrets=SecretsManager(),
+        queues=SqsTransport(shared=shared),
+        table=DynamoTable(_required(TABLE), shared=shared),
+        store=S3Store(Bucket(prefix=bucket, name=bucket), shared=shared),
+        topic=SnsPublisher(_required(TOPIC), shared=shared),
+        tickets=SnsPublisher(_required(TICKETS), shared=shared),
+        secrets=SecretsManager(shared=shared),
     )
 
 

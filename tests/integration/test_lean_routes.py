@@ -15,17 +15,20 @@ from typing import Any
 import boto3
 import botocore.client
 import botocore.handlers
+import botocore.session
 import pytest
 from aiobotocore.client import AioBaseClient
 from botocore.config import Config
 from botocore.httpsession import get_cert_path
 
+from headgate import App
+from headgate.jobs.aws.backend import AwsBackend
 from headgate.jobs.aws.connections.connection import (
     Connection,
+    SharedSession,
     async_aws_client,
     async_session,
     aws_client,
-    core_session,
 )
 from headgate.jobs.aws.lean.async_opening import find_async_route
 from headgate.jobs.aws.lean.opening import find_route
@@ -57,8 +60,9 @@ async def in_an_event_loop(connection: Connection) -> Route | None:
 
 
 async def for_threads(connection: Connection) -> Route | None:
-    core = core_session() if connection.session is None else None
-    with closing(aws_client("sqs", connection, core)) as client:
+    shared = SharedSession()
+    core = shared.core() if connection.session is None else None
+    with closing(aws_client("sqs", replace(connection, shared=shared))) as client:
         return find_route(SQS, connection, core, client)
 
 
@@ -189,13 +193,13 @@ async def test_where_only_botocore_knows_the_way_a_debug_line_says_why(
 
 
 async def test_there_is_no_route_past_botocores_client_side_monitoring() -> None:
-    session, core = async_session(), core_session()
+    session, shared = async_session(), SharedSession()
     async with async_aws_client("sqs", OURS, session) as client:
         session.set_config_variable("csm_enabled", value=True)
         assert await find_async_route(SQS, OURS, session, client) is None
-    with closing(aws_client("sqs", OURS, core)) as client:
-        core.set_config_variable("csm_enabled", value=True)
-        assert find_route(SQS, OURS, core, client) is None
+    with closing(aws_client("sqs", replace(OURS, shared=shared))) as client:
+        shared.core().set_config_variable("csm_enabled", value=True)
+        assert find_route(SQS, OURS, shared.core(), client) is None
 
 
 async def test_without_credentials_there_is_no_route(
@@ -286,6 +290,19 @@ async def test_the_asynchronous_transport_makes_its_calls_either_way(lean: bool)
     ):
         assert await sqs.delete("queue", ["receipt"]) == []
     check(server.headers, "DeleteMessageBatch", lean=lean)
+
+
+async def test_the_services_of_a_synchronous_client_share_a_session_and_so_its_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, real = [], botocore.session.get_session
+    monkeypatch.setattr(botocore.session, "get_session", lambda: made.append(1) or real())
+    async with serving(*REPLIES, Reply(body={"Items": []})) as server:
+        with closing(AwsBackend(App("shop").topology, endpoint_url=server.url)) as aws:
+            await asyncio.to_thread(aws.ports.transport.send, "queue", [OutgoingMessage(body="{}")])
+            await asyncio.to_thread(aws.ports.table.query, "partition")
+    assert len(server.keys()) == 3
+    assert made == [1]
 
 
 @pytest.mark.parametrize("lean", [True, False])

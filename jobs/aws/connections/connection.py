@@ -34,6 +34,30 @@ class Access(TypedDict, total=False):
     region: str | None
     session: Session | AioSession | None
     config: Config | None
+    shared: SharedSession | None
+
+
+class SharedSession:
+    """A session of botocore that several clients are made of, made when the first needs it.
+
+    They share credentials, and botocore reads its own files once for all of them.
+    """
+
+    def __init__(self) -> None:
+        self._core: Any = None
+        self._lock = threading.Lock()
+
+    def core(self) -> Any:
+        """Return the session.
+
+        Raises:
+            TransportError: the profile is missing, or the credentials are not available now: a
+                client made without any never gets them.
+        """
+        with self._lock:
+            if self._core is None:
+                self._core = _core_session()
+            return self._core
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +88,9 @@ class Connection:
     """The user's own session, of boto3 or aiobotocore; None makes one."""
     config: Config | None = None
     """The user's own settings, which win over these; aiobotocore's `AioConfig` is one, too."""
+    shared: SharedSession | None = None
+    """What synchronous clients without a session of the user's are made of; None: each has a
+    session of its own."""
 
     def arguments(self, region: str | None = None) -> dict[str, Any]:
         """Return the arguments shared by botocore's, boto3's and aiobotocore's client factories.
@@ -89,13 +116,7 @@ class Connection:
         }
 
 
-def core_session() -> Any:
-    """Return a session of botocore, for `aws_client`.
-
-    Raises:
-        TransportError: the profile is missing, or the credentials are not available now: a client
-            made without any never gets them.
-    """
+def _core_session() -> Any:
     import botocore.session
 
     core = botocore.session.get_session()
@@ -107,13 +128,12 @@ def core_session() -> Any:
     return core
 
 
-def aws_client(service: str, connection: Connection, core: Any = None) -> Any:
-    """Return a boto3 client of a session of its own: boto3's default session is not thread-safe.
+def aws_client(service: str, connection: Connection) -> Any:
+    """Return a boto3 client, never of boto3's default session, which is not thread-safe.
 
     Args:
         service: the service's name.
-        connection: the session, if it is the user's own, and the settings.
-        core: the `core_session` that the client's session is made of; None makes one.
+        connection: the session, the user's own or a shared one, and the settings.
 
     Raises:
         SettingsInvalid: the endpoint is another host's, and without TLS.
@@ -131,7 +151,8 @@ def aws_client(service: str, connection: Connection, core: Any = None) -> Any:
             session: Any = connection.session
             region = None if session is None else session.region_name
             if session is None:
-                session = boto3.session.Session(botocore_session=core or core_session())
+                shared = connection.shared or SharedSession()
+                session = boto3.session.Session(botocore_session=shared.core())
             # The stubs have an overload for each service's name; it is decided at run time.
             client = session.client(service, config=config, **connection.arguments(region))
     except FOREIGN_AT_OPENING as error:

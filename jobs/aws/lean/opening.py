@@ -11,8 +11,8 @@ from typing import Any
 from headgate.jobs.aws.connections.connection import (
     Connection,
     ImmediateClient,
+    SharedSession,
     aws_client,
-    core_session,
 )
 from headgate.jobs.aws.connections.faults import FOREIGN_AT_OPENING, fault
 from headgate.jobs.aws.lean.caller import Caller, LeanCaller
@@ -50,9 +50,10 @@ def open_caller(
         TransportError: the region, the profile or the CA bundle is missing, or the endpoint is not
             a URL, or the credentials are not available now.
     """
-    core = core_session() if connection.session is None else None
-    sdk = aws_client(service.name, replace(connection, attempts=1), core)
+    shared = connection.shared or SharedSession()
+    sdk = aws_client(service.name, replace(connection, attempts=1, shared=shared))
     closing.callback(sdk.close)
+    core = shared.core() if connection.session is None else None
     route = find_route(service, connection, core, sdk) if lean else None
     attempts, pause = connection.attempts, immediate(sleep)
     if route is None:
