@@ -87,7 +87,9 @@ def _harnesses(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[Harnes
     frames = [] if call.excinfo is None else [entry.frame for entry in call.excinfo.traceback]
     seen = [getattr(item, "funcargs", {}), *(frame.f_locals for frame in frames)]
     found = {id(value): value for values in seen for value in values.values()}
-    yield from (value for value in found.values() if type(value) is Harness)
+    # One whose construction failed has no events.
+    made = (value for value in found.values() if type(value) is Harness)
+    yield from (jobs for jobs in made if hasattr(jobs, "events"))
 
 
 def _leave_out_our_frames(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:

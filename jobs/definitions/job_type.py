@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import (
     Any,
     Concatenate,
@@ -47,7 +48,6 @@ from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
-from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -61,7 +61,7 @@ payload. A TypedDict may thus be given as a dict display, and errors are about t
 
 
 # Made for each job, unlike what `frozen_dataclass` is for: a constructor of its own takes less.
-@frozen_dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob(Generic[R_co]):
     """A job that has not been submitted yet: created by `JobType.new`, and accepted by `submit`
     and `submit_many`. ``R_co`` is the type that its handler returns."""

@@ -225,6 +225,7 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
     options = envelope.options
     timeout_s = (options and options.timeout_s) or timeout_of(app, declared).total_seconds()
     retry, backoff = declared.retry, None if options is None else options.backoff
+    max_attempts = (options.attempts if options else None) or retry.max_attempts
     lacks_payload = envelope.is_elsewhere or len(delivery.message.body) > LARGE
     expires_at = envelope.expires_at
     if expires_at is not None or declared.expires is not None:
@@ -242,11 +243,11 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
             begun=envelope.attempts_used > 0
             or delivery.message.receive_count > 1
             or (delivery.part is not None and delivery.is_scattered),
-            max_attempts=(options.attempts if options else None) or retry.max_attempts,
+            max_attempts=max_attempts,
             receives=delivery.message.receive_count,
             expires_at=expires_at,
             receive_limit=delivery.queue.max_receive_count,
-            backstop=_backstop(app, declared, delivery),
+            backstop=_backstop(app, declared, delivery, max_attempts),
             crash_limit=app.crash_limit.crashes,
             # The wait of one job of a bundle can't be its message's.
             worn_at=delivery.queue.worn_at if delivery.part is None else 0,
@@ -271,7 +272,7 @@ def _type_of(app: App, envelope: Envelope, queue: QueueSpec) -> JobType[Any, Any
     return declared
 
 
-def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
+def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery, max_attempts: int) -> int:
     """Return the delivery from which on a job without records counts as one that kills workers.
 
     0 if the job may often be released unstarted: then deliveries don't count its attempts.
@@ -282,7 +283,7 @@ def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery) -> int:
     limited = any(level.limits != Limits() for level in levels)
     if delivery.queue.fifo or limited or declared.isolation == "process":
         return 0
-    return max(declared.retry.max_attempts, app.parking.max_attempts) + BACKSTOP_MARGIN
+    return max(max_attempts, app.parking.max_attempts) + BACKSTOP_MARGIN
 
 
 def _expiry(

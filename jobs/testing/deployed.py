@@ -18,6 +18,20 @@ def deploy_schedules(app: App, scheduler: MemoryScheduler) -> None:
         scheduler.deploy(schedule)
 
 
+def allows_isolation(isolation: str | None) -> bool:
+    """Return True if a harness runs handlers in the test's process that are isolated elsewhere.
+
+    Raises:
+        ConfigurationError: the harness was given something else than ``"worker"`` or None.
+    """
+    if isolation not in (None, "worker"):
+        raise ConfigurationError(
+            f"Harness(isolation={isolation!r}): a harness has no child processes: write "
+            "isolation='worker' to run such handlers in the test's own process"
+        )
+    return isolation == "worker"
+
+
 def check_isolation(app: App, job_type: str, *, allowed: bool) -> None:
     """Refuse a handler that runs in a process of its own, unless it is allowed here.
 

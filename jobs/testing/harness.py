@@ -21,7 +21,7 @@ from headgate.jobs.definitions.handlers.injection import NOTHING, Shared
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
-from headgate.jobs.definitions.policies import hooks_of, load_handlers
+from headgate.jobs.definitions.policies import hooks_of, keeps_records, load_handlers
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.execution.calling.claims import Claims
@@ -39,7 +39,7 @@ from headgate.jobs.testing.attempts import attempted
 from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import START, VirtualClock
 from headgate.jobs.testing.company import all_of, together
-from headgate.jobs.testing.deployed import check_isolation, deploy_schedules
+from headgate.jobs.testing.deployed import allows_isolation, check_isolation, deploy_schedules
 from headgate.jobs.testing.inspection import (
     StoredMessage,
     Submitted,
@@ -93,14 +93,18 @@ class Harness:
     ) -> None:
         self.app = app
         self._resources = resources
-        self._check: Callable[[str], None] = partial(check_isolation, app, allowed=bool(isolation))
+        self._check: Callable[[str], None] = partial(
+            check_isolation, app, allowed=allows_isolation(isolation)
+        )
         self.clock = VirtualClock(start)
         backend = MemoryBackend(app, clock=self.clock, has_worker=False)
         self.keys = backend.keys
         """The key service, if the app has ``encryption=``."""
         self._seals = seals_of(app, backend.async_ports.keys, Tasks())
         seals = seals_of(app, backend.ports.keys, Threads())
-        self._reader = MessageReader(app, backend.sqs, backend.store, seals)
+        self._reader = MessageReader(
+            app, backend.sqs, backend.scheduler, store=backend.store, seals=seals
+        )
         self.sqs = backend.sqs
         self.scheduler = backend.scheduler
         """Holds long delays and schedules, declared ones too; fires as the clock moves."""
@@ -134,7 +138,7 @@ class Harness:
         deploy_schedules(app, self.scheduler)
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
-        """Return the jobs of this type that wait in the queues, in order of submission."""
+        """Return the jobs of this type that wait, delayed ones too, in order of submission."""
         found = [
             submitted(job, envelope, receives)
             for envelope, receives in self._reader.waiting()
@@ -148,12 +152,14 @@ class Harness:
 
         Raises:
             AssertionError: there is none, or more than one; the message lists those that wait.
+            PayloadInvalid: the payload doesn't fit the type's model.
         """
-        waiting = self.submitted(job)
-        matching = [each for each in waiting if each.payload == payload]
+        given: Any = payload
+        waiting, wanted = self.submitted(job), job.load(job.dump(given))
+        matching = [each for each in waiting if each.payload == wanted]
         if len(matching) != 1:
             raise AssertionError(
-                f"expected one {job.name!r} with {payload!r}, found {len(matching)} among "
+                f"expected one {job.name!r} with {wanted!r}, found {len(matching)} among "
                 f"{[each.payload for each in waiting]!r}"
             )
         return matching[0]
@@ -310,7 +316,12 @@ class Harness:
             claims=Claims(self.table, owner="harness", clock=self.clock, seals=self._seals),
             keyring=self._keyring,
         )
-        return Executor(means, backlog=partial(_backlog, self.sqs), scheduled=self.app.long_delays)
+        return Executor(
+            means,
+            backlog=partial(_backlog, self.sqs),
+            records=keeps_records(self.app),
+            scheduled=self.app.long_delays,
+        )
 
     async def _drain(self, resources: OpenResources, max_runs: int) -> None:
         executor = self._executor(resources)
@@ -332,7 +343,11 @@ class Harness:
             verdicts = await all_of(runs, remembering.verdict)
             for run, verdict in zip(runs, verdicts, strict=True):
                 await self._settle(run, verdict, remembering)
-        raise DrainUnfinished(f"after {max_runs} runs there are still jobs in the queues")
+        types = sorted({envelope.type for envelope, _ in self._reader.waiting()})
+        raise DrainUnfinished(
+            f"after {max_runs} runs there are still jobs in the queues, of: {', '.join(types)}. If "
+            "they end after more runs, raise max_runs="
+        )
 
     def _begun(self, executor: Executor, delivery: Delivery) -> Run:
         if (envelope := self._reader.envelope_of(delivery)) is not None:

@@ -13,12 +13,12 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.testing.memory.faults import Action
 from headgate.jobs.testing.memory.ordering import Message, MessageState
-from headgate.jobs.values.light_dataclass import frozen_dataclass
+from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 P = TypeVar("P")
 
 
-@frozen_dataclass(frozen=True, slots=True, kw_only=True)
+@light_dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request that the service received, whether or not it failed."""
 

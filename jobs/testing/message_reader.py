@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import chain
 
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.transport import ReceivedMessage
@@ -14,7 +16,8 @@ from headgate.jobs.execution.delivery import Delivery, deliveries_of_jobs
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.messages.sealing import Seals, opened_payload
-from headgate.jobs.testing.inspection import StoredMessage
+from headgate.jobs.schedules.delayed_job import PREFIX, DelayedJob
+from headgate.jobs.testing.memory.scheduler import MemoryScheduler
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.memory.store import MemoryStore
 
@@ -25,23 +28,33 @@ class MessageReader:
     Args:
         app: the app whose queues they are in.
         sqs: holds the messages.
+        scheduler: holds those that wait for longer than SQS can delay them.
         store: holds payloads that are too large for messages.
         seals: opens sealed payloads, and never suspends; None if the app seals none.
     """
 
-    def __init__(self, app: App, sqs: MemorySqs, store: MemoryStore, seals: Seals | None) -> None:
+    def __init__(
+        self,
+        app: App,
+        sqs: MemorySqs,
+        scheduler: MemoryScheduler,
+        *,
+        store: MemoryStore,
+        seals: Seals | None,
+    ) -> None:
         self._app = app
         self._sqs = sqs
+        self._scheduler = scheduler
         self._store = store
         self._seals = seals
 
     def waiting(self) -> Iterator[tuple[Envelope, int]]:
-        """Yield each job that waits in a queue, with the receive count of its message."""
-        for spec in self._app.topology.queues:
-            for message in self._sqs.messages(spec.name):
-                for delivery in deliveries_of_jobs(_as_received(message, spec)):
-                    if (envelope := self.envelope_of(delivery)) is not None:
-                        yield envelope, message.receive_count
+        """Yield each job that waits in a queue, or in a schedule for its time, with the receive
+        count of its message."""
+        for whole in chain(self._in_queues(), self._in_schedules()):
+            for delivery in deliveries_of_jobs(whole):
+                if (envelope := self.envelope_of(delivery)) is not None:
+                    yield envelope, whole.message.receive_count
 
     def envelope_of(self, delivery: Delivery) -> Envelope | None:
         """Return a message's job, with its payload wherever that is; None if it isn't a job."""
@@ -50,6 +63,25 @@ class MessageReader:
             return drive(_whole(envelope, self._store, self._seals))
         except MessageError:
             return None
+
+    def _in_queues(self) -> Iterator[Delivery]:
+        for spec in self._app.topology.queues:
+            for message in self._sqs.messages(spec.name):
+                yield _delivery(
+                    spec,
+                    message.body,
+                    message.attributes,
+                    sent_at=message.sent_at,
+                    receives=message.receive_count,
+                )
+
+    def _in_schedules(self) -> Iterator[Delivery]:
+        queues = {spec.name: spec for spec in self._app.topology.queues}
+        for schedule in self._scheduler.schedules:
+            if schedule.name.startswith(PREFIX):
+                held = DelayedJob.model_validate_json(schedule.input)
+                due = held.delayed_until
+                yield _delivery(queues[held.queue_name], held.body, held.attributes, sent_at=due)
 
 
 async def _whole(envelope: Envelope, store: MemoryStore, seals: Seals | None) -> Envelope:
@@ -62,13 +94,21 @@ async def _whole(envelope: Envelope, store: MemoryStore, seals: Seals | None) ->
     return envelope.model_copy(update={"payload": payload, "payload_ref": None, "sealed": None})
 
 
-def _as_received(message: StoredMessage, spec: QueueSpec) -> Delivery:
-    received = ReceivedMessage(
-        message_id=message.message_id,
+def _delivery(
+    queue: QueueSpec,
+    body: str,
+    attributes: Mapping[str, str],
+    *,
+    sent_at: datetime,
+    receives: int = 0,
+) -> Delivery:
+    """Return a message as if it had been received, without receiving it."""
+    message = ReceivedMessage(
+        message_id="",
         receipt="",
-        body=message.body,
-        receive_count=message.receive_count,
-        sent_at=message.sent_at,
-        attributes=message.attributes,
+        body=body,
+        receive_count=receives,
+        sent_at=sent_at,
+        attributes=attributes,
     )
-    return Delivery(message=received, queue=spec, received_at=0)
+    return Delivery(message=message, queue=queue, received_at=0)

@@ -15,8 +15,8 @@ import pytest
 TOLERANCE = 0.05
 
 BUDGETS = {
-    "from headgate import App": (72, 39, 37),
-    "from headgate import App, Client": (139, 89, 91),
+    "from headgate import App": (72, 39, 47),
+    "from headgate import App, Client": (139, 89, 101),
     "import headgate.lambdas.bridge": (73, 54, 53),
     "import headgate.ops.cli.main, headgate.ops.console.app": (335, 244, 253),
 }

@@ -123,6 +123,24 @@ def test_an_error_that_nobody_foresaw_shows_where_in_headgate_it_came_from(
     assert "harness.py" in told
 
 
+def test_a_harness_that_can_not_be_made_fails_its_test_alone(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_plugged="""
+        from datetime import datetime
+        from headgate.testing import Harness
+        from plugged import app
+
+        def test_of_a_time_without_a_zone():
+            Harness(app, start=datetime(2026, 1, 1))
+
+        def test_of_nothing():
+            pass
+        """
+    )
+    ended = project.runpytest_inprocess(*PLUGIN)
+    ended.assert_outcomes(failed=1, passed=1)
+
+
 def test_a_failed_test_shows_why_its_jobs_failed(project: pytest.Pytester) -> None:
     project.makepyfile(
         test_plugged="""

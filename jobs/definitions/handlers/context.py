@@ -14,7 +14,6 @@ from pydantic_core import from_json, to_json
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import Stopped
-from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import said
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ _ALREADY = _Already()
 
 
 # Made for each job, unlike what `frozen_dataclass` is for: a constructor of its own takes less.
-@frozen_dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
     """The context of a running job, passed to handlers that take a second argument."""
 

@@ -516,6 +516,25 @@ async def test_a_message_that_nothing_explains_a_hundred_times_is_dead_lettered(
     assert rig.heard(JobCrashed) == []
 
 
+async def test_without_records_a_job_makes_all_the_attempts_that_its_submission_allows() -> None:
+    app = App("shop", records="off")
+    queue = app.queue("mail", priorities=[Priority.NORMAL])
+    seen: list[int] = []
+
+    @queue.job("send", retry=Retry(max_attempts=3, backoff=Backoff.fixed(1)))
+    async def send(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        if ctx.attempt < 30:
+            raise ConnectionError("refused")
+
+    rig = Rig(app)
+    await rig.submit(send, max_attempts=30)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert seen == list(range(1, 31))
+    assert rig.heard(JobQuarantined) == []
+
+
 @pytest.mark.parametrize(("receives", "dies"), [(998, False), (999, True)])
 async def test_without_records_what_a_limit_sends_back_has_no_backstop_but_sqs_s(
     receives: int, *, dies: bool

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -27,6 +28,7 @@ from headgate.jobs.errors import (
     HandlerMissing,
     JobCancelled,
     JobDead,
+    PayloadInvalid,
     ResultNotSerializable,
     ResultTimeout,
 )
@@ -90,6 +92,28 @@ def test_a_missing_or_doubled_submission_is_told_with_what_there_is(app: App) ->
 
 
 # --- running it all ------------------------------------------------------------------------------
+
+
+def test_a_submission_is_looked_for_with_the_values_that_were_given(app: App) -> None:
+    send = app.define("send-email", Email)
+    jobs = Harness(app)
+    jobs.client.submit(send, {"to": "ada"})
+    assert jobs.assert_submitted(send, {"to": "ada"}).payload == Email(to="ada")
+    with pytest.raises(PayloadInvalid, match="to"):
+        jobs.assert_submitted(send, {"too": "ada"})
+
+
+@pytest.mark.parametrize("delay", [timedelta(minutes=10), timedelta(days=2)])
+def test_a_delayed_job_is_found_wherever_it_waits(app: App, delay: timedelta) -> None:
+    @app.job("send-email")
+    def send(_email: Email) -> None: ...
+
+    jobs = Harness(app)
+    job = jobs.client.submit(send, Email(to="ada"), delay=delay)
+    assert jobs.assert_submitted(send, Email(to="ada")).id == job.id
+    jobs.drain()
+    assert jobs.submitted(send) == []
+    assert len(jobs.completed(send)) == 1
 
 
 def test_drain_runs_async_and_plain_handlers_until_every_queue_is_empty(app: App) -> None:
@@ -192,6 +216,22 @@ def test_a_deferred_job_comes_back_without_losing_an_attempt(app: App, after: ti
     assert jobs.clock.monotonic() >= min(after, timedelta(hours=11)).total_seconds()
 
 
+def test_a_job_may_be_deferred_far_more_often_than_it_has_attempts(app: App) -> None:
+    attempts: list[int] = []
+
+    @app.job("poll", retry=Retry(max_attempts=2))
+    def poll(_email: Email, ctx: JobContext) -> None:
+        attempts.append(ctx.attempt)
+        if len(attempts) <= 40:
+            raise RetryLater(timedelta(hours=1))
+
+    jobs = Harness(app)
+    jobs.client.submit(poll, Email(to="a"))
+    jobs.drain(max_runs=50)
+    assert attempts == [1] * 41
+    assert len(jobs.completed(poll)) == 1
+
+
 def test_a_job_that_asks_for_ten_thousand_years_is_dead_lettered(app: App) -> None:
     @app.job("patient")
     def patient(_email: Email) -> None:
@@ -241,7 +281,7 @@ def test_jobs_that_never_end_are_given_up_with_an_error(app: App) -> None:
 
     jobs = Harness(app)
     jobs.client.submit(endless, Email(to="a"))
-    with pytest.raises(DrainUnfinished, match="after 5 runs"):
+    with pytest.raises(DrainUnfinished, match=r"after 5 runs.*of: endless"):
         jobs.drain(max_runs=5)
 
 
@@ -498,6 +538,12 @@ def test_a_handler_that_may_end_its_process_is_refused_in_words() -> None:
         jobs.drain()
     with pytest.raises(ConfigurationError, match="'crunch' has isolation='process'"):
         jobs.run(app.types["crunch"])
+
+
+def test_a_harness_has_no_processes_for_handlers_to_run_in(app: App) -> None:
+    processes: Any = "process"
+    with pytest.raises(ConfigurationError, match="no child processes: write isolation='worker'"):
+        Harness(app, isolation=processes)
 
 
 def test_it_runs_in_the_test_s_process_if_the_harness_is_told_so() -> None:
