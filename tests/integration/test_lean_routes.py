@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import logging
 import ssl
+import unittest.mock
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import replace
@@ -295,14 +296,14 @@ async def test_the_asynchronous_transport_makes_its_calls_either_way(lean: bool)
 async def test_the_services_of_a_synchronous_client_share_a_session_and_so_its_credentials(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made, real = [], botocore.session.get_session
-    monkeypatch.setattr(botocore.session, "get_session", lambda: made.append(1) or real())
+    make = unittest.mock.Mock(wraps=botocore.session.get_session)
+    monkeypatch.setattr(botocore.session, "get_session", make)
     async with serving(*REPLIES, Reply(body={"Items": []})) as server:
         with closing(AwsBackend(App("shop").topology, endpoint_url=server.url)) as aws:
             await asyncio.to_thread(aws.ports.transport.send, "queue", [OutgoingMessage(body="{}")])
             await asyncio.to_thread(aws.ports.table.query, "partition")
     assert len(server.keys()) == 3
-    assert made == [1]
+    make.assert_called_once_with()
 
 
 @pytest.mark.parametrize("lean", [True, False])
