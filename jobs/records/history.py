@@ -253,9 +253,20 @@ def _attempts(timeline: Sequence[Happening]) -> Iterable[AttemptRecord]:
     # Those of one message by their numbers: two may have the same time, and workers' clocks differ.
     messages = [*dict.fromkeys(message_id for message_id, _ in deliveries)]
     ordered = sorted(deliveries, key=lambda each: (messages.index(each[0]), each[1]))
-    attempts = (deliveries[each] for each in ordered if _is_attempt(deliveries[each]))
-    for place, facts in enumerate(attempts, start=1):
-        yield _attempt(place, facts)
+    attempts = [each for each in ordered if _is_attempt(deliveries[each])]
+    made = set[tuple[str, int]]()
+    for place, (message_id, receive) in enumerate(attempts, start=1):
+        facts = deliveries[message_id, receive]
+        attempt = _attempt(place, facts)
+        if _was_run(attempt, facts) or (message_id, attempt.number) not in made:
+            made.add((message_id, attempt.number))
+            yield attempt
+
+
+def _was_run(attempt: AttemptRecord, facts: Mapping[str, Happening]) -> bool:
+    """Return False if a delivery may only have given up a job after its last attempt, which the
+    number is that of."""
+    return attempt.outcome is None or bool(attempt.ran_s) or Mark.STARTED in facts
 
 
 def _is_attempt(facts: Mapping[str, Happening]) -> bool:

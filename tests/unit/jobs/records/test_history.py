@@ -138,6 +138,20 @@ def test_nothing_reopens_a_job_that_has_ended_though_sqs_delivers_it_again(
     assert read(in_a_second_message).state == final
 
 
+@pytest.mark.parametrize(("crash", "death"), [("crashed", "quarantined"), ("failed", "dead")])
+def test_a_delivery_that_only_gives_a_job_up_is_no_further_attempt(crash: str, death: str) -> None:
+    story = Story().run(1, crash, 1, attempt=1).run(2, crash, 2, attempt=2)
+    found = read(story.run(3, death, 3, attempt=2))
+    assert [each.number for each in found.attempts] == [1, 2]
+    assert found.finished_at == found.timeline[-1].at
+
+
+def test_an_attempt_that_bears_an_earlier_one_s_number_is_told_if_it_was_run() -> None:
+    story = Story().run(1, "failed", 1, attempt=1).run(2, "failed", 2, attempt=1, ran_s=0.5)
+    story.run(3, "started", 3, attempt=1)
+    assert [each.outcome for each in read(story).attempts] == ["failed", "failed", None]
+
+
 @pytest.mark.parametrize("kind", ["started", "failed"])
 def test_a_death_is_final_for_its_own_message(kind: str) -> None:
     story = Story().run(1, "failed").run(2, "dead").run(99, kind, 2)
