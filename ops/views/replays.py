@@ -110,13 +110,17 @@ def watched(stop: Callable[[], None]) -> Iterator[Callable[[ReplayReport], None]
 
 
 class _Line:
-    """One line on standard error that is written over and over; silent if that is no terminal."""
+    """One line on standard error that is written over and over; once if that is no terminal."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
         self._width = 0
+        self._told = False
 
     def write(self, report: ReplayReport) -> None:
+        if not self._is_terminal and not self._told:
+            self._told = True
+            show_error(f"{report.id} has begun; to end it: headgate dead-letters abort {report.id}")
         self._put(in_line(f"{report.id}: {_told(report)}"))
 
     def clear(self) -> None:

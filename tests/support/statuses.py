@@ -38,4 +38,5 @@ STATUS = WorkerStatus(
     pauses=["the tenant 'org-1'"],
     tenants=[TenantHeld(tenant="org-1", queue="mail", priority=Priority.HIGH, held=4)],
     failed={"mail": 7},
+    reserved=5,
 )

@@ -92,6 +92,7 @@ class StatusReport:
             pauses=[str(each.target) for each in self._paused.now()][:MOST_LIMITS],
             tenants=list(self._tenants()),
             failed=self._failed.now,
+            reserved=self._demand.reserved,
         )
 
     def _tenants(self) -> Iterator[TenantHeld]:

@@ -78,7 +78,8 @@ class Demand:
         self._most = 2 * concurrency + MAX_BATCH
         """Maximum number of messages held, except those set aside. Messages being settled count as
         well: if SQS accepts no deletes, receiving must not go on for ever."""
-        self._reserved = reserved
+        self.reserved = reserved
+        """The number of slots that only critical jobs may take."""
         self._turnover = Turnover(clock.monotonic())
         self._settlements = Turnover(clock.monotonic())
         self.busy = self._sharing = 0
@@ -192,7 +193,7 @@ class Demand:
         free = self._concurrency - self.busy
         if priority is Priority.CRITICAL:
             return free
-        return min(free, self._concurrency - self._reserved - (self.busy - self._critical))
+        return min(free, self._concurrency - self.reserved - (self.busy - self._critical))
 
     def has_slot(self, queue: QueueSpec) -> bool:
         """Return True if a job of a queue would find a free slot."""

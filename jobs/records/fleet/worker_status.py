@@ -143,6 +143,8 @@ class WorkerStatus:
     """The tenants of which it holds most messages, most first; 20 at most."""
     failed: Mapping[str, int] = field(default_factory=dict)
     """By queue group, the attempts that have failed here since its start; 20 at most."""
+    reserved: int = 0
+    """Number of its slots that only critical jobs may take."""
 
     def polls_queue(self, queue: QueueSpec) -> bool:
         """Return True if it receives from a queue, unless it drains."""
@@ -172,6 +174,7 @@ def status_item(status: WorkerStatus) -> Item:
         "pauses": [legible(each, _LONGEST_LIMIT) for each in status.pauses[:MOST_LIMITS]],
         "tenants": [_tenant_data(each) for each in status.tenants[:MOST_TENANTS]],
         "failed": dict(list(status.failed.items())[:MOST_FAILING]),
+        "reserved": status.reserved,
     }
     return Item(pk=WORKER_STATUSES, sk=status.name, data=data, expires_at=at + KEPT)
 
@@ -233,6 +236,7 @@ def _status(name: str, data: Mapping[str, Any]) -> WorkerStatus:
         ],
         tenants=[_tenant(each) for each in _listed(data.get("tenants", []), MOST_TENANTS)],
         failed=_failed(data.get("failed", {})),
+        reserved=_needed(whole(data.get("reserved", 0))),
     )
 
 

@@ -83,6 +83,10 @@ def _notes(found: WorkerList, now: datetime) -> Iterator[str]:
     versions = Counter((each.version, each.app_version) for each in found.workers)
     for (own, app), count in versions.most_common():
         yield f"{_workers(count)} with Headgate {own}{f' and the app at {app}' if app else ''}"
+    kept = Counter((each.slots, each.reserved) for each in found.workers if each.reserved)
+    for (slots, reserved), count in kept.items():
+        each = f"{slots} slots{' each' if count > 1 else ''}"
+        yield f"{_workers(count)} with {each}, of which {reserved} are for critical jobs alone"
     for limit, state, count in _limits(found.workers):
         yield f"{limit}: {state} at {_workers(count)}"
     for target, count in Counter(_pauses(found.workers)).items():

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -232,6 +232,23 @@ def test_a_job_may_be_deferred_far_more_often_than_it_has_attempts(app: App) -> 
     jobs.drain(max_runs=50)
     assert attempts == [1] * 41
     assert len(jobs.completed(poll)) == 1
+
+
+def test_a_job_gives_up_polling_by_the_time_that_a_drain_makes_pass(app: App) -> None:
+    runs: list[datetime] = []
+
+    @app.job("poll")
+    def poll(_email: Email, ctx: JobContext) -> None:
+        runs.append(ctx.deadline)
+        if ctx.deadline - ctx.as_of > timedelta(hours=6):
+            raise DoNotRetry("no answer for six hours")
+        raise RetryLater(timedelta(hours=1))
+
+    jobs = Harness(app)
+    jobs.client.submit(poll, Email(to="a"))
+    jobs.drain(max_runs=10)
+    assert len(jobs.dead_letters(poll)) == 1
+    assert runs[-1] - runs[0] == timedelta(hours=6)
 
 
 def test_a_job_that_asks_for_ten_thousand_years_is_dead_lettered(app: App) -> None:

@@ -205,6 +205,20 @@ def test_the_progress_is_one_line_of_a_terminal(
     ]
 
 
+def test_without_a_terminal_a_replay_is_named_once_when_it_begins(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from headgate.ops.views.replays import watched
+
+    with watched(lambda: None) as on_step:
+        told: Callable[[ReplayReport], None] = on_step
+        told(_report(1))
+        told(_report(2))
+    assert capsys.readouterr().err == (
+        "headgate: r-1 has begun; to end it: headgate dead-letters abort r-1\n"
+    )
+
+
 def _report(sent: int) -> Any:
     from datetime import UTC, datetime
 

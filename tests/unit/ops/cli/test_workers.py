@@ -73,6 +73,7 @@ def test_each_worker_is_shown_with_what_it_polls_and_runs(
     assert "host-1-3cc7 │ working │ 3h │  1/50 │     3 │ jobs," in ended.out
     assert "send-email, 1m" in " ".join(ended.out.split())
     assert "2 workers with Headgate 0.1.0 and the app at 4f2a91c" in lines
+    assert "2 workers with 50 slots each, of which 5 are for critical jobs alone" in lines
     assert "breaker:type:send-email: open at 2 workers" in lines
     assert "paused: the tenant 'org-1', as 2 workers know" in lines
     assert JOB.id not in ended.out
@@ -112,7 +113,7 @@ def test_a_script_gets_all_that_is_known(table: MemoryTable, headgate: CommandLi
     [worker] = found["workers"]
     assert list(worker) == [
         *("name", "state", "started_at", "seen_at", "version", "app_version", "polls", "slots"),
-        *("busy", "waiting", "running", "limits", "pauses", "tenants", "failed"),
+        *("busy", "waiting", "running", "limits", "pauses", "tenants", "failed", "reserved"),
     ]
     assert worker["polls"] == {"jobs": ["critical", "high", "normal", "low"], "money": ["critical"]}
     [job] = worker["running"]
