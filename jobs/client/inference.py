@@ -103,7 +103,8 @@ def _by_its_id(
         state=JobState.WAITING,
         inferred=True,
         explanation="nothing is recorded of it: it waits in its queue, which keeps it until "
-        f"{_said(until)}, or has run for less than a second",
+        f"{_said(until)}, has run for less than a second, or its worker died within one and it "
+        "comes back after its visibility timeout",
     )
 
 

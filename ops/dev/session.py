@@ -176,7 +176,10 @@ class _Session:
             return
         self._settled.set()
         if code != notes.EXIT_BROKEN:
-            text = f"the app's process ended with exit code {code}"
+            text = (
+                f"the app's process ended with exit code {code}; what it ran comes back after its "
+                "queue's visibility timeout"
+            )
             self._screen.say(Said(text=text, style="bad"))
         self._screen.say(Said(text="waiting for the next edit", style="warning"))
         self._show("waiting for the next edit")

@@ -57,7 +57,8 @@ class Surroundings:
         found = {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             **dict.fromkeys(_CREDENTIALS, _NOBODY),
-            "AWS_REGION": self.environ.get("AWS_REGION") or REGION,
+            "AWS_REGION": (region := self.environ.get("AWS_REGION") or REGION),
+            "AWS_DEFAULT_REGION": region,  # for clients of boto3, which read no other
             "HEADGATE_APP": self.app,
         }
         if stage := self.environ.get("HEADGATE_STAGE"):

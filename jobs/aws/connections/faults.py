@@ -156,7 +156,8 @@ _GIVE_CREDENTIALS = (
 )
 _GIVE_REGION = (
     "set AWS_REGION, or a region in the profile that AWS_PROFILE names; for an app under "
-    "`headgate dev`, set the variables that it prints"
+    "`headgate dev`, set the variables that it prints; in a test, give the code the client of its "
+    "harness"
 )
 
 

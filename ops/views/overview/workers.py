@@ -85,8 +85,8 @@ def _notes(found: WorkerList, now: datetime) -> Iterator[str]:
         yield f"{_workers(count)} with Headgate {own}{f' and the app at {app}' if app else ''}"
     kept = Counter((each.slots, each.reserved) for each in found.workers if each.reserved)
     for (slots, reserved), count in kept.items():
-        each = f"{slots} slots{' each' if count > 1 else ''}"
-        yield f"{_workers(count)} with {each}, of which {reserved} are for critical jobs alone"
+        which = f"{slots} slots{' each' if count > 1 else ''}"
+        yield f"{_workers(count)} with {which}, of which {reserved} are for critical jobs alone"
     for limit, state, count in _limits(found.workers):
         yield f"{limit}: {state} at {_workers(count)}"
     for target, count in Counter(_pauses(found.workers)).items():

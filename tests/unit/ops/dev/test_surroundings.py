@@ -29,6 +29,7 @@ def test_the_printed_lines_lead_another_terminal_to_the_same_app() -> None:
         "export AWS_ACCESS_KEY_ID=headgate-dev",
         "export AWS_SECRET_ACCESS_KEY=headgate-dev",
         "export AWS_REGION=us-east-1",
+        "export AWS_DEFAULT_REGION=us-east-1",
         "export HEADGATE_APP=shop.app:app",
     ]
 
