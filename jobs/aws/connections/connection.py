@@ -38,26 +38,38 @@ class Access(TypedDict, total=False):
 
 
 class SharedSession:
-    """A session of botocore that several clients are made of, made when the first needs it.
+    """A session of boto3 that several clients are made of, made when the first needs it.
 
-    They share credentials, and botocore reads its own files once for all of them.
+    They share credentials, and botocore reads its own files once for all of them. `aws_client`
+    makes the clients one at a time, as the session is not thread-safe.
     """
 
     def __init__(self) -> None:
-        self._core: Any = None
+        self._made: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
 
+    def session(self) -> Any:
+        """Return the session. Raises as `core` does."""
+        return self._both()[0]
+
     def core(self) -> Any:
-        """Return the session.
+        """Return botocore's session, which it is made of.
 
         Raises:
             TransportError: the profile is missing, or the credentials are not available now: a
                 client made without any never gets them.
         """
+        return self._both()[1]
+
+    def _both(self) -> tuple[Any, Any]:
+        import boto3
+
         with self._lock:
-            if self._core is None:
-                self._core = _core_session()
-            return self._core
+            if self._made is None:
+                core = _core_session()
+                # One for all: each would add its methods to the client of S3, and two can not.
+                self._made = boto3.session.Session(botocore_session=core), core
+            return self._made
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +152,6 @@ def aws_client(service: str, connection: Connection) -> Any:
         TransportError: the region or the profile is missing, or the endpoint is not a URL, or the
             credentials are not available now.
     """
-    import boto3
     from botocore.config import Config
 
     config = Config(**connection.options())
@@ -151,8 +162,7 @@ def aws_client(service: str, connection: Connection) -> Any:
             session: Any = connection.session
             region = None if session is None else session.region_name
             if session is None:
-                shared = connection.shared or SharedSession()
-                session = boto3.session.Session(botocore_session=shared.core())
+                session = (connection.shared or SharedSession()).session()
             # The stubs have an overload for each service's name; it is decided at run time.
             client = session.client(service, config=config, **connection.arguments(region))
     except FOREIGN_AT_OPENING as error:

@@ -19,7 +19,12 @@ from pydantic import BaseModel
 
 import headgate.jobs.aws.lean.opening
 from headgate import App, AsyncClient, Client, Schedule
-from headgate.jobs.aws.connections.connection import Connection, async_aws_client, aws_client
+from headgate.jobs.aws.connections.connection import (
+    Connection,
+    SharedSession,
+    async_aws_client,
+    aws_client,
+)
 from headgate.jobs.aws.dynamo.table import AsyncDynamoTable, DynamoTable
 from headgate.jobs.errors import ConfigurationError
 from headgate.lambdas.consume import consumer
@@ -196,6 +201,16 @@ async def test_a_given_config_of_either_sdk_wins_for_an_event_loop(
         assert client.meta.region_name == "eu-west-3"
         assert client.meta.config.read_timeout == 3
         assert client.meta.config.connect_timeout == Connection().connect_timeout_s
+
+
+def test_all_services_have_clients_of_one_shared_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    connection = Connection(shared=SharedSession())
+    services = ("sqs", "dynamodb", "s3", "scheduler", "kms", "secretsmanager", "sns", "cloudwatch")
+    for service in (*services, *services):
+        client = aws_client(service, connection)
+        assert client.meta.service_model.service_name == service
+        client.close()
 
 
 def test_a_session_without_a_region_takes_the_environments(
