@@ -33,6 +33,9 @@ def _run() -> None:
         from headgate.ops.cli.main import main as run
     except ModuleNotFoundError as error:
         sys.exit(f"headgate: the command line needs {error.name}: pip install 'headgate[ops]'")
-    gc.freeze()  # what stays for good is not looked at again
-    gc.enable()
+    finally:
+        # Counts all of it as old. What stayed frozen would keep `jobs.values.yielding` from this.
+        gc.freeze()
+        gc.unfreeze()
+        gc.enable()
     run()

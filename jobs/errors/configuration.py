@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from headgate.jobs.errors.root import HeadgateError
-from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 
 class ConfigurationError(HeadgateError):
     """The app, the command line or the environment is wrong; nothing was sent or received."""
 
 
-@frozen_dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One fault of an app or of its deployment."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from headgate.jobs.errors.root import HeadgateError
-from headgate.jobs.values.light_dataclass import frozen_dataclass
 
 
 class SubmissionError(HeadgateError):
@@ -41,7 +41,7 @@ class UnknownQueue(SubmissionError):
     """The app has no such queue, or that queue has no such priority."""
 
 
-@frozen_dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """One entry of a batch that SQS did not take."""
 

@@ -46,10 +46,11 @@ from headgate.jobs.testing.inspection import (
     ids_of,
     order_of_submission,
     submitted,
+    the_one,
 )
 from headgate.jobs.testing.memory.sqs import MemorySqs
 from headgate.jobs.testing.message_reader import MessageReader
-from headgate.jobs.testing.next_message import DrainUnfinished, NextMessage
+from headgate.jobs.testing.next_message import NextMessage, unfinished
 from headgate.jobs.testing.remembering import Remembering
 from headgate.jobs.testing.settling import settled
 
@@ -93,18 +94,15 @@ class Harness:
     ) -> None:
         self.app = app
         self._resources = resources
-        self._check: Callable[[str], None] = partial(
-            check_isolation, app, allowed=allows_isolation(isolation)
-        )
+        allowed = allows_isolation(isolation)
+        self._check: Callable[[str], None] = partial(check_isolation, app, allowed=allowed)
         self.clock = VirtualClock(start)
         backend = MemoryBackend(app, clock=self.clock, has_worker=False)
         self.keys = backend.keys
         """The key service, if the app has ``encryption=``."""
         self._seals = seals_of(app, backend.async_ports.keys, Tasks())
         seals = seals_of(app, backend.ports.keys, Threads())
-        self._reader = MessageReader(
-            app, backend.sqs, backend.scheduler, store=backend.store, seals=seals
-        )
+        self._reader = MessageReader(app, backend, seals)
         self.sqs = backend.sqs
         self.scheduler = backend.scheduler
         """Holds long delays and schedules, declared ones too; fires as the clock moves."""
@@ -154,15 +152,7 @@ class Harness:
             AssertionError: there is none, or more than one; the message lists those that wait.
             PayloadInvalid: the payload doesn't fit the type's model.
         """
-        given: Any = payload
-        waiting, wanted = self.submitted(job), job.load(job.dump(given))
-        matching = [each for each in waiting if each.payload == wanted]
-        if len(matching) != 1:
-            raise AssertionError(
-                f"expected one {job.name!r} with {wanted!r}, found {len(matching)} among "
-                f"{[each.payload for each in waiting]!r}"
-            )
-        return matching[0]
+        return the_one(self.submitted(job), job, payload)
 
     def dead_letters(self, job: JobType[Any, Any] | None = None) -> list[StoredMessage]:
         """Return the dead letters of a type, or all; their attributes have the reason."""
@@ -343,11 +333,7 @@ class Harness:
             verdicts = await all_of(runs, remembering.verdict)
             for run, verdict in zip(runs, verdicts, strict=True):
                 await self._settle(run, verdict, remembering)
-        types = sorted({envelope.type for envelope, _ in self._reader.waiting()})
-        raise DrainUnfinished(
-            f"after {max_runs} runs there are still jobs in the queues, of: {', '.join(types)}. If "
-            "they end after more runs, raise max_runs="
-        )
+        raise unfinished(max_runs, self._reader.waiting())
 
     def _begun(self, executor: Executor, delivery: Delivery) -> Run:
         if (envelope := self._reader.envelope_of(delivery)) is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from headgate.jobs.core.events import Event, JobCompleted, JobDeadLettered, JobSubmitted
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
-from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.job_type import Given, JobType
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.testing.memory.faults import Action
 from headgate.jobs.testing.memory.ordering import Message, MessageState
@@ -92,6 +92,26 @@ def submitted(job: JobType[P, Any], envelope: Envelope, receives: int) -> Submit
         source=envelope.source,
         receives=receives,
     )
+
+
+def the_one(
+    waiting: Sequence[Submitted[P]], job: JobType[P, Any], payload: Given[P]
+) -> Submitted[P]:
+    """Return the only one of the waiting jobs of a type that has a payload.
+
+    Raises:
+        AssertionError: there is none, or more than one.
+        PayloadInvalid: the payload doesn't fit the type's model.
+    """
+    given: Any = payload
+    wanted = job.load(job.dump(given))
+    matching = [each for each in waiting if each.payload == wanted]
+    if len(matching) != 1:
+        raise AssertionError(
+            f"expected one {job.name!r} with {wanted!r}, found {len(matching)} among "
+            f"{[each.payload for each in waiting]!r}"
+        )
+    return matching[0]
 
 
 def order_of_submission(events: Iterable[Event]) -> dict[str, int]:

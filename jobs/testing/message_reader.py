@@ -17,8 +17,7 @@ from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.large_payloads import unpacked
 from headgate.jobs.messages.sealing import Seals, opened_payload
 from headgate.jobs.schedules.delayed_job import PREFIX, DelayedJob
-from headgate.jobs.testing.memory.scheduler import MemoryScheduler
-from headgate.jobs.testing.memory.sqs import MemorySqs
+from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.memory.store import MemoryStore
 
 
@@ -27,25 +26,16 @@ class MessageReader:
 
     Args:
         app: the app whose queues they are in.
-        sqs: holds the messages.
-        scheduler: holds those that wait for longer than SQS can delay them.
-        store: holds payloads that are too large for messages.
+        backend: holds the messages, in queues and, for as long as SQS can't delay them, in
+            schedules; and payloads that are too large for messages.
         seals: opens sealed payloads, and never suspends; None if the app seals none.
     """
 
-    def __init__(
-        self,
-        app: App,
-        sqs: MemorySqs,
-        scheduler: MemoryScheduler,
-        *,
-        store: MemoryStore,
-        seals: Seals | None,
-    ) -> None:
+    def __init__(self, app: App, backend: MemoryBackend, seals: Seals | None) -> None:
         self._app = app
-        self._sqs = sqs
-        self._scheduler = scheduler
-        self._store = store
+        self._sqs = backend.sqs
+        self._scheduler = backend.scheduler
+        self._store = backend.store
         self._seals = seals
 
     def waiting(self) -> Iterator[tuple[Envelope, int]]:

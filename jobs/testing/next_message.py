@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.execution.delivery import Delivery, deliveries_of_jobs
+from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.schedules.delayed_job import PREFIX
 from headgate.jobs.testing.clock import VirtualClock
 from headgate.jobs.testing.memory.scheduler import MemoryScheduler
@@ -21,6 +22,15 @@ _LONG_S = timedelta(days=1).total_seconds()
 
 class DrainUnfinished(HeadgateError):
     """Jobs kept coming: more than the runs that `headgate.testing.Harness.drain` allows."""
+
+
+def unfinished(max_runs: int, waiting: Iterable[tuple[Envelope, int]]) -> DrainUnfinished:
+    """Return the error of a drain that has made its runs, and has left these jobs waiting."""
+    types = sorted({envelope.type for envelope, _receives in waiting})
+    return DrainUnfinished(
+        f"after {max_runs} runs there are still jobs in the queues, of: {', '.join(types)}. If "
+        "they end after more runs, raise max_runs="
+    )
 
 
 class NextMessage:

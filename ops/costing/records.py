@@ -47,7 +47,7 @@ them with real ones."""
 LIFE_BYTES = 200
 """Size of a worker's heartbeat item."""
 
-STATUS_BYTES, RUNNING_BYTES = 440, 140
+STATUS_BYTES, RUNNING_BYTES = 460, 140
 """Size of a worker's status without running jobs, and with each of them the more."""
 
 INDEXED_BYTES = 500

@@ -79,7 +79,6 @@ class Demand:
         """Maximum number of messages held, except those set aside. Messages being settled count as
         well: if SQS accepts no deletes, receiving must not go on for ever."""
         self.reserved = reserved
-        """The number of slots that only critical jobs may take."""
         self._turnover = Turnover(clock.monotonic())
         self._settlements = Turnover(clock.monotonic())
         self.busy = self._sharing = 0

@@ -82,7 +82,7 @@ def test_priority_and_time_are_those_of_the_task(harness: Harness) -> None:
     add.using(run_after=datetime.now(UTC) + timedelta(days=400)).enqueue(4)
     jobs = harness.submitted(harness.app.types[JOB_TYPE])
     found = {each.payload.arguments[0]: each.priority for each in jobs}
-    assert found == {0: "normal", 50: "high", -1: "low"}
+    assert found == {0: "normal", 50: "high", -1: "low", 4: "normal"}
     assert len(harness.scheduler.sync.names(harness.app.topology.schedule_group, prefix="")) == 1
 
 
