@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator
 from itertools import chain
 
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.transport import ReceivedMessage
-from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import MessageError
 from headgate.jobs.execution.adoption import envelope_of
@@ -26,8 +24,8 @@ class MessageReader:
 
     Args:
         app: the app whose queues they are in.
-        backend: holds the messages, in queues and, for as long as SQS can't delay them, in
-            schedules; and payloads that are too large for messages.
+        backend: holds the messages, those in schedules that wait for longer than SQS delays any,
+            and payloads that are too large for them.
         seals: opens sealed payloads, and never suspends; None if the app seals none.
     """
 
@@ -57,21 +55,30 @@ class MessageReader:
     def _in_queues(self) -> Iterator[Delivery]:
         for spec in self._app.topology.queues:
             for message in self._sqs.messages(spec.name):
-                yield _delivery(
-                    spec,
-                    message.body,
-                    message.attributes,
+                received = ReceivedMessage(
+                    message_id=message.message_id,
+                    receipt="",
+                    body=message.body,
+                    receive_count=message.receive_count,
                     sent_at=message.sent_at,
-                    receives=message.receive_count,
+                    attributes=message.attributes,
                 )
+                yield Delivery(message=received, queue=spec, received_at=0)
 
     def _in_schedules(self) -> Iterator[Delivery]:
         queues = {spec.name: spec for spec in self._app.topology.queues}
         for schedule in self._scheduler.schedules:
             if schedule.name.startswith(PREFIX):
                 held = DelayedJob.model_validate_json(schedule.input)
-                due = held.delayed_until
-                yield _delivery(queues[held.queue_name], held.body, held.attributes, sent_at=due)
+                received = ReceivedMessage(
+                    message_id="",  # it has none yet, and Headgate's own jobs have their ids within
+                    receipt="",
+                    body=held.body,
+                    receive_count=0,
+                    sent_at=held.delayed_until,
+                    attributes=held.attributes,
+                )
+                yield Delivery(message=received, queue=queues[held.queue_name], received_at=0)
 
 
 async def _whole(envelope: Envelope, store: MemoryStore, seals: Seals | None) -> Envelope:
@@ -82,23 +89,3 @@ async def _whole(envelope: Envelope, store: MemoryStore, seals: Seals | None) ->
     if envelope.sealed is not None:
         payload = await opened_payload(seals, envelope, payload)
     return envelope.model_copy(update={"payload": payload, "payload_ref": None, "sealed": None})
-
-
-def _delivery(
-    queue: QueueSpec,
-    body: str,
-    attributes: Mapping[str, str],
-    *,
-    sent_at: datetime,
-    receives: int = 0,
-) -> Delivery:
-    """Return a message as if it had been received, without receiving it."""
-    message = ReceivedMessage(
-        message_id="",
-        receipt="",
-        body=body,
-        receive_count=receives,
-        sent_at=sent_at,
-        attributes=attributes,
-    )
-    return Delivery(message=message, queue=queue, received_at=0)

@@ -67,7 +67,7 @@ class SharedSession:
         with self._lock:
             if self._made is None:
                 core = _core_session()
-                # One for all: each would add its methods to the client of S3, and two can not.
+                # One for all: each adds methods to the class of S3's client, which takes them once.
                 self._made = boto3.session.Session(botocore_session=core), core
             return self._made
 

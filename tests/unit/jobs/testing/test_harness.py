@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import (
+    Accepts,
     App,
     Backoff,
     Discard,
@@ -103,6 +104,20 @@ def test_a_submission_is_looked_for_with_the_values_that_were_given(app: App) ->
     wrong: Any = {"too": "ada"}
     with pytest.raises(PayloadInvalid, match="to"):
         jobs.assert_submitted(send, wrong)
+
+
+async def test_waiting_messages_of_other_programs_are_the_jobs_that_they_become(app: App) -> None:
+    @app.job("send-email", accepts=Accepts.json())
+    def send(_email: Email) -> None: ...
+
+    jobs = Harness(app)
+    queue = app.topology.queue("jobs", "normal")
+    bodies = [OutgoingMessage(body=f'{{"to": "{name}"}}') for name in ("ada", "eva")]
+    await jobs.sqs.send(queue.name, bodies)
+    waiting = {each.id: each.payload.to for each in jobs.submitted(send)}
+    await jobs.adrain()
+    assert {each.id: each.payload.to for each in jobs.completed(send)} == waiting
+    assert sorted(waiting.values()) == ["ada", "eva"]
 
 
 @pytest.mark.parametrize("delay", [timedelta(minutes=10), timedelta(days=2)])
