@@ -62,7 +62,7 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
             means="A schedule or an event could not submit its job, after all retries. Its input "
             f"is in {topology.failed_firings_name}.",
             causes="the bridge function fails or is throttled, or SQS refuses its message.",
-            first="read the bridge function's log, then submit the job by hand.",
+            first="read the bridge function's log, mend what it names, then replay it.",
         )
 
 
