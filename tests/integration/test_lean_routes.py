@@ -61,9 +61,9 @@ async def in_an_event_loop(connection: Connection) -> Route | None:
 
 
 async def for_threads(connection: Connection) -> Route | None:
-    shared = SharedSession()
-    core = shared.core() if connection.session is None else None
-    with closing(aws_client("sqs", replace(connection, shared=shared))) as client:
+    connection = replace(connection, shared=SharedSession())
+    core = connection.shared.core() if connection.session is None else None
+    with closing(aws_client("sqs", connection)) as client:
         return find_route(SQS, connection, core, client)
 
 
@@ -194,13 +194,14 @@ async def test_where_only_botocore_knows_the_way_a_debug_line_says_why(
 
 
 async def test_there_is_no_route_past_botocores_client_side_monitoring() -> None:
-    session, shared = async_session(), SharedSession()
+    session, connection = async_session(), replace(OURS, shared=SharedSession())
     async with async_aws_client("sqs", OURS, session) as client:
         session.set_config_variable("csm_enabled", value=True)
         assert await find_async_route(SQS, OURS, session, client) is None
-    with closing(aws_client("sqs", replace(OURS, shared=shared))) as client:
-        shared.core().set_config_variable("csm_enabled", value=True)
-        assert find_route(SQS, OURS, shared.core(), client) is None
+    core = connection.shared.core()
+    with closing(aws_client("sqs", connection)) as client:
+        core.set_config_variable("csm_enabled", value=True)
+        assert find_route(SQS, connection, core, client) is None
 
 
 async def test_without_credentials_there_is_no_route(

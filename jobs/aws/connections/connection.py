@@ -7,6 +7,7 @@ import platform
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -34,7 +35,7 @@ class Access(TypedDict, total=False):
     region: str | None
     session: Session | AioSession | None
     config: Config | None
-    shared: SharedSession | None
+    shared: SharedSession
 
 
 class SharedSession:
@@ -100,9 +101,8 @@ class Connection:
     """The user's own session, of boto3 or aiobotocore; None makes one."""
     config: Config | None = None
     """The user's own settings, which win over these; aiobotocore's `AioConfig` is one, too."""
-    shared: SharedSession | None = None
-    """What synchronous clients without a session of the user's are made of; None: each has a
-    session of its own."""
+    shared: SharedSession = field(default_factory=SharedSession, compare=False)
+    """The session of synchronous clients, where the user has given none."""
 
     def arguments(self, region: str | None = None) -> dict[str, Any]:
         """Return the arguments shared by botocore's, boto3's and aiobotocore's client factories.
@@ -162,7 +162,7 @@ def aws_client(service: str, connection: Connection) -> Any:
             session: Any = connection.session
             region = None if session is None else session.region_name
             if session is None:
-                session = (connection.shared or SharedSession()).session()
+                session = connection.shared.session()
             # The stubs have an overload for each service's name; it is decided at run time.
             client = session.client(service, config=config, **connection.arguments(region))
     except FOREIGN_AT_OPENING as error:

@@ -11,7 +11,6 @@ from typing import Any
 from headgate.jobs.aws.connections.connection import (
     Connection,
     ImmediateClient,
-    SharedSession,
     aws_client,
 )
 from headgate.jobs.aws.connections.faults import FOREIGN_AT_OPENING, fault
@@ -50,10 +49,9 @@ def open_caller(
         TransportError: the region, the profile or the CA bundle is missing, or the endpoint is not
             a URL, or the credentials are not available now.
     """
-    shared = connection.shared or SharedSession()
-    sdk = aws_client(service.name, replace(connection, attempts=1, shared=shared))
+    sdk = aws_client(service.name, replace(connection, attempts=1))
     closing.callback(sdk.close)
-    core = shared.core() if connection.session is None else None
+    core = connection.shared.core() if connection.session is None else None
     route = find_route(service, connection, core, sdk) if lean else None
     attempts, pause = connection.attempts, immediate(sleep)
     if route is None:

@@ -21,7 +21,6 @@ import headgate.jobs.aws.lean.opening
 from headgate import App, AsyncClient, Client, Schedule
 from headgate.jobs.aws.connections.connection import (
     Connection,
-    SharedSession,
     async_aws_client,
     aws_client,
 )
@@ -205,7 +204,7 @@ async def test_a_given_config_of_either_sdk_wins_for_an_event_loop(
 
 def test_all_services_have_clients_of_one_shared_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    connection = Connection(shared=SharedSession())
+    connection = Connection()
     services = ("sqs", "dynamodb", "s3", "scheduler", "kms", "secretsmanager", "sns", "cloudwatch")
     for service in (*services, *services):
         client = aws_client(service, connection)
