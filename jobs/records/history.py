@@ -264,8 +264,8 @@ def _attempts(timeline: Sequence[Happening]) -> Iterable[AttemptRecord]:
 
 
 def _was_run(attempt: AttemptRecord, facts: Mapping[str, Happening]) -> bool:
-    """Return False if a delivery may only have given up a job after its last attempt, which the
-    number is that of."""
+    """Return False if a delivery may only have given the job up; its number is then that of the
+    last attempt before it."""
     return attempt.outcome is None or bool(attempt.ran_s) or Mark.STARTED in facts
 
 
