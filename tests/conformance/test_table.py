@@ -426,6 +426,7 @@ async def test_version_0_replaces_nothing(at: TableUnderTest) -> None:
         await at.table.replace(_item(at))
 
 
+@needs(TableFeature.CONCURRENT_WRITERS)
 async def test_of_many_that_create_at_once_one_does(at: TableUnderTest) -> None:
     mine = [_item(at, data={"by": number}, version=1) for number in range(10)]
 
@@ -436,6 +437,7 @@ async def test_of_many_that_create_at_once_one_does(at: TableUnderTest) -> None:
     assert await at.table.get(at.pk, "a") == winner
 
 
+@needs(TableFeature.CONCURRENT_WRITERS)
 async def test_of_many_that_replace_one_version_at_once_one_does(at: TableUnderTest) -> None:
     await _put(at, _item(at, version=1))
     mine = [_item(at, data={"by": number}, version=2) for number in range(10)]
