@@ -6,6 +6,7 @@ import atexit
 import gc
 import sys
 
+from headgate.jobs.values.collector import held_off
 from headgate.workers.process.exit_codes import EXIT_INTERRUPTED
 from headgate.workers.process.starting import end_on_signals, is_worker
 
@@ -26,16 +27,9 @@ def main() -> None:
 
 
 def _run() -> None:
-    # An import makes many objects and leaves hardly any garbage: looking for some all the while
-    # takes a fifth of it.
-    gc.disable()
     try:
-        from headgate.ops.cli.main import main as run
+        with held_off():  # looking for garbage would take a fifth of the imports
+            from headgate.ops.cli.main import main as run
     except ModuleNotFoundError as error:
         sys.exit(f"headgate: the command line needs {error.name}: pip install 'headgate[ops]'")
-    finally:
-        # Counts all of it as old. What stayed frozen would keep `jobs.values.yielding` from this.
-        gc.freeze()
-        gc.unfreeze()
-        gc.enable()
     run()

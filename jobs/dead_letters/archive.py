@@ -32,7 +32,7 @@ from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import MessageError, PayloadLost
 from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
-from headgate.jobs.values.time_bounds import moment_of
+from headgate.jobs.values.listing.time_bounds import moment_of
 
 _SLACK = timedelta(days=1)
 """Time by which the clocks of workers and SQS, and their days, may differ."""

@@ -8,8 +8,8 @@ from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.messages.bundles import job_in
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.light_dataclass import frozen_dataclass
-from headgate.jobs.values.selections import check_selection
-from headgate.jobs.values.time_bounds import moment_of
+from headgate.jobs.values.listing.selections import check_selection
+from headgate.jobs.values.listing.time_bounds import moment_of
 
 _OWNER = "a DeadLetterFilter"
 _TEXTS = ("ids", "types", "reasons", "errors", "queues", "tenants")

@@ -6,23 +6,22 @@ would not help the event loop. But wherever Python code runs, the interpreter pa
 threads that wait for it. Here each item goes through a function that does nothing, which takes 5 %
 longer.
 
-Nor does Python's garbage collector hold it up. It examines all objects whenever enough new
-ones have been made, and lets no thread run meanwhile: while 10 MiB of small objects are made, that
-is several times, for up to a fifth of a second each, and in vain, since JSON has no cycles.
+Nor does Python's garbage collector hold it up (`jobs.values.collector`): while 10 MiB of small
+objects are made, it would run several times, for up to a fifth of a second each, and in vain, since
+JSON has no cycles.
 """
 
 from __future__ import annotations
 
-import gc
 import json
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, core_schema, from_json, to_json
+
+from headgate.jobs.values.collector import held_off
 
 T = TypeVar("T")
 
@@ -57,46 +56,6 @@ _DEEP = 150
 
 LONG = 256
 """Number of items of a list or dict that are written in one go."""
-
-
-class _Collector:
-    """Keeps the collector from running while any large value is made, in whatever thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._making = 0
-        self._was_enabled = False
-
-    @contextmanager
-    def held_off(self) -> Iterator[None]:
-        """Keep it from running until the block ends, and others like it."""
-        with self._lock:
-            if not self._making:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
-            self._making += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._making -= 1
-                if not self._making and self._was_enabled:
-                    _count_as_old()
-                    gc.enable()
-
-
-def _count_as_old() -> None:
-    """Move all objects to the oldest generation, without a look at them.
-
-    Otherwise the next small collection would examine all that were made meanwhile.
-    """
-    if gc.get_freeze_count():
-        return  # frozen by the process itself, as before a fork: it must stay so
-    gc.freeze()
-    gc.unfreeze()
-
-
-held_off = _Collector().held_off
 
 
 def same(value: T) -> T:

@@ -22,10 +22,10 @@ from headgate.jobs.records.audit.entry import (
     stamp,
     with_end,
 )
-from headgate.jobs.values.cursors import cursor_of, place_of
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
-from headgate.jobs.values.time_bounds import check_bound, check_order, moment_of
+from headgate.jobs.values.listing.cursors import cursor_of, place_of
+from headgate.jobs.values.listing.time_bounds import check_bound, check_order, moment_of
 
 MOST_LISTED = 1_000
 """Maximum number of entries on a page."""

@@ -12,8 +12,8 @@ from headgate.jobs.client.services import ClientServices
 from headgate.jobs.records.history import JobRecord, read_job
 from headgate.jobs.records.items import read_partitions
 from headgate.jobs.records.lists.children import ChildEntry, children_partition, read_child
-from headgate.jobs.values.cursors import cursor_of, place_of
 from headgate.jobs.values.light_dataclass import frozen_dataclass
+from headgate.jobs.values.listing.cursors import cursor_of, place_of
 
 _AT_ONCE = 16
 """Maximum number of children whose records are read at the same time."""

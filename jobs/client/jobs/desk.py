@@ -22,8 +22,8 @@ from headgate.jobs.records.items import LISTS, Mark, asked_partition, partition
 from headgate.jobs.records.lists.entries import ListEntry, lists_of, read_entry
 from headgate.jobs.records.lists.merged import MergedLists
 from headgate.jobs.records.state import JobState
-from headgate.jobs.values.cursors import cursor_of, no_page, place_of
 from headgate.jobs.values.light_dataclass import frozen_dataclass
+from headgate.jobs.values.listing.cursors import cursor_of, no_page, place_of
 from headgate.jobs.values.stored import moment
 
 EVERY_JOB = JobFilter()

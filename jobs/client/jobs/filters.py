@@ -9,8 +9,8 @@ from headgate.jobs.records.lists.entries import STATES, ListEntry
 from headgate.jobs.records.state import JobState
 from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.light_dataclass import frozen_dataclass
-from headgate.jobs.values.selections import check_selection
-from headgate.jobs.values.time_bounds import moment_of
+from headgate.jobs.values.listing.selections import check_selection
+from headgate.jobs.values.listing.time_bounds import moment_of
 
 _OWNER = "a JobFilter"
 _TEXTS = ("states", "types", "queues", "tenants")

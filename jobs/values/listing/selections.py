@@ -7,7 +7,7 @@ from typing import Any
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.kinds import check_kinds
-from headgate.jobs.values.time_bounds import check_bound, check_order
+from headgate.jobs.values.listing.time_bounds import check_bound, check_order
 
 
 def check_selection(owner: str, chosen: Any, texts: Iterable[str]) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from headgate.jobs.values.yielding import LARGE, Yielding, held_off, read
+from headgate.jobs.values.collector import held_off
+from headgate.jobs.values.yielding import LARGE, Yielding, read
 
 
 @pytest.fixture(autouse=True)

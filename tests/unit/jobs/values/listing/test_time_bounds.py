@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from headgate.jobs.values.time_bounds import moment_of
+from headgate.jobs.values.listing.time_bounds import moment_of
 from tests.support.statuses import NOW
 
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""What lists are filtered and paged by."""
