@@ -15,8 +15,18 @@ from benchmarks.targets import Target, of_bare, ours, times_row
 
 QUEUES = (1, 40)
 STEADY_RATES = (50, 200)
-GATHERS: dict[str, float | None] = {"default": None, "second": 1}
-"""The values of `Lane.gather`."""
+GATHERS: dict[str, tuple[float | None, float]] = {
+    "default": (None, 0),
+    "second": (1, 0),
+    "second-both": (1, 1),
+}
+"""The values of `Lane.gather` and of `AsyncClient`'s."""
+
+_GATHERS_IN_WORDS = {
+    "default": "default",
+    "second": "`gather` of a second",
+    "second-both": "`gather` of a second in the client as well",
+}
 
 COUNTED_DRAINS = {
     "drain": 0.65,
@@ -126,14 +136,16 @@ def _steady() -> Iterator[Row]:
         (200, "default"): 1.3,
         (50, "second"): 1.2,
         (200, "second"): 1.2,
+        (50, "second-both"): 1.2,
+        (200, "second-both"): 1.2,
     }
     for rate in STEADY_RATES:
         for name in GATHERS:
             key, bound = f"steady-{rate}-{name}", bounds[rate, name]
-            waits = "`gather` of a second" if name == "second" else "default"
             yield Row(
                 key=key,
-                title=f"SQS requests a job at a steady {rate} a second, {waits}, in virtual time",
+                title=f"SQS requests a job at a steady {rate} a second, {_GATHERS_IN_WORDS[name]},"
+                " in virtual time",
                 targets=(Target(text=f"≤ {bound}", measure=ours(key), at_most=bound),),
                 digits=2,
             )

@@ -79,7 +79,7 @@ class Costs:
             for name, gather in GATHERS.items():
                 row = f"steady-{rate}-{name}"
                 self._say(row, HEADGATE.name)
-                load = steady.measured(rate, min(jobs, 2_000), gather)
+                load = steady.measured(rate, min(jobs, 2_000), *gather)
                 self._results.add(row, HEADGATE.name, load.requests)
                 late_ms = 1_000 * load.pickup_s(Priority.NORMAL, 0.99)
                 self._results.add(f"{row}-p99", HEADGATE.name, late_ms)

@@ -1,7 +1,8 @@
 """``python -m benchmarks.steady``: requests and pickup of jobs that come one by one.
 
 A real worker in virtual time, on SQS in memory, which takes 5 ms each way for a request. Jobs come
-at random moments; a send of its own is counted for each, as from independent submitters.
+at random moments; a send of its own is counted for each, as from independent submitters, unless
+their client gathers as well.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from tests.support.steady import Steady, steady
 RATES = (2, 10, 50, 200, 1000)
 """Jobs a second."""
 
-GATHERS: dict[str, Duration | None] = {"0": 0, "default": None, "1 s": 1}
+GATHERS: dict[str, tuple[Duration | None, Duration]] = {
+    "0": (0, 0),
+    "default": (None, 0),
+    "1 s": (1, 0),
+    "1 s, the client too": (1, 1),
+}
+"""The lane's `gather` and the client's."""
 
 
 def main() -> None:
@@ -30,14 +37,14 @@ def main() -> None:
     print("|---|---|---|---|---|")
     for rate in RATES:
         for name, gather in GATHERS.items():
-            print(_row(rate, name, measured(rate, jobs, gather)), flush=True)
+            print(_row(rate, name, measured(rate, jobs, *gather)), flush=True)
 
 
-def measured(rate: float, jobs: int, gather: Duration | None) -> Steady:
-    """Return the figures of that many jobs, at that rate a second."""
+def measured(rate: float, jobs: int, lane: Duration | None, client: Duration) -> Steady:
+    """Return the figures of that many jobs, at that rate a second, with the `gather` of both."""
     loop = looptime.new_event_loop(start=0, noop_cycles=0)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        return runner.run(steady(rate, jobs=jobs, lane_gather=gather))
+        return runner.run(steady(rate, jobs=jobs, lane_gather=lane, client_gather=client))
 
 
 def _row(rate: float, name: str, load: Steady) -> str:

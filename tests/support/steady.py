@@ -24,13 +24,15 @@ class Steady:
     jobs: int
     calls: dict[str, int]
     """The requests by action, those of the worker's start and end included."""
+    sends: int
+    """Requests of the submissions: one each, as from independent clients, unless theirs gathers."""
     pickups_s: dict[Priority, list[float]]
     """Seconds from a job's submission to its start, in ascending order."""
 
     @property
     def requests(self) -> float:
-        """Requests a job: what the worker makes, and a send of its own."""
-        return 1 + (self.calls["receive"] + self.calls["delete"]) / self.jobs
+        """Requests a job, the submission's and the worker's."""
+        return (self.sends + self.calls["receive"] + self.calls["delete"]) / self.jobs
 
     def pickup_s(self, priority: Priority, part: float) -> float:
         """Return a percentile of the pickups, ``part`` in [0, 1)."""
@@ -70,9 +72,11 @@ async def steady(
         asyncio.TaskGroup() as submissions,
     ):
         await load.submit(client, rate, jobs, submissions)
+    calls = {name: rig.calls(name) for name in ("send", "receive", "delete")}
     return Steady(
         jobs=jobs,
-        calls={name: rig.calls(name) for name in ("send", "receive", "delete")},
+        calls=calls,
+        sends=calls["send"] if client_gather else jobs,
         pickups_s={priority: sorted(load.pickups_s[priority]) for priority in priorities},
     )
 

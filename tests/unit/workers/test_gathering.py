@@ -42,7 +42,15 @@ async def test_jobs_that_come_seldom_start_at_once() -> None:
 
 async def test_a_client_that_gathers_sends_concurrent_submissions_together() -> None:
     load = await steady(200, client_gather=0.05)
-    assert load.calls["send"] / load.jobs <= 0.15
+    assert load.sends / load.jobs <= 0.15
+
+
+@pytest.mark.parametrize("rate", [50, 200])
+async def test_where_lane_and_client_gather_a_job_costs_little_more_than_one_of_a_backlog(
+    rate: float,
+) -> None:
+    load = await steady(rate, jobs=1_000, lane_gather=1, client_gather=1)
+    assert load.requests <= 0.45
 
 
 async def test_one_slot_is_not_kept_waiting_by_deletes_that_linger() -> None:
