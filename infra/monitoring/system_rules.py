@@ -53,7 +53,7 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
         means="A sweep of the dead letters has failed. Until one succeeds, only these "
         "alarms report dead letters, and none is copied before SQS deletes it.",
         causes="SQS, S3 or DynamoDB refuses or can't be reached, or there is too much to look at.",
-        first="read the sweep function's log.",
+        first="read the sweep function's log. This ends an hour after the last failure.",
     )
     if fires:
         yield _kept(
@@ -191,8 +191,10 @@ def _silent(group: WorkerGroup, specs: Sequence[QueueSpec]) -> Rule:
         group=group.name,
         means=f"No worker of the group {group.name} has polled for 15 minutes, nor holds a job. "
         f"There should be at least {group.min_tasks}.",
-        causes="the tasks can't start (image, permissions, network, capacity), or die at once.",
-        first="read the service's events in ECS and the last lines of its log; roll back a deploy.",
+        causes="the tasks can't start (image, permissions, network, capacity), or die at once; or "
+        "all that they poll is paused.",
+        first="see in 'headgate queues list' what is paused. If not all is, read the service's "
+        "events in ECS and the last lines of its log; roll back a deploy.",
         metrics=watched,
         expression=f"IF({total(watched)} == 0, 1, 0)",
         threshold=1,
@@ -215,9 +217,10 @@ def _unanswered(name: str, specs: Sequence[QueueSpec]) -> Rule:
         group=name,
         means=f"Jobs have waited for 15 minutes in the queues of {name}, and no worker received "
         "any.",
-        causes="no worker runs, or its tasks can't start (image, permissions, network, capacity).",
-        first="start the workers, or read the service's events in ECS and the last lines of its "
-        "log.",
+        causes="no worker runs, or its tasks can't start (image, permissions, network, capacity); "
+        "or the queues are paused.",
+        first="see in 'headgate queues list' what is paused. If not all is, start the workers, or "
+        "read the service's events in ECS and the last lines of its log.",
         metrics=waiting | received,
         expression=f"IF({total(waiting)} > 0 AND {total(received)} == 0, 1, 0)",
         threshold=1,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,10 @@ from headgate.jobs.core.topology import QUARANTINE_RETENTION, QueueSpec, Topolog
 from headgate.jobs.values.light_dataclass import light_dataclass
 
 Attributes = dict[str, str]
+
+FAILED_SWEEPS_RETENTION = timedelta(hours=1)
+"""Time that SQS keeps the record of a failed sweep: nobody needs it once sweeps succeed, and the
+alarm that counts these messages ends with the last."""
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,9 @@ def failed_firings(topology: Topology) -> QueueDescription:
 
 def failed_sweeps(topology: Topology) -> QueueDescription:
     """Return the queue of failed sweeps of the dead letters."""
-    return _kept("sweep-dlq", topology.failed_sweeps_name)
+    return replace(
+        _kept("sweep-dlq", topology.failed_sweeps_name), retention=FAILED_SWEEPS_RETENTION
+    )
 
 
 def create_attributes(queue: QueueDescription, dead_letters_arn: str | None = None) -> Attributes:

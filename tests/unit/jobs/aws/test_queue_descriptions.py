@@ -62,10 +62,16 @@ def test_a_fifo_queue_and_its_dead_letters_are_both_fifo_by_message_group() -> N
 
 
 def test_what_is_set_aside_is_kept_for_two_weeks_and_redriven_nowhere() -> None:
-    for describe in (quarantine, failed_firings, failed_sweeps):
+    for describe in (quarantine, failed_firings):
         described = describe(ledger(fifo=True))
         assert described.retention == timedelta(days=14)
         assert create_attributes(described) == {
             "MessageRetentionPeriod": "1209600",
             "SqsManagedSseEnabled": "true",
         }
+
+
+def test_a_failed_sweep_is_kept_for_an_hour_and_so_its_alarm_ends_by_itself() -> None:
+    described = failed_sweeps(ledger(fifo=True))
+    assert described.retention == timedelta(hours=1)
+    assert create_attributes(described)["MessageRetentionPeriod"] == "3600"
