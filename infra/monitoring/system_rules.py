@@ -108,7 +108,8 @@ def bridge(function: str, percent: float) -> Rule:
         name="bridge",
         kind="bridge",
         means=f"More than {percent:g} % of the jobs of schedules and events could not be submitted "
-        "in 15 minutes. Lambda tries three times, for six hours.",
+        "in 15 minutes. Lambda tries each three times within minutes, and for six hours what it "
+        "throttles.",
         causes="SQS or DynamoDB refuses or can't be reached, or an event lacks the fields that "
         "its rule names.",
         first="run the saved query 'what the bridge submitted', and read the function's errors.",

@@ -30,12 +30,18 @@ _OUTAGE_PAUSES = Backoff.exponential(base=0.05, factor=8, cap=5, jitter="equal")
 
 
 class EntryRejected(TransportError):
-    """The service answered, but did not carry out this entry after all tries."""
+    """The service answered, but did not carry out this entry after all tries.
 
-    def __init__(self, failure: EntryFailure) -> None:
+    Args:
+        failure: what it answered.
+        entry: the entry in words; empty where what raises this tells.
+    """
+
+    def __init__(self, failure: EntryFailure, entry: str = "") -> None:
         self.failure = failure
         self.transient = not failure.sender_fault
-        super().__init__(f"{failure.code}: {failure.message}")
+        refused = f"SQS did not take {entry}: " if entry else ""
+        super().__init__(f"{refused}{failure.code}: {failure.message}")
 
 
 class HeldBack(TransportError):

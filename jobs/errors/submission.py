@@ -70,10 +70,11 @@ class PartlySubmitted(HeadgateError):
         self.submitted = submitted
         self.sent = tuple(sent)
         first = self.refusals[0]
+        others = "The others were accepted: submit" if len(self.refusals) < submitted else "Submit"
         super().__init__(
             f"SQS did not take {len(self.refusals)} of {submitted} jobs; "
             f"first: job {first.id}: {first.code}: {first.message}. "
-            "The others were accepted: submit again only what .refusals lists"
+            f"{others} again only what .refusals lists"
         )
 
 

@@ -33,7 +33,7 @@ class SubmittedJob(JobHandle[R]):
 
     In a synchronous handler, `ctx.submit` returns it once SQS has the job, and it is the job's
     handle. An async handler awaits it: that returns the job's `AsyncJobHandle` once SQS has the
-    job, and raises `TransportError` or `PartlySubmitted` if SQS didn't take it. Without that its
+    job, and raises `TransportError` if SQS didn't take it. Without that its
     methods raise `ConfigurationError` there, since they block.
     """
 

@@ -236,7 +236,7 @@ class Scribe:
 
     def _lasting(self, kind: Mark) -> timedelta:
         done = kind in (Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED)
-        if done and self.receive == 1:
+        if done and not has_past(self.receive, self.submission.get("source")):
             return self.keep.completed or self.keep.failed
         # Earlier facts count attempts for as long as the message may be delivered again, and
         # must not outlive the outcome.
@@ -251,8 +251,15 @@ class Scribe:
             return kind in LISTS
         if kind is Mark.COMPLETED and self.keep.last is not None:
             return True
-        is_replayed = str(told.get("source")).startswith(REPLAY_SOURCE)
-        return is_replayed or (told.get("attempt") or 1) > 1
+        return has_past(told.get("attempt") or 1, told.get("source"))
+
+
+def has_past(number: int, source: object) -> bool:
+    """Return True if an attempt or a delivery with this number is not its job's first.
+
+    The first of a replay isn't either: the job has died before.
+    """
+    return number > 1 or str(source).startswith(REPLAY_SOURCE)
 
 
 def line_of(what: str, job_id: str, at: datetime, data: Mapping[str, Any]) -> ListLine:

@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headgate.jobs.core.batching import EntryRejected
-from headgate.jobs.errors import (
-    HeadgateError,
-    InlineFailed,
-    PartlySubmitted,
-    Refusal,
-    TransportError,
-)
+from headgate.jobs.errors import HeadgateError, PartlySubmitted, Refusal, TransportError
 from headgate.jobs.submission.prepare import Submission
 
 Result = HeadgateError | Refusal | None
@@ -24,8 +18,9 @@ def raise_refused(submissions: Sequence[Submission], results: Sequence[Result]) 
 
     Raises:
         TransportError: a single error kept all of them from being sent.
-        InlineFailed: the only one ran in place, and failed.
-        PartlySubmitted: SQS refused some individually, or failed after it had taken others.
+        HeadgateError: the only one's own error, such as `InlineFailed`.
+        PartlySubmitted: SQS refused some of several individually, or failed after it had taken
+            others.
     """
     refused = [index for index, error in enumerate(results) if error is not None]
     if not refused:
@@ -33,19 +28,26 @@ def raise_refused(submissions: Sequence[Submission], results: Sequence[Result]) 
     first = results[refused[0]]
     cause = first if isinstance(first, HeadgateError) else None
     shared = isinstance(first, TransportError) and not isinstance(first, EntryRejected)
-    alone = isinstance(first, InlineFailed) and len(results) == 1
+    alone = len(results) == 1
+    if alone and isinstance(first, EntryRejected):
+        only = submissions[0]
+        raise EntryRejected(first.failure, entry=f"the job {only.id} for {only.queue.name}")
     if cause is not None and len(refused) == len(results) and (shared or alone):
         raise cause
     raise PartlySubmitted(
         [_refusal(index, submissions[index].id, results[index]) for index in refused],
         submitted=len(submissions),
-        sent=[each.id for each, error in zip(submissions, results, strict=True) if error is None],
+        sent=[
+            each.duplicate_of or each.id
+            for each, error in zip(submissions, results, strict=True)
+            if error is None
+        ],
     ) from cause
 
 
 def _refusal(index: int, job_id: str, error: Result) -> Refusal:
     if isinstance(error, Refusal):
-        return replace(error, index=index)
+        return replace(error, index=index, id=job_id)
     if isinstance(error, EntryRejected):
         code, sender_fault = error.failure.code, error.failure.sender_fault
         return Refusal(

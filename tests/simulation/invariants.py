@@ -254,10 +254,15 @@ def records_are_true(world: World, life: Life) -> Violations:
     if life.resting:
         if record.state not in (JobState.DEAD, JobState.QUARANTINED):
             yield "untrue-record", f"it is dead, and its record says {record.state}"
-    elif life.ran("returned") and keeps(level, "outcomes"):
+    elif life.ran("returned") and (keeps(level, "outcomes") or life.replays):
         if record.state is not JobState.COMPLETED:
             yield "untrue-record", f"it completed, and its record says {record.state}"
-        elif declared.results and not record.has_result and not record.result_fault:
+        elif (
+            keeps(level, "outcomes")
+            and declared.results
+            and not record.has_result
+            and not record.result_fault
+        ):
             yield "no-result", "it returned something, and its record has no result"
 
 

@@ -30,6 +30,7 @@ from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.submission.refused import Result, raise_refused
 from headgate.jobs.submission.unique_keys import place
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import epoch_s, text
@@ -78,16 +79,18 @@ class UniqueSubmitter:
             for key in keys.values():
                 await key.take_back()
             raise
-        try:
-            await self._send([key for key in keys.values() if key.is_ours])
-            for key in keys.values():
-                # Only now: waiting earlier could deadlock on a claim of our own.
-                if key.is_pending:
-                    await key.wait()
-                    await self._send([key] if key.is_ours else [])
-        except PartlySubmitted as error:
-            raise _of_call(error, submissions, keys) from error
-        return [self._became(each, _key_of(each, keys)) for each in submissions]
+        failed = await self._send([key for key in keys.values() if key.is_ours])
+        for key in keys.values():
+            # Only now: waiting earlier could deadlock on a claim of our own.
+            if key.is_pending:
+                failed |= await self._send_after_waiting(key)
+        results = [failed.get(_key_of(each, keys).chosen.id) for each in submissions]
+        became = [
+            self._became(each, _key_of(each, keys)) if result is None else each
+            for each, result in zip(submissions, results, strict=True)
+        ]
+        raise_refused(became, results)
+        return became
 
     def _by_key(self, submissions: Sequence[Submission]) -> dict[str, _Key]:
         found: dict[str, _Key] = {}
@@ -96,22 +99,28 @@ class UniqueSubmitter:
                 found[by.key] = _Key(self, submission, by, place(by))
         return found
 
-    async def _send(self, keys: Sequence[_Key]) -> None:
-        """Send the jobs of these keys, and settle their claims."""
+    async def _send_after_waiting(self, key: _Key) -> dict[str, Result]:
+        """Send the job of a key unless the submission that has the key does; as `_send`."""
+        try:
+            await key.wait()
+        except TransportError as error:
+            return {key.chosen.id: error}
+        return await self._send([key] if key.is_ours else [])
+
+    async def _send(self, keys: Sequence[_Key]) -> dict[str, Result]:
+        """Send the jobs of these keys, and settle their claims; return what failed, by job."""
         if not keys:
-            return
-        failure: HeadgateError | None = None
-        refused: set[str] = set()
+            return {}
+        failed: dict[str, Result] = {}
         try:
             await self._send_renewing([key.chosen for key in keys], [k for k in keys if k.is_asked])
         except PartlySubmitted as error:
-            failure, refused = error, {refusal.id for refusal in error.refusals}
+            failed = {refusal.id: refusal for refusal in error.refusals}
         except HeadgateError as error:
-            failure, refused = error, {key.chosen.id for key in keys}
+            failed = dict.fromkeys((key.chosen.id for key in keys), error)
         for key in keys:
-            await (key.take_back() if key.chosen.id in refused else key.confirm())
-        if failure is not None:
-            raise failure
+            await (key.take_back() if key.chosen.id in failed else key.confirm())
+        return failed
 
     async def _send_renewing(
         self, submissions: Sequence[Submission], claimed: Sequence[_Key]
@@ -133,23 +142,6 @@ class UniqueSubmitter:
             return submission
         self.tell(submission.deduplicated(key.kept, self.now()))
         return replace(submission, duplicate_of=key.kept)
-
-
-def _of_call(
-    error: PartlySubmitted, submissions: Sequence[Submission], keys: Mapping[str, _Key]
-) -> PartlySubmitted:
-    """Return the same error with the jobs' indices in the call."""
-    refused = {refusal.id: refusal for refusal in error.refusals}
-    counting = [_key_of(each, keys) for each in submissions]
-    return PartlySubmitted(
-        [
-            replace(refused[key.chosen.id], index=index, id=submissions[index].id)
-            for index, key in enumerate(counting)
-            if key.chosen.id in refused
-        ],
-        submitted=len(submissions),
-        sent=[key.kept for key in counting if key.is_sent and key.chosen.id not in refused],
-    )
 
 
 def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:

@@ -88,7 +88,7 @@ class Desk:
         """Return once SQS has all submissions.
 
         Raises:
-            TransportError, PartlySubmitted: the error of the first one that failed.
+            HeadgateError: the error of the first one that failed.
         """
         if self._pending:
             await asyncio.gather(*self._pending)

@@ -46,7 +46,7 @@ from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack, DeadLetter, Quarantine
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.sealing import Seals
-from headgate.jobs.records.items import Mark, Scribe, keeps, submission_of
+from headgate.jobs.records.items import Mark, Scribe, has_past, keeps, submission_of
 from headgate.jobs.records.large_results import LargeResults
 from headgate.jobs.records.late_starts import LateStarts
 from headgate.jobs.records.lives import Lives
@@ -147,7 +147,7 @@ class Recorder:
         keep = job_keep_of(self._app, job.type, job.envelope)
         if (options := job.envelope.options) is not None and options.keep is not None:
             self._progress.keeps(job.attempt.job_id, keep)
-        if not _tells_ends(level, keep, receive):
+        if not _tells_ends(level, keep, past=has_past(receive, job.envelope.source)):
             return
         if receive > 1:
             if (scribe := self._scribe(run)) is not None:
@@ -266,7 +266,8 @@ class Recorder:
 
     async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
         """Record a job that has ended without failing, if that is told of this delivery."""
-        if not _tells_ends(scribe.level, scribe.keep, scribe.receive):
+        past = has_past(scribe.receive, scribe.submission.get("source"))
+        if not _tells_ends(scribe.level, scribe.keep, past=past):
             return
         own = {"attempt": verdict.attempt.number, "ran_s": verdict.ran_s}
         match verdict.outcome:
@@ -304,12 +305,13 @@ class Recorder:
         self._journal.put(scribe.mark(Mark.COMPLETED, at, own | told), size=size)
 
 
-def _tells_ends(level: RecordsLevel, keep: Keep, receive: int) -> bool:
+def _tells_ends(level: RecordsLevel, keep: Keep, *, past: bool) -> bool:
     """Return True if the end of a delivery is recorded, however its job ends.
 
-    A job that completes at its first delivery may leave nothing.
+    A job that completes at its first delivery may leave nothing. With a ``past`` its records would
+    say for ever that it is retried, or waits since a replay.
     """
-    return receive > 1 or (bool(keep.completed) and keeps(level, "outcomes"))
+    return past or (bool(keep.completed) and keeps(level, "outcomes"))
 
 
 def _is_untold(run: Run, outcome: Outcome) -> bool:

@@ -28,6 +28,7 @@ from headgate.jobs.errors import (
     ServiceUnavailable,
     SubmissionError,
     Throttled,
+    TransportError,
     UnknownJobType,
     UnknownQueue,
 )
@@ -278,10 +279,21 @@ async def test_an_entry_that_is_itself_at_fault_is_not_sent_again(
 ) -> None:
     bench.sqs.faults.fail_entries("send", sender_fault=True)
     async with bench.client as client:
-        with pytest.raises(PartlySubmitted):
+        with pytest.raises(TransportError, match=f"did not take the job .* for {QUEUE}: Inter"):
             await client.submit(send_email, EMAIL)
     assert bench.entries() == [1]
     assert bench.events == []
+
+
+async def test_a_single_job_that_sqs_refuses_raises_an_error_of_aws_as_an_outage_does(
+    bench: Bench, send_email: Mail
+) -> None:
+    bench.sqs.faults.fail_entries("send", times=4)
+    async with bench.client as client:
+        with pytest.raises(TransportError) as raised:
+            await client.submit(send_email, EMAIL)
+    assert raised.value.transient
+    assert bench.sent() == bench.reported() == []
 
 
 async def test_an_outage_that_stays_is_raised_as_itself_and_nothing_is_reported(
@@ -423,8 +435,7 @@ async def test_of_concurrent_submits_only_the_refused_one_hears_of_it(
         )
     assert isinstance(first, AsyncJobHandle)
     assert isinstance(third, AsyncJobHandle)
-    assert isinstance(second, PartlySubmitted)
-    assert second.refusals[0].id not in bench.sent()
+    assert isinstance(second, TransportError)
     assert bench.sent() == bench.reported() == [first.id, third.id]
 
 

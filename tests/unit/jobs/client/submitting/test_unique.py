@@ -92,6 +92,18 @@ class Bench:
     def waiting(self) -> list[str]:
         return [each.id for each in self.harness.submitted(self.job)]
 
+    def claimed_by_a_dead_submitter(self, payload: Sync) -> None:
+        """Write the claim of a submitter that has died before it sent its job."""
+        where, now = place(_by(payload)), self.clock.now()
+        claim = Item(
+            pk=where.pk,
+            sk=where.sk,
+            data={"job": "dead", "sent": False, "at": now.timestamp()},
+            version=1,
+            expires_at=now + HOUR,
+        )
+        assert self.harness.table.sync.replace(claim) is None
+
     def heard(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.harness.events if isinstance(event, kind)]
 
@@ -324,22 +336,33 @@ async def test_a_claim_of_a_submitter_that_died_is_taken_over_when_it_must_be_de
     kind: Kind,
 ) -> None:
     bench = Bench(kind, unique=Unique(within=HOUR))
-    by = _by()
     began = bench.clock.now()
-    where = place(by)
-    claim = Item(
-        pk=where.pk,
-        sk=where.sk,
-        data={"job": "dead", "sent": False, "at": began.timestamp()},
-        version=1,
-        expires_at=began + HOUR,
-    )
-    assert bench.harness.table.sync.replace(claim) is None
+    bench.claimed_by_a_dead_submitter(Sync())
     handle = await bench.submit()
     waited_s = (bench.clock.now() - began).total_seconds()
     assert PENDING_S + SKEW_S <= waited_s < PENDING_S + SKEW_S + 1
     assert bench.waiting == [handle.id]
     assert (await bench.submit()).id == handle.id
+
+
+@pytest.mark.looptime
+async def test_an_outage_after_the_first_jobs_of_a_call_lists_those_that_sqs_has(
+    kind: Kind,
+) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
+    bench.claimed_by_a_dead_submitter(Sync(shop="b"))
+    faults = bench.harness.sqs.faults
+    faults.fail_entries("send", indexes=[9])  # hits the first call, which has no such entry
+    faults.raise_on("send", ServiceUnavailable("gone"), times=10)
+    payloads = [Sync(shop=shop) for shop in "abab"]
+    with pytest.raises(PartlySubmitted, match=r"did not take 2 of 4 jobs.*gone") as raised:
+        await bench.client.submit_many(bench.job, payloads)
+    faults.clear()
+    assert [refusal.index for refusal in raised.value.refusals] == [1, 3]
+    assert len({refusal.id for refusal in raised.value.refusals}) == 2
+    assert set(raised.value.sent) == set(bench.waiting)
+    assert len(bench.waiting) == 1
+    assert not (await bench.submit(Sync(shop="b"))).is_duplicate
 
 
 @pytest.mark.looptime

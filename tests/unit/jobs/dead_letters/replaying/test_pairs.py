@@ -300,9 +300,18 @@ def test_a_firing_that_became_no_job_is_submitted_as_the_bridge_would() -> None:
 
 def test_jobs_of_which_little_is_kept_are_replayed_like_others() -> None:
     shop = Shop(records="failures", keep=Keep(0))
-    shop.die("a")
+    [job_id] = shop.die("a")
     shop.mended()
     assert shop.ran == [("a", 1)]
+    assert shop.state(job_id) is JobState.COMPLETED, "or its records would say that it waits"
+
+
+def test_a_replayed_jobs_completion_is_kept_for_as_long_as_its_death() -> None:
+    shop = Shop(keep=Keep(timedelta(hours=1), failed=timedelta(days=30)))
+    [job_id] = shop.die("a")
+    shop.mended()
+    shop.jobs.clock.advance(timedelta(days=20))
+    assert shop.state(job_id) is JobState.COMPLETED
 
 
 def _fired(text: str) -> str:

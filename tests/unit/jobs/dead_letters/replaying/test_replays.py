@@ -281,7 +281,7 @@ def _runs_while_it_waits(shop: Shop) -> None:
     backend._async_pass = sleep  # type: ignore[method-assign]  # as much of a worker as is needed
 
 
-@pytest.mark.parametrize("records", ["outcomes", "off"])
+@pytest.mark.parametrize("records", ["outcomes", "failures", "off"])
 def test_a_replay_whose_jobs_die_again_stops_and_can_be_resumed(records: Any) -> None:
     shop = Shop(records=records)
     shop.dead(*numbered(200))
@@ -305,7 +305,7 @@ def test_a_replay_whose_jobs_mostly_complete_goes_on() -> None:
     assert report.died_again > 0
 
 
-@pytest.mark.parametrize("records", ["outcomes", "off"])
+@pytest.mark.parametrize("records", ["outcomes", "failures", "off"])
 def test_a_canary_that_dies_again_stops_the_replay(records: Any) -> None:
     shop = Shop(records=records)
     shop.dead(*numbered(20))
@@ -315,7 +315,7 @@ def test_a_canary_that_dies_again_stops_the_replay(records: Any) -> None:
     assert report.reason == "of the canary 3 of 3 jobs are known to have died again"
 
 
-@pytest.mark.parametrize("records", ["outcomes", "off"])
+@pytest.mark.parametrize("records", ["outcomes", "failures", "off"])
 def test_a_canary_that_lives_is_followed_by_the_others(records: Any) -> None:
     shop = Shop(records=records)
     shop.dead(*numbered(20))
