@@ -33,7 +33,10 @@ def show_queues(found: QueueList, *, as_json: bool) -> int:
             show(in_line(line))
     if not found.missing:
         return 0
-    show_error(f"these queues don't exist: {', '.join(found.missing)}. `cdk deploy` creates them")
+    show_error(
+        f"these queues don't exist: {', '.join(found.missing)}. `cdk deploy` creates them, unless "
+        "the version here is not the deployed one"
+    )
     return EXIT_MISSING
 
 

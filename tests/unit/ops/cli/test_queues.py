@@ -277,7 +277,8 @@ def test_queues_that_do_not_exist_are_named_beside_the_others(
     ended = queues(headgate, "--json")
     assert ended.code == EXIT_MISSING
     assert ended.err == (
-        "headgate: these queues don't exist: shop-test-jobs-low. `cdk deploy` creates them\n"
+        "headgate: these queues don't exist: shop-test-jobs-low. `cdk deploy` creates them, unless "
+        "the version here is not the deployed one\n"
     )
     waiting = {each["priority"]: each["waiting"] for each in json.loads(ended.out)["queues"]}
     assert waiting == {"critical": 0, "high": 0, "normal": 0, "low": None}
