@@ -45,7 +45,8 @@ def set_aside(topology: Topology, *, fires: bool) -> Iterator[Rule]:
         means="A job killed its workers again and again, and is in quarantine.",
         causes="it runs out of memory, crashes an extension written in C, or calls os._exit.",
         first="'headgate dead-letters list --reason quarantined' names it; run it with "
-        "isolation='process' and a memory_mib before you replay it.",
+        "isolation='process' and a memory_mib, or in a function with more memory, before you "
+        "replay it.",
     )
     yield _kept(
         "failed-sweeps",
