@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.events import Event
@@ -83,7 +84,8 @@ class UniqueSubmitter:
         for key in keys.values():
             # Only now: waiting earlier could deadlock on a claim of our own.
             if key.is_pending:
-                failed |= await self._send_after_waiting(key)
+                away = _outage_in(failed)
+                failed |= {key.chosen.id: away} if away else await self._send_after_waiting(key)
         results = [failed.get(_key_of(each, keys).chosen.id) for each in submissions]
         became = [
             self._became(each, _key_of(each, keys)) if result is None else each
@@ -142,6 +144,14 @@ class UniqueSubmitter:
             return submission
         self.tell(submission.deduplicated(key.kept, self.now()))
         return replace(submission, duplicate_of=key.kept)
+
+
+def _outage_in(failed: Mapping[str, Result]) -> TransportError | None:
+    """Return an error that the next job would meet as well, if there is one."""
+    for error in failed.values():
+        if isinstance(error, TransportError) and not isinstance(error, EntryRejected):
+            return error
+    return None
 
 
 def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:

@@ -366,6 +366,17 @@ async def test_an_outage_after_the_first_jobs_of_a_call_lists_those_that_sqs_has
 
 
 @pytest.mark.looptime
+async def test_in_an_outage_a_call_does_not_wait_for_the_claims_of_others(kind: Kind) -> None:
+    bench = Bench(kind, unique=Unique(within=HOUR))
+    bench.claimed_by_a_dead_submitter(Sync(shop="b"))
+    bench.harness.sqs.faults.raise_on("send", ServiceUnavailable("gone"), times=10)
+    began = bench.clock.now()
+    with pytest.raises(ServiceUnavailable):
+        await bench.client.submit_many(bench.job, [Sync(shop=shop) for shop in "ab"])
+    assert (bench.clock.now() - began).total_seconds() < PENDING_S
+
+
+@pytest.mark.looptime
 async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> None:
     app = App("shop")
     sync = app.define("sync", Sync, unique=Unique(within=HOUR))
