@@ -369,6 +369,7 @@ def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(tmp_pat
             answer.wait()
             raise OUTAGES[0]
 
+    before = {*threading.enumerate()}  # another test's may not have ended yet
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headgate.jobs.client.spool.drainer.CLOSING_S", 0.05)
         client = Client(
@@ -379,7 +380,8 @@ def test_a_client_that_closes_while_sqs_hangs_is_closed_within_its_bound(tmp_pat
         )
         with client:
             asked.wait()
-    [thread] = [each for each in threading.enumerate() if each.name == "headgate-spool"]
+    left = {*threading.enumerate()} - before
+    [thread] = [each for each in left if each.name == "headgate-spool"]
     answer.set()
     thread.join()
 
