@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, Refusal, TransportError
@@ -27,12 +28,11 @@ def raise_refused(submissions: Sequence[Submission], results: Sequence[Result]) 
         return
     first = results[refused[0]]
     cause = first if isinstance(first, HeadgateError) else None
-    shared = isinstance(first, TransportError) and not isinstance(first, EntryRejected)
     alone = len(results) == 1
     if alone and isinstance(first, EntryRejected):
         only = submissions[0]
         raise EntryRejected(first.failure, entry=f"the job {only.id} for {only.queue.name}")
-    if cause is not None and len(refused) == len(results) and (shared or alone):
+    if cause is not None and len(refused) == len(results) and (is_shared(first) or alone):
         raise cause
     raise PartlySubmitted(
         [_refusal(index, submissions[index].id, results[index]) for index in refused],
@@ -43,6 +43,11 @@ def raise_refused(submissions: Sequence[Submission], results: Sequence[Result]) 
             if error is None
         ],
     ) from cause
+
+
+def is_shared(error: Result) -> TypeGuard[TransportError]:
+    """Return True for the error of a whole request, which the next one would meet as well."""
+    return isinstance(error, TransportError) and not isinstance(error, EntryRejected)
 
 
 def _refusal(index: int, job_id: str, error: Result) -> Refusal:

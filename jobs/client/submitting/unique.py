@@ -23,7 +23,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.events import Event
@@ -31,7 +30,7 @@ from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission
-from headgate.jobs.submission.refused import Result, raise_refused
+from headgate.jobs.submission.refused import Result, is_shared, raise_refused
 from headgate.jobs.submission.unique_keys import place
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import epoch_s, text
@@ -84,7 +83,7 @@ class UniqueSubmitter:
         for key in keys.values():
             # Only now: waiting earlier could deadlock on a claim of our own.
             if key.is_pending:
-                away = _outage_in(failed)
+                away = next(filter(is_shared, failed.values()), None)
                 failed |= {key.chosen.id: away} if away else await self._send_after_waiting(key)
         results = [failed.get(_key_of(each, keys).chosen.id) for each in submissions]
         became = [
@@ -146,14 +145,6 @@ class UniqueSubmitter:
         return replace(submission, duplicate_of=key.kept)
 
 
-def _outage_in(failed: Mapping[str, Result]) -> TransportError | None:
-    """Return an error that the next job would meet as well, if there is one."""
-    for error in failed.values():
-        if isinstance(error, TransportError) and not isinstance(error, EntryRejected):
-            return error
-    return None
-
-
 def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:
     assert submission.unique is not None  # noqa: S101 - `UniqueSubmitter` takes no others
     return keys[submission.unique.key]
@@ -180,11 +171,6 @@ class _Key:
     def kept(self) -> str:
         """The id of the job that counts for its submissions."""
         return self.duplicate_of or self.chosen.id
-
-    @property
-    def is_sent(self) -> bool:
-        """True if SQS has that job, unless it refused it."""
-        return self.is_ours or self.duplicate_of is not None
 
     async def reserve(self) -> None:
         """Claim the key for its submission, or find the job that has it."""
