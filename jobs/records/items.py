@@ -205,6 +205,11 @@ class Scribe:
     submission: Mapping[str, Any] = field(default_factory=dict)
     """The facts about the job's submission that each item repeats; see `submission_of`."""
 
+    @property
+    def has_past(self) -> bool:
+        """True unless the delivery is its job's first."""
+        return has_past(self.receive, self.submission.get("source"))
+
     def mark(
         self,
         kind: Mark,
@@ -236,7 +241,7 @@ class Scribe:
 
     def _lasting(self, kind: Mark) -> timedelta:
         done = kind in (Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED)
-        if done and not has_past(self.receive, self.submission.get("source")):
+        if done and not self.has_past:
             return self.keep.completed or self.keep.failed
         # Earlier facts count attempts for as long as the message may be delivered again, and
         # must not outlive the outcome.

@@ -266,8 +266,7 @@ class Recorder:
 
     async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
         """Record a job that has ended without failing, if that is told of this delivery."""
-        past = has_past(scribe.receive, scribe.submission.get("source"))
-        if not _tells_ends(scribe.level, scribe.keep, past=past):
+        if not _tells_ends(scribe.level, scribe.keep, past=scribe.has_past):
             return
         own = {"attempt": verdict.attempt.number, "ran_s": verdict.ran_s}
         match verdict.outcome:
