@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -78,9 +77,7 @@ def failed_firings(topology: Topology) -> QueueDescription:
 
 def failed_sweeps(topology: Topology) -> QueueDescription:
     """Return the queue of failed sweeps of the dead letters."""
-    return replace(
-        _kept("sweep-dlq", topology.failed_sweeps_name), retention=FAILED_SWEEPS_RETENTION
-    )
+    return _kept("sweep-dlq", topology.failed_sweeps_name, FAILED_SWEEPS_RETENTION)
 
 
 def create_attributes(queue: QueueDescription, dead_letters_arn: str | None = None) -> Attributes:
@@ -152,8 +149,8 @@ def _dead_letters(spec: QueueSpec) -> QueueDescription:
     )
 
 
-def _kept(label: str, name: str) -> QueueDescription:
-    return QueueDescription(label=label, name=name, retention=QUARANTINE_RETENTION)
+def _kept(label: str, name: str, retention: timedelta = QUARANTINE_RETENTION) -> QueueDescription:
+    return QueueDescription(label=label, name=name, retention=retention)
 
 
 def _seconds(duration: timedelta) -> str:
