@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 
 class _Collector:
-    """Keeps the collector from running while any large value is made, in whatever thread."""
+    """Keeps the collector from running while any block holds it off, in whatever thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

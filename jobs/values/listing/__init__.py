@@ -1,1 +1,1 @@
-"""What lists are filtered and paged by."""
+"""Filters by names and by time, and pages, of what is listed."""
