@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,6 +16,7 @@ from headgate.jobs.aws.sqs.transport import AsyncSqsTransport
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import ServiceUnavailable, Throttled
 from tests.support.environment import with_test_credentials
+from tests.support.journal import GENEROUS_S
 from tests.support.ports import NOWHERE
 from tests.support.proxy import (
     BROKEN,
@@ -144,6 +149,23 @@ async def test_leaving_the_proxy_closes_what_it_still_holds(stage: Stage, queue:
     with pytest.raises(ServiceUnavailable, match="got no answer"):
         await receiving
     await sqs.stop()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_leaving_the_proxy_closes_what_it_accepted_that_many_turns_before(
+    turns: int,
+) -> None:
+    async with Proxy(NOWHERE) as proxy:
+        port = urlsplit(proxy.endpoint_url).port
+        assert port is not None
+        # It blocks the loop, so that the turns below count from a connection that is there.
+        client = socket.create_connection(("127.0.0.1", port), timeout=GENEROUS_S)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    with client:
+        with suppress(ConnectionResetError):
+            assert await asyncio.to_thread(client.recv, 1) == b""
+        gc.collect()  # a socket that was left open fails the test here
 
 
 async def test_an_answer_can_be_delayed(proxy: Proxy, sqs: AsyncSqsTransport, queue: str) -> None:
