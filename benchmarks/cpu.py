@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, Self
 
 from pydantic import BaseModel
@@ -32,6 +33,8 @@ from tests.support.prompt_aws import PromptAws
 
 _AT_ONCE = 50
 """Number of concurrent submissions."""
+
+_NUMBERS = count()
 
 _NOTE, _LONG_NOTE = "x" * 100, "x" * 820
 """The second makes a job's message about 1 KB long."""
@@ -71,7 +74,8 @@ class _Meter:
 
 
 def _app(records: RecordsLevel = "off", *, once: bool = False, bundle: bool = False) -> App:
-    app = App("bench", records=records)
+    # A name of its own, so that no drain begins with what submissions before it left behind.
+    app = App(f"bench-{next(_NUMBERS)}", records=records)
     queue = app.queue("orders", priorities=[Priority.NORMAL])
 
     @queue.job("place", once=once, bundle=bundle)
