@@ -29,9 +29,11 @@ _LEAST_ON_ITS_WAY_S, _LEAST_OF_FIRST_S = 0.05, 0.1
 """Bounds on the time after which a receive is taken to wait at an empty queue: a number of usual
 latencies, and at least this many seconds; for the first receives, which open connections, more."""
 
-_LEAST_MEANWHILE_S = 0.02
-"""The least time in which slots come free for the messages of a receive that begins now; the event
-loop may be busy for about as long with the jobs of all slots."""
+_MEANWHILE_LATENCIES, _LEAST_MEANWHILE_S = 2.5, 0.02
+"""Bounds on the time in which slots come free for the messages of a receive that begins now. Usual
+latencies: its own, that of the next one, and half of another, since jobs that were received
+together end together. And the least, for which the event loop may be busy with the jobs of all
+slots."""
 
 _DRAINED_IN_S = 0.1
 """Time in which messages would be started that are held beyond those that need slots now."""
@@ -267,7 +269,7 @@ class Demand:
     @property
     def _meanwhile_s(self) -> float:
         """The time in which slots come free for the messages of a receive that begins now."""
-        return max(_LEAST_MEANWHILE_S, 2 * self._latency.seconds)
+        return max(_LEAST_MEANWHILE_S, _MEANWHILE_LATENCIES * self._latency.seconds)
 
     @property
     def _bound(self) -> float:
