@@ -176,7 +176,8 @@ class Parts:
             clock=services.clock,
             on_eased=self._ease,
         )
-        shares = Shares(queues, slots=settings.concurrency)
+        # A queue alone has nobody to share with, and no share to be worked out with each start.
+        shares = Shares(queues if len(queues) > 1 else (), slots=settings.concurrency)
         self.waiting = Waiting(
             queues, shares, block=self.admission.block, jobs_a_slot=partial(jobs_a_slot, app)
         )

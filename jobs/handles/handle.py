@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
@@ -14,6 +15,8 @@ from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.records.history import JobRecord, ProgressRecord
 from headgate.jobs.records.state import JobState
 from headgate.jobs.values.durations import Duration
+
+_AS_RECORDED = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -230,6 +233,8 @@ def check_id(job_id: str) -> str:
     Raises:
         ValueError: it is not a job id.
     """
+    if _AS_RECORDED.fullmatch(job_id):
+        return job_id
     try:
         return str(UUID(job_id))
     except ValueError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -79,10 +79,15 @@ class Submission:
     """The most bytes of a message that the job may share with others; 0 if it travels alone."""
     duplicate_of: str | None = None
     """The id of the job that is kept in its place, if it was not sent itself."""
+    _own_id: str = field(default="", init=False, repr=False, compare=False)
+    """The envelope's id, as text."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_own_id", str(self.envelope.id))
 
     @property
     def id(self) -> str:
-        return self.duplicate_of or str(self.envelope.id)
+        return self.duplicate_of or self._own_id
 
     @property
     def unique(self) -> UniqueBy | None:
@@ -140,7 +145,7 @@ class Submission:
         """Return the event that it was not sent, since the job ``kept`` takes its place."""
         return JobDeduplicated(
             at=at,
-            job_id=str(self.envelope.id),
+            job_id=self._own_id,
             job_type=self.envelope.type,
             queue=self.envelope.queue,
             priority=self.envelope.priority,

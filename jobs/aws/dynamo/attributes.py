@@ -23,6 +23,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from pydantic_core import to_json
+
 from headgate.jobs.core.ports.table import MAX_PUT, Item, Key, ListLine
 from headgate.jobs.errors import ItemRefused, ItemUnreadable, TransportError
 
@@ -195,17 +197,18 @@ def _epoch_s(moment: datetime) -> int:
 
 def _value(value: Any, level: int) -> Attribute:
     match value:
-        case None:
-            return {"NULL": True}
+        case str():
+            if not value.isascii():
+                _utf8(value)
+            return {"S": value}
         case bool():
             return {"BOOL": value}
-        case str():
-            _utf8(value)
-            return {"S": value}
         case int():
             return _int(value)
         case float():
             return _float(value)
+        case None:
+            return {"NULL": True}
         case Mapping():
             return _map(value, level)
         case list() | tuple():
@@ -217,8 +220,10 @@ def _map(values: Mapping[Any, Any], level: int, *, at_top: bool = False) -> Attr
     _check_level(level)
     encoded = {}
     for name, value in values.items():
-        if not isinstance(name, str) or not _utf8(name):
+        if not isinstance(name, str) or not name:
             raise _Unfit("the names in a map are strings, and not empty")
+        if not name.isascii():
+            _utf8(name)
         try:
             encoded[name] = _value(value, level + 1)
         except _Unfit as error:
@@ -273,6 +278,8 @@ def size_of(attributes: Attributes) -> int:
 
 
 def _check_size(attributes: Attributes) -> None:
+    if len(to_json(attributes)) <= MAX_ITEM_BYTES:
+        return  # its text is longer than the item, and had for much less than a count
     if (size := size_of(attributes)) > MAX_ITEM_BYTES:
         raise _Unfit(f"it has {size} bytes, and DynamoDB takes {MAX_ITEM_BYTES}")
 

@@ -17,6 +17,8 @@ from pydantic_core import from_json, to_json
 
 from headgate.jobs.values.light_dataclass import light_dataclass
 
+_REFUSED_FROM = HTTPStatus.MULTIPLE_CHOICES.value
+
 _NO_SHAPE: Any = None  # an error response needs no shape of a model, but botocore's stubs want one
 
 
@@ -32,7 +34,7 @@ class HttpAnswer:
     @property
     def refused(self) -> bool:
         """True for a redirect, too: none is followed."""
-        return self.status >= HTTPStatus.MULTIPLE_CHOICES
+        return self.status >= _REFUSED_FROM
 
     def read(self) -> dict[str, Any]:
         """Return the body's members; nulls are left out, as botocore does.

@@ -34,7 +34,10 @@ _HEADER = re.compile(r"^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n]*)\r?$", re.
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?\r?", re.DOTALL)
 _HEAD_END = re.compile(rb"\n\r?\n")
-_BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+# As numbers: to look up a member of the enum is a call of a Python function.
+_OK = HTTPStatus.OK.value
+_SWITCHING_PROTOCOLS = HTTPStatus.SWITCHING_PROTOCOLS.value
+_BODILESS = frozenset({HTTPStatus.NO_CONTENT.value, HTTPStatus.NOT_MODIFIED.value})
 
 
 class AnswerBroken(Exception):
@@ -144,7 +147,7 @@ class _Head(NamedTuple):
     @property
     def is_interim(self) -> bool:
         """True for a 1xx that another answer follows; none does after 101."""
-        return self.status < HTTPStatus.OK and self.status != HTTPStatus.SWITCHING_PROTOCOLS
+        return self.status < _OK and self.status != _SWITCHING_PROTOCOLS
 
     @property
     def closes(self) -> bool:
@@ -153,7 +156,7 @@ class _Head(NamedTuple):
         return (
             self.is_old
             or "close" in headers.get("connection", "").lower()
-            or self.status == HTTPStatus.SWITCHING_PROTOCOLS
+            or self.status == _SWITCHING_PROTOCOLS
             or ("transfer-encoding" in headers and "content-length" in headers)
         )
 
@@ -183,7 +186,7 @@ class _Body(Protocol):
 
 def _body_after(head: _Head) -> _Body:
     """https://www.rfc-editor.org/rfc/rfc9112#section-6.3"""
-    if head.status in _BODILESS or head.status < HTTPStatus.OK:
+    if head.status in _BODILESS or head.status < _OK:
         return _Sized(0)
     if (encoding := head.headers.get("transfer-encoding")) is not None:
         if encoding.lower() != "chunked":

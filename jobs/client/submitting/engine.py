@@ -14,7 +14,7 @@ from headgate.jobs.client.submitting.large_payloads import check_sizes, refuse_i
 from headgate.jobs.client.submitting.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Parallelism
-from headgate.jobs.core.events import Events
+from headgate.jobs.core.events import Events, JobSubmitted
 from headgate.jobs.core.ports.table import AsyncTable
 from headgate.jobs.errors import HeadgateError, TransportError
 from headgate.jobs.messages.sealing import Seals
@@ -140,7 +140,8 @@ class SubmissionEngine:
         """Emit and record which submissions have been taken; return the results."""
         at = self._clock.now()
         taken = [each for each, result in zip(submissions, results, strict=True) if result is None]
-        for submission in taken:
-            self._events.emit(submission.event(at))
+        if self._events.has_listeners(JobSubmitted):
+            for submission in taken:
+                self._events.emit(submission.event(at))
         self._enter(taken)
         return results

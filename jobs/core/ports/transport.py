@@ -39,9 +39,10 @@ class OutgoingMessage:
 
 
 def _size_of(message: OutgoingMessage) -> int:
-    return _bytes(message.body) + sum(
-        len(name) + len("String") + _bytes(value) for name, value in message.attributes.items()
-    )
+    size = _bytes(message.body)
+    for name, value in message.attributes.items():
+        size += len(name) + len("String") + _bytes(value)
+    return size
 
 
 def _bytes(text: str) -> int:
