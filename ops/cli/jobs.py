@@ -225,12 +225,14 @@ def cancel(
     with client_of(context) as client:
         if job_id is not None:
             raise typer.Exit(cancel(_handle(client, job_id), reason))
+        among = None
         if dry_run or not yes:
             planned = client.jobs.cancel(chosen, dry_run=True)
             if (code := tell_cancelled(planned, "would be")) or dry_run:
                 raise typer.Exit(code)
             typer.confirm("Cancel them?", abort=True)
-        done = client.jobs.cancel(chosen, reason=reason)
+            among = [each.id for each in planned.jobs]
+        done = client.jobs.cancel(chosen, reason=reason, among=among)
     raise typer.Exit(tell_cancelled(done, "will be"))
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, TypeVar, Unpack
 
 from headgate.jobs.client.auditing.words import in_words
@@ -71,14 +71,18 @@ class AsyncJobs(AsyncJobDesk, Generic[H]):
         reason: str = "",
         dry_run: bool = False,
         most: int = MOST_CANCELLED,
+        among: Collection[str] | None = None,
     ) -> JobsCancelled:
         """`Jobs.cancel`, awaited."""
+        only = None if among is None else {check_id(each) for each in among}
         found: builtins.list[ListedJob] = []
         after, is_over = "", False
         while not is_over and len(found) < most:
             page = await self.list(wanted, limit=_PAGE, after=after)
-            found += [each for each in page.jobs if not each.state.is_final]
-            after, is_over = page.next, not page.next
+            unended = (each for each in page.jobs if not each.state.is_final)
+            found += [each for each in unended if only is None or each.id in only]
+            has_all = only is not None and len(found) == len(only)
+            after, is_over = page.next, has_all or not page.next
         chosen = found[:most]
 
         if not dry_run and chosen:
@@ -135,6 +139,7 @@ class Jobs(JobDesk):
         reason: str = "",
         dry_run: bool = False,
         most: int = MOST_CANCELLED,
+        among: Collection[str] | None = None,
     ) -> JobsCancelled:
         """Request the cancellation of the listed jobs that have not ended.
 
@@ -147,11 +152,17 @@ class Jobs(JobDesk):
             reason: up to 300 characters.
             dry_run: only return what would be cancelled.
             most: the maximum number of jobs.
+            among: ids, such as those of a dry run that somebody has agreed to: jobs that the filter
+                has come to select since then are left. None leaves none.
 
         Raises:
             RecordsOff: a type keeps no records any more.
+            ValueError: an id is not a job id.
         """
-        return drive(self._jobs.cancel(wanted, reason=reason, dry_run=dry_run, most=most))
+        cancelling = self._jobs.cancel(
+            wanted, reason=reason, dry_run=dry_run, most=most, among=among
+        )
+        return drive(cancelling)
 
     def children(self, job_id: str, *, limit: int = 50, after: str = "") -> ChildPage:
         """Return a page of a job's children: those that its handler submitted, and its reruns.

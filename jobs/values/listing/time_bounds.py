@@ -67,6 +67,15 @@ def moment_of(bound: datetime | Duration | None, now: datetime) -> datetime | No
         return _FIRST
 
 
+def end_by(bound: datetime | Duration | None, now: datetime) -> datetime:
+    """Return the time of an upper bound, in UTC, or now if it is later or None.
+
+    What a filter selects now is selected by it for good: of what comes to be as old as an age, or
+    comes at all, nothing more.
+    """
+    return min(now, moment_of(bound, now) or now)
+
+
 def _in_utc(at: datetime) -> datetime:
     try:
         return at.astimezone(UTC)

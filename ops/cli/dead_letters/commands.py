@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from headgate.jobs.values.listing.time_bounds import end_by
 from headgate.ops.cli.dead_letters.options import (
     Errors,
     Ids,
@@ -187,8 +188,7 @@ def purge(
     from headgate.ops.views.dead_letters import show_purged, tell_purge
 
     chosen = wanted(types, reasons, errors, queues, tenants, ids, since, until)
-    if until is None:
-        chosen = replace(chosen, until=datetime.now(UTC))
+    chosen = replace(chosen, until=end_by(chosen.until, datetime.now(UTC)))
     with client_of(context) as client:
         if not yes:
             if code := tell_purge(client.dead_letters.count(("queue", "type"), chosen), copy=copy):

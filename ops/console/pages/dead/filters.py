@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.values.listing.time_bounds import end_by
 from headgate.ops.console.forms import Fields
 from headgate.ops.console.pages.wanted import Wanted
 
@@ -38,8 +39,9 @@ def letter_filter(wanted: Wanted) -> DeadLetterFilter:
 
 
 def until_at_most(wanted: Wanted, at: datetime) -> Wanted:
-    """Return the same filter without what dies after a time, unless it has an end already."""
-    return wanted if wanted.values("until") else wanted.having("until", at.isoformat())
+    """Return the same filter without what dies after a time, or comes to be as old as it asks for
+    after that."""
+    return wanted.having("until", end_by(wanted.time("until"), at).isoformat())
 
 
 def narrowed(wanted: Wanted, group: Mapping[str, str | None]) -> Wanted | None:

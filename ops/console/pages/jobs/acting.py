@@ -36,7 +36,7 @@ class _Asked:
     ids: tuple[str, ...]
     wanted: Wanted
     all: bool
-    """True: all that ``wanted`` selects, in place of ``ids``."""
+    """True: all that ``wanted`` selects; once confirmed, those of ``ids``, which were shown."""
     confirmed: bool
     reason: str
 
@@ -81,9 +81,9 @@ def rerun(request: Request) -> Response:
 
 
 def _cancel_all(request: Request, asked: _Asked) -> Response:
-    """Cancel all jobs that a filter selects."""
+    """Cancel all jobs that a filter selects, and that whoever confirms it has been shown."""
     console, chosen = console_of(request), job_filter(asked.wanted)
-    if not asked.confirmed:
+    if not asked.confirmed or not asked.ids:
         planned = console.client.jobs.cancel(chosen, dry_run=True)
         ids = [each.id for each in planned.jobs]
         note = (
@@ -92,11 +92,17 @@ def _cancel_all(request: Request, asked: _Asked) -> Response:
         return _confirm(request, asked, "Cancel", ids, has_reason=True, note=note)
     done = console.act(
         request,
-        lambda: console.client.jobs.cancel(chosen, reason=asked.reason),
+        lambda: console.client.jobs.cancel(chosen, reason=asked.reason, among=asked.ids),
         changes=(),
     )
     lines = [
         OutcomeLine(of=each.id, text="cancellation requested", is_done=True) for each in done.jobs
+    ]
+    requested = {each.id for each in done.jobs}
+    lines += [
+        OutcomeLine(of=each, text="left: the filter selects it no more", is_done=False)
+        for each in asked.ids
+        if each not in requested
     ]
     return _answer(request, asked, "Cancellation", lines)
 
@@ -134,7 +140,7 @@ def _confirm(
     has_reason: bool,
     note: str = "",
 ) -> Response:
-    chosen = [("all", "1")] if asked.all else [("id", each) for each in ids]
+    chosen = [*([("all", "1")] if asked.all else ()), *(("id", each) for each in ids)]
     return render(
         request,
         "confirm.html",

@@ -306,6 +306,26 @@ def test_jobs_are_cancelled_by_options_once_that_is_confirmed(
     assert (none.code, none.out) == (EXIT_NONE, "No such jobs.\n")
 
 
+def test_jobs_that_come_to_match_while_somebody_is_asked_are_left(
+    table: Table, jobs: Jobs, headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.put(Story(job_type=TYPE).run(1, "failed", attempt=1).items)
+    other = "0196a2b4-0000-7000-8000-00000000beef"
+
+    def agree(_text: str, *, abort: bool) -> bool:
+        assert abort
+        table.put(Story(other, job_type=TYPE).run(1, "failed", attempt=1).items)
+        return True
+
+    monkeypatch.setattr("typer.confirm", agree)
+    ended = headgate("jobs", "cancel", "--type", TYPE, app="cli_shop:app")
+    assert ended.code == 0
+    assert "1 job will be cancelled." in ended.out
+    assert json.loads(jobs.show("--json").out)["cancel_requested_at"] is not None
+    shown = headgate("jobs", "show", other, "--json", app="cli_shop:app")
+    assert json.loads(shown.out)["cancel_requested_at"] is None
+
+
 @pytest.mark.usefixtures("table")
 def test_a_cancellation_names_one_job_or_selects_several(headgate: CommandLine) -> None:
     for given in ((), (JOB, "--type", TYPE)):

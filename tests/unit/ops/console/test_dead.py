@@ -228,6 +228,29 @@ def test_letters_are_purged_once_their_number_is_confirmed(
     assert shop.client.handle(dead[0]).state() is JobState.DEAD
 
 
+@pytest.mark.parametrize("until", ["1h", "2099-01-01"])
+def test_a_purge_takes_nothing_that_came_to_match_since_it_was_asked_for(
+    shop: Shop, browser: Browser, dead: Sequence[str], until: str
+) -> None:
+    shop.later(2 * 3600)
+    shop.client.submit(shop.send_email, Email(to="bad later"))
+    shop.harness.drain()
+    shop.later()
+    old = len(shop.harness.dead_letters()) - 1
+    asked = browser.post("/dead/purge", {"all": "1", "until": until}).text
+    counted = old if until == "1h" else old + 1
+    assert f"Purge {counted} dead letters?" in asked
+    [shown] = [each.split('"')[0] for each in asked.split('name="until" value="')[1:]]
+    shop.later(2 * 3600)
+    shop.client.submit(shop.send_email, Email(to="bad still later"))
+    shop.harness.drain()
+    form = {"all": "1", "until": shown.replace("&#43;", "+"), "confirmed": "1"}
+    done = browser.post("/dead/purge", form)
+    assert f"{counted} copied to the bucket" in browser.get(done.headers["location"]).text
+    assert len(shop.harness.dead_letters()) == old + 2 - counted
+    assert len(dead) == old
+
+
 @pytest.mark.parametrize(
     "query",
     [

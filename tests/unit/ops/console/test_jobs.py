@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from headgate import JobState
+from headgate import JobFilter, JobState
 from headgate.jobs.core.ports.table import MAX_PUT
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.ops.console.pages.jobs import listing
@@ -270,8 +270,20 @@ def test_all_that_match_are_counted_first(shop: Shop, browser: Browser) -> None:
         shop.harness.drain(max_runs=2)
     asked = browser.post("/jobs/cancel", {"all": "1", "type": "flaky"})
     assert "Cancel 2 jobs?" in asked.text
-    done = browser.post("/jobs/cancel", {"all": "1", "type": "flaky", "confirmed": "1"})
-    assert browser.get(done.headers["location"]).text.count("cancellation requested") == 2
+    ids = [each.split('"')[0] for each in asked.text.split('name="id" value="')[1:]]
+    later = shop.client.submit(flaky, Email(to="later"))
+    while later.state() is not JobState.RETRYING:
+        with pytest.raises(DrainUnfinished):
+            shop.harness.drain(max_runs=1)
+    gone = "0196a2b4-0000-7000-8000-000000000001"
+    form = {"all": "1", "type": "flaky", "id": [*ids, gone], "confirmed": "1"}
+    done = browser.post("/jobs/cancel", form)
+    said = browser.get(done.headers["location"]).text
+    assert said.count("cancellation requested") == 2
+    assert said.count("the filter selects it no more") == 1
+    assert [each for each in ids if shop.client.handle(each).history().cancel_requested_at] == ids
+    assert len(shop.client.jobs.cancel(JobFilter(types=("flaky",)), dry_run=True).jobs) == 3
+    assert "Cancel 3 jobs?" in browser.post("/jobs/cancel", {"all": "1", "confirmed": "1"}).text
     nothing = browser.post("/jobs/cancel", {"all": "1", "type": "none"})
     assert "There is none" in nothing.text
 

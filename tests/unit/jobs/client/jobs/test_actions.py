@@ -240,6 +240,13 @@ def test_jobs_that_have_not_ended_are_cancelled_by_a_filter() -> None:
     assert (planned.complete, retrying[0].history().cancel_requested_at) == (True, None)
     assert not jobs.client.jobs.cancel(JobFilter(), dry_run=True, most=2).complete
 
+    among = [retrying[0].id, retrying[2].id]
+    some = jobs.client.jobs.cancel(wanted, dry_run=True, among=among)
+    assert ([each.id for each in some.jobs], some.complete) == ([retrying[0].id], True)
+    assert jobs.client.jobs.cancel(wanted, among=()).jobs == []
+    with pytest.raises(ValueError, match="not a job id"):
+        jobs.client.jobs.cancel(wanted, among=["x"])
+
     jobs.client.jobs.cancel(wanted, reason="a mistake")
     jobs.drain()
     states = [each.state() for each in retrying]
