@@ -46,6 +46,9 @@ class LetterDetails:
     payload: Any = None
     """The payload, if it was asked for: JSON values, or the whole body as text if it is not one of
     Headgate's."""
+    payload_schema: int | None = None
+    """The version of the payload's schema, as `headgate.JobType.load` takes it; None without a
+    payload that is Headgate's."""
     payload_fault: str = ""
     """The reason for which the payload could not be read; empty if it could."""
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headgate.jobs.client.auditing.words import in_words
-from headgate.jobs.client.dead_letters.payloads import payload_of
+from headgate.jobs.client.dead_letters.payloads import LetterPayload, payload_of
 from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.dead_letters.archive import LetterArchive, LetterCopy
@@ -107,18 +107,18 @@ class AsyncCopyDesk:
         await archive.walk(DeadLetterFilter(ids=(wanted_id,)), first)
         if not seen:
             return None
-        [copy], read, fault = seen, None, ""
+        [copy], read = seen, LetterPayload()
 
         async def beside(_ref: PayloadRef) -> bytes | None:
             return await archive.payload(copy)
 
         if payload:
-            read, fault = await payload_of(self._client, copy.content, beside)
+            read = await payload_of(self._client, copy.content, beside)
         return CopyDetails(
             copy=copy.without_content(),
             attributes=dict(copy.content.attributes),
-            payload=read,
-            payload_fault=fault,
+            payload=read.value,
+            payload_fault=read.fault,
         )
 
     async def restore(self, wanted: DeadLetterFilter) -> LettersRestored:

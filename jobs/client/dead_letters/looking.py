@@ -19,7 +19,7 @@ from headgate.jobs.client.dead_letters.answers import (
     LettersExported,
     LettersPurged,
 )
-from headgate.jobs.client.dead_letters.payloads import payload_of
+from headgate.jobs.client.dead_letters.payloads import LetterPayload, payload_of
 from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.private_files import reading, writing
 from headgate.jobs.core.immediate import drive
@@ -124,16 +124,17 @@ class AsyncLetterDesk:
             return None
         letter, content = seen[0]
         record, record_fault = await self._record(letter)
-        read, payload_fault = None, ""
+        read = LetterPayload()
         if payload:
-            read, payload_fault = await payload_of(self._client, content, self._packed)
+            read = await payload_of(self._client, content, self._packed)
         return LetterDetails(
             letter=letter,
             attributes=dict(content.attributes),
             record=record,
             record_fault=record_fault,
-            payload=read,
-            payload_fault=payload_fault,
+            payload=read.value,
+            payload_schema=read.schema,
+            payload_fault=read.fault,
         )
 
     async def export(

@@ -11,26 +11,37 @@ from headgate.jobs.errors import MessageError, TransportError
 from headgate.jobs.messages.envelope import Envelope, PayloadRef, parse
 from headgate.jobs.messages.large_payloads import check_reference, unpacked
 from headgate.jobs.messages.sealing import opened_payload
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 Fetch = Callable[[PayloadRef], Awaitable[bytes | None]]
 """Returns the object of a payload that is in the bucket, or None if there is none."""
 
 
+@light_dataclass(frozen=True, slots=True, kw_only=True)
+class LetterPayload:
+    """A letter's payload."""
+
+    value: Any = None
+    """JSON values; of a message that is not Headgate's the whole body, as text."""
+    schema: int | None = None
+    """The version of its schema; None if the message is not Headgate's."""
+    fault: str = ""
+    """The reason for which it can't be read; empty if it can."""
+
+
 async def payload_of(
     services: ClientServices, content: LetterContent, fetch: Fetch
-) -> tuple[Any, str]:
-    """Return a letter's payload, opened if it is sealed, and the reason if it can't be read.
-
-    The payload of a message that is not Headgate's is the whole body, as text.
-    """
+) -> LetterPayload:
+    """Return a letter's payload, opened if it is sealed."""
     try:
         envelope = parse(content.body)
     except MessageError:
-        return content.body, ""
+        return LetterPayload(value=content.body)
     try:
-        return await _opened(services, envelope, fetch), ""
+        value = await _opened(services, envelope, fetch)
     except (MessageError, TransportError) as error:
-        return None, str(error)
+        return LetterPayload(fault=str(error))
+    return LetterPayload(value=value, schema=envelope.schema_)
 
 
 async def _opened(services: ClientServices, envelope: Envelope, fetch: Fetch) -> Any:

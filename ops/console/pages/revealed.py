@@ -43,8 +43,12 @@ def revealed_payload(app: App, found: LetterDetails | None, job_type: str | None
     declared = app.types.get(job_type or "")
     if declared is None or declared.payload is None:
         return shown("Payload", found.payload)
+    schema = found.payload_schema
+    if schema is not None and schema > declared.schema:
+        fault = f"It is of schema {schema}; this version of the app reads up to {declared.schema}."
+        return Revealed(what="Payload", fault=fault)
     try:
-        return shown("Payload", found.payload, read=declared.load(found.payload))
+        return shown("Payload", found.payload, read=declared.load(found.payload, schema))
     except HeadgateError as error:
         return Revealed(what="Payload", fault=f"Its type can't read it: {text_of(error)}")
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr, field_serializer
 
-from headgate import App, DoNotRetry, JobContext, JobState, Retry
+from headgate import App, DoNotRetry, JobContext, JobState, JobType, Retry
 from headgate.errors import ServiceUnavailable
 from headgate.jobs.records.history import AttemptRecord, JobRecord
 from headgate.jobs.records.items import Mark
 from headgate.ops.console.access.rules import everybody
 from headgate.ops.console.app import console
 from headgate.ops.console.pages.jobs.timeline import timeline
+from headgate.ops.console.pages.revealed import revealed_payload
 from headgate.testing import Harness
 from tests.support.console import MARKUP, Browser
 from tests.support.statuses import NOW
@@ -139,6 +140,9 @@ def test_what_no_job_has_is_not_found(browser: Browser) -> None:
         assert browser.get(f"/jobs/{name}").status == 404
 
 
+TOKEN = SecretStr("hunter2hunter2")
+
+
 class Login(BaseModel):
     user: str
     password: SecretStr
@@ -166,6 +170,60 @@ def test_fields_that_a_type_keeps_secret_are_never_shown() -> None:
     assert "hunter" not in text
     [letter] = harness.dead_letters()
     assert "hunter" in letter.body
+
+
+class OldLogin(BaseModel):
+    user: str = "ada"
+    token: SecretStr
+
+    @field_serializer("token", when_used="json")
+    def revealed(self, value: SecretStr) -> str:
+        """Write it as it is."""
+        return value.get_secret_value()
+
+
+class NewLogin(BaseModel):
+    user: str = "ada"
+    api_token: SecretStr | None = None
+
+    @field_serializer("api_token", when_used="json")
+    def revealed(self, value: SecretStr) -> str:
+        """Write it as it is."""
+        return value.get_secret_value()
+
+
+def _logins(*, schema: int) -> tuple[App, JobType[Any, None]]:
+    """Return a version of an app whose type has another name for its secret since schema 2."""
+    app = App("shop", records="full")
+    model: Any = OldLogin if schema == 1 else NewLogin
+    upgrade = {} if schema == 1 else {1: _renamed}
+    login = app.define("login", model, schema=schema, upgrade=upgrade, retry=Retry(max_attempts=1))
+
+    async def refuse(_login: Any) -> None:
+        raise DoNotRetry("no such user")
+
+    login.handler(refuse)
+    return app, login
+
+
+def _renamed(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"api_token": payload.pop("token"), **payload}
+
+
+@pytest.mark.parametrize(("written", "read"), [(1, 2), (2, 2), (2, 1)])
+def test_a_payload_of_another_schema_shows_no_secret_either(written: int, read: int) -> None:
+    app, login = _logins(schema=written)
+    harness = Harness(app)
+    payload = OldLogin(token=TOKEN) if written == 1 else NewLogin(api_token=TOKEN)
+    job = harness.client.submit(login, payload)
+    harness.drain()
+    found = harness.client.dead_letters.show(job.id, payload=True)
+    assert found is not None
+    assert found.payload_schema == written
+    shown = revealed_payload(_logins(schema=read)[0], found, "login")
+    assert "hunter" not in shown.text
+    assert shown.fault.startswith("It is of schema 2") is (read < written)
+    assert bool(shown.text) is (read >= written)
 
 
 # --- the timeline --------------------------------------------------------------------------------
