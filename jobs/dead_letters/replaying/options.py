@@ -160,7 +160,7 @@ def fixed_filter(chosen: DeadLetterFilter, started_at: datetime) -> DeadLetterFi
         for each in (chosen.since, chosen.until)
     )
     ends_at = started_at + timedelta(seconds=SKEW_S)
-    return replace(chosen, since=since, until=until or ends_at)
+    return replace(chosen, since=since, until=min(ends_at, until or ends_at))
 
 
 def stored_filter(chosen: DeadLetterFilter) -> dict[str, Any]:

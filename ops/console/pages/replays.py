@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from headgate.jobs.dead_letters.replaying.options import ReplayOptions
 from headgate.jobs.dead_letters.replaying.report import ReplayReport, ReplayState
 from headgate.jobs.errors import ReplayMissing
 from headgate.ops.console.context import Console
@@ -132,9 +133,23 @@ def _pace(report: ReplayReport) -> list[tuple[str, object]]:
     told = (
         *(("limit", options.limit), ("rate, a second", options.rate), ("canary", options.canary)),
         *(("spread", options.spread and span(options.spread)), ("priority", options.priority)),
-        ("stops", f"once more than {options.stop_above:.0%} of those that ended died again"),
+        *(("as type", options.as_type), ("replaces in payloads", _replaced(options))),
+        ("stops", _brake(options)),
     )
     return [(name, value) for name, value in told if value is not None]
+
+
+def _replaced(options: ReplayOptions) -> str | None:
+    """Return the names of the payloads' fields that it replaces; None if it replaces none."""
+    if options.sealed_set is not None:
+        return "fields that are sealed"
+    return ", ".join(sorted(options.set)) or None
+
+
+def _brake(options: ReplayOptions) -> str:
+    if options.stop_above is None:
+        return "never by itself, however many die again"
+    return f"once more than {options.stop_above:.0%} of those that ended died again"
 
 
 ROUTES = [

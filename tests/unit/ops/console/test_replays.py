@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from starlette.types import Message
@@ -42,6 +43,23 @@ def test_a_replay_is_listed_and_shown_with_its_progress(
     for each in (text, page):
         assert "<script>alert" not in each
         assert not {"\x1b", "\u202e"} & set(each)
+
+
+def test_a_replay_says_all_that_its_resumption_will_do(shop: Shop, browser: Browser) -> None:
+    shop.client.submit(shop.send_email, Email(to="bad"))
+    shop.harness.drain()
+    shop.later(3 * 3600)
+    letters = shop.client.dead_letters
+    report = letters.replay(
+        DeadLetterFilter(until=timedelta(hours=1)),
+        stop_above=None,
+        as_type="capture",
+        set={"to": "ada"},
+    )
+    page = browser.get(f"/replays/{report.id}").text
+    for said in ("never by itself", "<dd>capture</dd>", "<dd>to</dd>", "Until", "of that time"):
+        assert said in page
+    assert "ada<" not in page.replace("ada@laptop<", "")
 
 
 def test_a_stopped_replay_is_resumed_to_its_end(
