@@ -52,6 +52,9 @@ _SESSION = Duration.hours(12)
 _STICKY = Duration.minutes(15)
 """Time for which the load balancer leads somebody to the same task."""
 
+_LONGEST_ANSWER = Duration.seconds(150)
+"""Time that a purge may take, the longest of what is answered once it is done."""
+
 _STARTING = Duration.seconds(120)
 """Time for the app to be imported, on a quarter of a processor, before a check counts."""
 
@@ -126,6 +129,7 @@ class ConsoleService(Construct):
             vpc_subnets=network.subnets,
             security_group=group,
             drop_invalid_header_fields=True,
+            idle_timeout=_LONGEST_ANSWER,
         )
         acknowledge(made, "ELB2", "The audit tells who did what; looks are not logged")
         return made
@@ -227,7 +231,7 @@ class ConsoleService(Construct):
             health_check=elb.HealthCheck(
                 path=HEALTHY, interval=Duration.seconds(15), healthy_threshold_count=2
             ),
-            deregistration_delay=Duration.seconds(20),  # longer than any answer takes
+            deregistration_delay=_LONGEST_ANSWER,
             # While a deployment runs there are two tasks, and each keeps the outcomes of its own
             # actions, which a page shows next.
             stickiness_cookie_duration=_STICKY,

@@ -6,8 +6,10 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,7 +18,7 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import legible
-from headgate.ops.console.forms import read_form
+from headgate.ops.console.forms import query_of, read_form
 from headgate.ops.console.rendering import base_of, path_of, render
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -29,6 +31,12 @@ SIGN_OUT = "/sign-out"
 """The path that a form is sent to by whoever signs out."""
 
 _SIGN_IN = "/sign-in"
+_NEXT = "next"
+"""The field with the address, within the console, to lead to once somebody has signed in."""
+_LONGEST_NEXT = 2_000
+_OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
+"""An address that no browser takes for one of another host."""
+
 _COOKIE = "headgate_console"
 _LASTS = timedelta(hours=12)
 _LONGEST_NAME = 60
@@ -96,17 +104,22 @@ class TokenAccess:
             return Viewer(name="by token") if self._is_token(given) else None
         if (name := self._name(request.cookies.get(_COOKIE, ""))) is not None:
             return Viewer(name=name, sign_out=f"{base_of(request)}{SIGN_OUT}")
-        return RedirectResponse(f"{base_of(request)}{_SIGN_IN}", status_code=303)
+        return RedirectResponse(f"{base_of(request)}{_SIGN_IN}{_wanted(request)}", status_code=303)
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":
-            return render(request, "sign_in.html", title="Sign in", fault="")
+            wanted = query_of(request).text(_NEXT, most=_LONGEST_NEXT)
+            return render(request, "sign_in.html", title="Sign in", fault="", next=wanted)
         form = await read_form(request)
+        wanted = form.text(_NEXT, most=_LONGEST_NEXT)
         if not self._is_token(f"Bearer {form.text('token', most=500)}"):
             fault = "That is not the token that this console was started with."
-            return render(request, "sign_in.html", title="Sign in", fault=fault, status=403)
+            return render(
+                request, "sign_in.html", title="Sign in", fault=fault, next=wanted, status=403
+            )
         name = legible(form.text("name", most=_LONGEST_NAME)) or "by token"
-        response = RedirectResponse(f"{base_of(request)}/", status_code=303)
+        path = wanted if _OWN_PATH.fullmatch(wanted) else "/"
+        response = RedirectResponse(f"{base_of(request)}{path}", status_code=303)
         response.set_cookie(
             _COOKIE,
             self._signed(name),
@@ -114,7 +127,9 @@ class TokenAccess:
             path=base_of(request) or "/",
             secure=request.url.scheme == "https",
             httponly=True,
-            samesite="strict",
+            # Lax, for links that others send. All that changes something is a POST, which has to
+            # come from a page of the console's own (`ops.console.front_door`).
+            samesite="lax",
         )
         return response
 
@@ -143,3 +158,13 @@ class TokenAccess:
         if self._clock.now().timestamp() >= ends_at:
             return None
         return str(name)
+
+
+def _wanted(request: Request) -> str:
+    """Return the query that has the sign-in lead to the page that was asked for; empty if it can't
+    or needn't."""
+    path = path_of(request)
+    if request.url.query:
+        path += f"?{request.url.query}"
+    is_page = request.method == "GET" and path != "/" and len(path) <= _LONGEST_NEXT
+    return f"?{urlencode({_NEXT: path})}" if is_page else ""

@@ -141,9 +141,13 @@ def elsewhere(shop: Shop) -> Browser:
 
 
 def test_without_the_token_nothing_is_shown(elsewhere: Browser) -> None:
-    for path in ("/", "/queues", "/nowhere"):
+    for path, query in (
+        ("/", ""),
+        ("/queues", "?next=%2Fqueues"),
+        ("/nowhere", "?next=%2Fnowhere"),
+    ):
         answer = elsewhere.get(path)
-        assert (answer.status, answer.headers["location"]) == (303, "/sign-in")
+        assert (answer.status, answer.headers["location"]) == (303, f"/sign-in{query}")
     assert elsewhere.post(PAUSE, FORM).status == 303
     assert elsewhere.get("/sign-in").status == 200
     assert elsewhere.get("/static/console.css").status == 200
@@ -154,11 +158,42 @@ def test_the_token_lets_in_for_twelve_hours(shop: Shop, elsewhere: Browser) -> N
     assert elsewhere.get("/").status == 303
     entered = elsewhere.post("/sign-in", {"token": TOKEN, "name": "ada"})
     assert entered.status == 303
-    assert {"HttpOnly", "SameSite=strict"} <= set(entered.headers["set-cookie"].split("; "))
+    assert {"HttpOnly", "SameSite=lax"} <= set(entered.headers["set-cookie"].split("; "))
     assert TOKEN not in entered.headers["set-cookie"]
     assert ">ada<" in elsewhere.get("/").text
     shop.later(12 * 3600)
     assert elsewhere.get("/").status == 303
+
+
+def test_a_link_leads_to_its_page_once_somebody_has_signed_in(elsewhere: Browser) -> None:
+    link = "/dead?type=send-email&since=2h"
+    sign_in = elsewhere.get(link).headers["location"]
+    form = elsewhere.get(sign_in).text
+    assert '<input type="hidden" name="next" value="/dead?type=send-email&amp;since=2h">' in form
+    wrong = elsewhere.post("/sign-in", {"token": "wrong", "name": "ada", "next": link})
+    assert 'value="/dead?type=send-email&amp;since=2h"' in wrong.text
+    entered = elsewhere.post("/sign-in", {"token": TOKEN, "name": "ada", "next": link})
+    assert entered.headers["location"] == link
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "https://evil.example/",
+        "evil",
+        "/\r\nset-cookie: x=y",
+        "",
+    ],
+)
+def test_nobody_who_signs_in_is_led_to_another_site(elsewhere: Browser, address: str) -> None:
+    entered = elsewhere.post("/sign-in", {"token": TOKEN, "name": "ada", "next": address})
+    assert (entered.status, entered.headers["location"]) == (303, "/")
+
+
+def test_an_address_that_is_too_long_is_forgotten(elsewhere: Browser) -> None:
+    assert elsewhere.get(f"/dead?error={'x' * 3000}").headers["location"] == "/sign-in"
 
 
 def test_a_cookie_that_was_altered_lets_nobody_in(elsewhere: Browser) -> None:
