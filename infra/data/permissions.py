@@ -147,8 +147,10 @@ def grant_work(
     their expiry, and store large results. ``parking`` are the queues for jobs that are given up:
     the dead-letter queues and the quarantine, whose depths its metrics show.
     """
-    record = _grant_rows(grantee, RECORD, table, table_rows.WORKED).combine(
-        _grant_rows(grantee, LOOK, table, table_rows.WATCHED)
+    record = (
+        _grant_rows(grantee, RECORD, table, table_rows.WORKED)
+        .combine(_grant_rows(grantee, LOOK, table, table_rows.WATCHED))
+        .combine(_grant_rows(grantee, UNIQUE, table, table_rows.CLAIMED_KEYS))
     )
     listed = _grant_lines(grantee, table)
     keep = _grant_put(grantee, bucket, PAYLOADS, RESULTS)

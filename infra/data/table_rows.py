@@ -49,13 +49,13 @@ REQUESTS = (f"{ASKED}*", CANCELLATIONS)
 """Requests of cancellations."""
 
 CLAIMED_KEYS = (f"{UNIQUE}*",)
-"""Claims of uniqueness keys."""
+"""Claims of uniqueness keys, which submitters make, and workers end with a job that expires."""
 
 WORKED = (*HISTORY, f"{LIMIT}*", LIVES, WORKER_STATUSES)
 """The rows that workers read and write: claims are among a job's own, and handlers submit
 children."""
 
-WATCHED = (CANCELLATIONS, f"{UNIQUE}*")
+WATCHED = (CANCELLATIONS,)
 """The rows that workers only read."""
 
 OPERATED = (*REQUESTS, f"{CHILDREN}*", REPLAYS, partition_of("*"))

@@ -247,30 +247,39 @@ class _Key:
             self._report("take back", error)
 
     async def _write_down(self) -> None:
-        """Write the job to the claim, unless that names a later one."""
+        """Write the job to the claim, unless that names a later one.
+
+        The claim lasts as long as any of its jobs has asked for: each may come only then, and has
+        to find that a later one counts.
+        """
         for _ in range(_TRIES):
-            item = replace(self._item(sent=True), data={"job": self.chosen.id})
-            standing = await self.submitter.table.replace(item)
-            if standing is None:
-                return
+            standing = self.known
             kept = text(standing.data.get("job"), _LONGEST_ID) if standing.version else ""
             if kept is None:
                 self._tell_strange()
-            elif kept >= self.chosen.id:
+            item, until = self._item(sent=True), standing.expires_at if kept else None
+            latest = max(kept or "", self.chosen.id)
+            lasts = max(filter(None, (item.expires_at, until)))
+            if latest == kept and lasts == until:
                 return
-            self.known = standing
+            written = replace(item, data={"job": latest}, expires_at=lasts)
+            if (met := await self.submitter.table.replace(written)) is None:
+                return
+            self.known = met
         raise TransportError("too many jobs that replace each other at once")
 
     def _item(self, *, sent: bool) -> Item:
         now = self.submitter.now()
+        begins = now
         # The claim has to outlast the job's delay, so that later jobs can replace it.
-        waits_s = self.chosen.message.delay_s if self.by.mode == "replace" else 0
+        if self.by.mode == "replace" and (due := self.chosen.envelope.not_before) is not None:
+            begins = max(now, due)
         return Item(
             pk=self.known.pk,
             sk=self.known.sk,
             data={"job": self.chosen.id, "sent": sent, "at": now.timestamp()},
             version=self.known.version + 1,
-            expires_at=now + timedelta(seconds=self.by.for_s + waits_s),
+            expires_at=begins + timedelta(seconds=self.by.for_s),
         )
 
     def _read(self, standing: Item) -> None:

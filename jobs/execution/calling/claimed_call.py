@@ -78,7 +78,8 @@ def needs_claims(app: App) -> bool:
 
 
 def _is_claimed(job: JobType[Any, Any]) -> bool:
-    return job.once or (job.unique is not None and job.unique.keep == "last")
+    # A key that the first job has is given back when that expires.
+    return job.once or job.unique is not None
 
 
 def call_of(

@@ -269,7 +269,7 @@ ROWS = {
     "asked#1": {"follower", "worker", "operator"},
     "children#1": {"worker", "operator"},
     "cancellations": {"follower", "operator"},
-    "unique#1": {"submitter"},
+    "unique#1": {"submitter", "worker"},
     "limit#1": {"worker"},
     "workers": {"worker"},
     "worker-status": {"worker"},

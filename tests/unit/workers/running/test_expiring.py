@@ -166,8 +166,9 @@ async def test_the_next_of_its_group_goes_on() -> None:
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("away", [False, True])
-async def test_the_key_of_a_unique_job_is_free_again(*, away: bool) -> None:
-    bench = Bench(expires=MINUTE, unique=Unique(within=timedelta(hours=1)))
+@pytest.mark.parametrize("records", ["outcomes", "off"])
+async def test_the_key_of_a_unique_job_is_free_again(*, away: bool, records: str) -> None:
+    bench = Bench(records=records, expires=MINUTE, unique=Unique(within=timedelta(hours=1)))
     first = await bench.submit("same")
     assert (await bench.submit("same")).id == first.id
     await bench.pass_by(MINUTE)

@@ -548,6 +548,34 @@ def test_a_later_submission_replaces_an_earlier_one_that_has_not_started() -> No
     assert jobs.submitted(index) == []
 
 
+@pytest.mark.parametrize(
+    ("first_s", "then_s", "second_s"),
+    [(3600, 300, 3600), (840, 60, 0), (3600, 60, 0), (60, 1, 3600)],
+    ids=["by schedules", "the later one sooner", "a schedule's sooner", "the later one later"],
+)
+@pytest.mark.parametrize("is_fifo", [False, True])
+def test_a_job_that_was_replaced_is_dropped_however_long_it_waited(
+    is_fifo: bool, first_s: float, then_s: float, second_s: float
+) -> None:
+    ran: list[str] = []
+    app = App("shop")
+    queue = app.queue("index", fifo=True) if is_fifo else app.queue("index")
+    unique = Unique(within=timedelta(minutes=5), keep="last")
+    ordered: dict[str, Any] = {"group_by": lambda _sync: "all"} if is_fifo else {}
+
+    @queue.job("index", unique=unique, **ordered)
+    async def index(_sync: Sync, ctx: JobContext) -> None:
+        ran.append(ctx.id)
+
+    jobs = Harness(app)
+    first = jobs.client.submit(index, Sync(), delay=first_s)
+    jobs.clock.advance(then_s)
+    second = jobs.client.submit(index, Sync(), delay=second_s or None)
+    jobs.drain()
+    assert ran == [second.id]
+    assert first.state() is JobState.DROPPED
+
+
 def test_a_job_that_has_run_is_not_in_the_way_of_the_next() -> None:
     jobs, index, ran = _last_counts()
     ids = []
