@@ -167,15 +167,7 @@ class InvocationBatch:
     async def _look(self, cancelling: Cancelling) -> None:
         await cancelling.catch_up()
         for run in self._running:
-            self._cancel(run)
-
-    def _cancel(self, run: Run) -> None:
-        """End a job that is cancelled; if it has not begun, it won't."""
-        if self._cancelling is None or run.job is None:
-            return
-        job_id, job_type = run.job.attempt.job_id, run.job.type.name
-        if (reason := self._cancelling.reason(job_id, job_type)) is not None:
-            run.cancel(reason)
+            _cancel(run, cancelling)
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -243,6 +235,9 @@ class InvocationBatch:
         """Return the run's verdict, or None if there is no time to begin."""
         if self._is_late or not self._has_time(run):
             return None
+        # Whatever it waits for: nobody knows of a cancellation for ever.
+        if self._cancelling is not None and _cancel(run, self._cancelling):
+            return await run.verdict()
         if run.due_in_s or run.delivery.is_scattered:
             return run.unstarted(run.due_in_s)
         if (pause := pause_of(run, self._paused)) is not None:
@@ -250,7 +245,6 @@ class InvocationBatch:
             delay_s *= self._rng.uniform(1, 1 + _JITTER)
             return returned(self._means.app, run, pause, delay_s)
         self._started += 1
-        self._cancel(run)
         self._running.add(run)
         try:
             if self._recorder is not None:
@@ -356,6 +350,16 @@ class InvocationBatch:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
                 await self._recorder.flush()
+
+
+def _cancel(run: Run, cancelling: Cancelling) -> bool:
+    """End a job that is cancelled, and return True; if it has not begun, it won't."""
+    if (job := run.job) is None:
+        return False
+    reason = cancelling.reason(job.attempt.job_id, job.type.name)
+    if reason is not None:
+        run.cancel(reason)
+    return reason is not None
 
 
 def _is_dangerous(run: Run) -> bool:

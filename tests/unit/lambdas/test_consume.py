@@ -1424,6 +1424,30 @@ def test_a_job_that_was_cancelled_before_its_invocation_never_starts() -> None:
     ]
 
 
+def test_a_job_that_is_cancelled_before_it_is_due_leaves_its_queue_at_once() -> None:
+    calls = 0
+    app = App("shop", long_delays=False)
+
+    @app.queue("mail", priorities=[Priority.NORMAL]).job("send")
+    async def send(_note: Note) -> None:
+        nonlocal calls
+        calls += 1
+        raise RetryLater(timedelta(days=10))
+
+    function = Function(app, queue="shop-mail-normal")
+    with _client_of(function) as client:
+        handle = client.submit(send, Note())
+        function.invoke()
+        function.clock.advance(timedelta(minutes=15))
+        assert function.invoke() != {"batchItemFailures": []}, "it is not due"
+        handle.cancel("a mistake")
+        function.clock.advance(timedelta(hours=12))
+        assert function.invoke() == {"batchItemFailures": []}
+        assert handle.state() is JobState.CANCELLED
+    assert (calls, function.messages()) == (1, [])
+    function.consumer.close()
+
+
 def test_an_environment_looks_for_cancellations_every_few_seconds_at_most() -> None:
     app = App("shop", records="outcomes")
 

@@ -58,6 +58,24 @@ def test_what_is_paused_goes_back_with_a_delay_and_loses_no_attempt() -> None:
     function.close()
 
 
+def test_a_paused_job_that_is_cancelled_leaves_its_queue_before_the_cancellation_does() -> None:
+    app, mail = one_lane()
+
+    @mail.job("send")
+    async def send(_note: Note) -> None:
+        raise AssertionError
+
+    function = Function(app, queue=MAIL)
+    pause(function, queue="mail")
+    with Client(app, backend=function.backend) as client:
+        handle = client.submit(send, Note())
+        handle.cancel("a mistake")
+        assert function.invoke() == {"batchItemFailures": []}
+        assert handle.state() is JobState.CANCELLED
+    assert function.messages() == []
+    function.close()
+
+
 def test_the_others_of_a_batch_run_beside_a_paused_tenant() -> None:
     app, mail = one_lane()
     ran: list[str] = []
