@@ -173,6 +173,13 @@ class Envelope(BaseModel):
         return self.model_dump_json(by_alias=True, exclude_defaults=True, exclude=absent)
 
 
+def goes_on(envelope: Envelope) -> bool:
+    """Return True if the job was in another message before, such as one that SQS would have deleted
+    before its next attempt, or a bundle. Its new message says how many attempts it has had, 0
+    included; a submission doesn't."""
+    return "attempts_used" in envelope.model_fields_set
+
+
 def json_schema() -> dict[str, Any]:
     """Return the message format's JSON Schema, for other languages; see the module's docstring."""
     from pydantic.json_schema import GenerateJsonSchema

@@ -204,11 +204,13 @@ class Scribe:
     """The queue's: the time for which SQS keeps the message, and so may deliver it again."""
     submission: Mapping[str, Any] = field(default_factory=dict)
     """The facts about the job's submission that each item repeats; see `submission_of`."""
+    goes_on: bool = False
+    """True if the job was in another message before; see `jobs.messages.envelope.goes_on`."""
 
     @property
     def has_past(self) -> bool:
         """True unless the delivery is its job's first."""
-        return has_past(self.receive, self.submission.get("source"))
+        return self.goes_on or has_past(self.receive, self.submission.get("source"))
 
     def mark(
         self,

@@ -64,7 +64,8 @@ class Running:
         self._releases = Releases(executor, settler, holdings, recorder)
         self._recalls: set[asyncio.Task[None]] = set()
         self.interrupted: list[str] = []
-        """Ids of jobs whose attempt was cut short; they run again."""
+        """Ids of jobs whose attempt was cut short since it was closed; they run again."""
+        self._is_closed = False
 
     @property
     def unsettled(self) -> list[Hold]:
@@ -250,6 +251,7 @@ class Running:
 
     def close(self) -> None:
         """Start nothing more, and give back all waiting messages."""
+        self._is_closed = True
         self._admission.hurry()
         for recall in self._recalls:
             recall.cancel()
@@ -274,10 +276,10 @@ class Running:
         counts if it has arrived by then, so its job is not among the ids.
         """
         left = []
-        for hold in [*self._tasks]:
-            if not hold.run.running:
-                continue
+        for hold in [each for each in self._tasks if each.run.running]:
             hold.run.interrupt(reason, abandon=True)
+            if hold.run.seat is not None and hold.run.seat.ending is not None:
+                continue  # the batch has said what became of it, which is settled now
             if hold.run.in_loop:
                 del self._tasks[hold]
                 self.release(hold)
@@ -296,16 +298,15 @@ class Running:
             self._ended(hold)
 
     async def _settle(self, hold: Hold, verdict: Verdict) -> None:
-        if isinstance(verdict.outcome, Interrupted):
+        if self._is_closed and isinstance(verdict.outcome, Interrupted):
             self.interrupted.append(verdict.attempt.job_id)
         if self._recorder is not None:
             await self._recorder.explain(hold.run, verdict)
         if settled := await self._settler.settle(hold, verdict):
             self._demand.settled()
-        stays = isinstance(verdict.action, _STAYING)
         if self._recorder is not None and settled:
             self._recorder.parked(hold.run, verdict)
-        self._leave(hold, gone=settled and not stays)
+        self._leave(hold, gone=settled and not isinstance(verdict.action, _STAYING))
 
     async def _run(self, hold: Hold) -> Verdict:
         """Run a job in its slot."""

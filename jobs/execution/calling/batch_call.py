@@ -131,10 +131,18 @@ class Seat:
         except asyncio.CancelledError:
             self.interrupt()
             if self.is_taken:
-                await self._call.ended()
+                await self._call_ended()
             if self.ending is None:
                 raise
         return None if self.ending is None else self.ending.taken()
+
+    async def _call_ended(self) -> None:
+        """Wait for the call's end; cancelled once more, no longer, if the job's part is decided."""
+        try:
+            await self._call.ended()
+        except asyncio.CancelledError:
+            if self.ending is None:
+                raise
 
     def interrupt(self) -> None:
         """Note that the job's own call is about to be cancelled."""

@@ -45,6 +45,7 @@ from headgate.jobs.execution.recording.writer import RecordWriter
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack, DeadLetter, Quarantine
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.messages.envelope import goes_on
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.items import Mark, Scribe, has_past, keeps, submission_of
 from headgate.jobs.records.large_results import LargeResults
@@ -147,7 +148,8 @@ class Recorder:
         keep = job_keep_of(self._app, job.type, job.envelope)
         if (options := job.envelope.options) is not None and options.keep is not None:
             self._progress.keeps(job.attempt.job_id, keep)
-        if not _tells_ends(level, keep, past=has_past(receive, job.envelope.source)):
+        past = goes_on(job.envelope) or has_past(receive, job.envelope.source)
+        if not _tells_ends(level, keep, past=past):
             return
         if receive > 1:
             if (scribe := self._scribe(run)) is not None:
@@ -212,13 +214,18 @@ class Recorder:
                 self._journal.put(scribe.mark(Mark.QUARANTINED, self._clock.now(), told))
 
     async def released(self, run: Run, verdict: Verdict) -> None:
-        """Record that the job is released unstarted; to be awaited before the release."""
+        """Record that the job goes back; to be awaited before the release.
+
+        It goes back unstarted, or while its handler, which nothing ends, still runs: then it has
+        been begun, and can expire no more.
+        """
         if _is_untold(run, verdict.outcome):
             return
         if (scribe := self._scribe(run)) is not None:
-            told = pause_details(verdict.outcome) | seen(run)
-            item = scribe.mark(Mark.RELEASED, self._clock.now(), told)
-            await self._writer.write(scribe, item)
+            kind, told = Mark.RELEASED, pause_details(verdict.outcome) | seen(run)
+            if run.began:
+                kind, told = Mark.INTERRUPTED, told | {"attempt": verdict.attempt.number}
+            await self._writer.write(scribe, scribe.mark(kind, self._clock.now(), told))
 
     def hurry(self) -> None:
         """Wait less long from now on, since the worker is stopping."""
@@ -262,6 +269,7 @@ class Recorder:
             keep=app.keep if declared is None else job_keep_of(app, declared, envelope),
             retention=run.delivery.queue.retention,
             submission=submission_of(envelope) if envelope is not None else {},
+            goes_on=envelope is not None and goes_on(envelope),
         )
 
     async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:

@@ -544,6 +544,8 @@ async def test_a_stop_with_a_job_whose_worker_lost_it_costs_its_neighbours_nothi
     assert {each.job_id for each in rig.heard(JobInterrupted)} == {ids[0], ids[2]}
     assert batch.attempts == {1}
     assert len(batch.calls) > 1
+    assert rig.report is not None
+    assert rig.report.clean  # the stop cut none short
 
 
 async def test_a_stop_that_nobody_asked_for_is_a_failure_of_the_call() -> None:
@@ -655,6 +657,34 @@ async def test_jobs_of_a_batch_cut_by_a_stop_wait_for_its_end_and_go_back_unblam
     assert {each.job_id for each in rig.heard(JobInterrupted)} == set(ids[1:])
     assert [each.job_id for each in rig.heard(JobCompleted)] == ids[:1]
     assert rig.remaining() == 2
+
+
+async def test_what_a_batch_has_completed_counts_though_its_clean_up_takes_too_long() -> None:
+    app, mail = one_lane(retry=Retry(max_attempts=1))
+    begun = asyncio.Event()
+
+    @mail.job("embed", batch=Batch(3, wait=WAIT_S))
+    async def embed(items: list[Note], ctx: BatchContext) -> list[int]:
+        ctx.complete(items[0], 7)
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(10)
+        return []
+
+    rig = Rig(app)
+    ids = await rig.submit(embed, *"abc")
+    worker = rig.worker(drain=timedelta(seconds=5))
+    run = asyncio.create_task(worker.run())
+    await begun.wait()
+    worker.stop()
+    report = await run
+    assert [each.job_id for each in rig.heard(JobCompleted)] == ids[:1]
+    assert await results_of(rig, ids[:1]) == [7]
+    assert rig.remaining() == 2
+    assert set(report.interrupted) == set(ids[1:])
+    await asyncio.sleep(20)  # the rest of the clean-up
 
 
 async def test_claimed_jobs_share_a_call_and_one_that_is_done_takes_no_part() -> None:

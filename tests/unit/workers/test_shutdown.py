@@ -10,7 +10,13 @@ from datetime import timedelta
 import pytest
 
 from headgate import App, Backoff, JobContext, Priority, Retry
-from headgate.jobs.core.events import JobCompleted, JobInterrupted, JobRetryScheduled, JobStarted
+from headgate.jobs.core.events import (
+    JobCompleted,
+    JobDropped,
+    JobInterrupted,
+    JobRetryScheduled,
+    JobStarted,
+)
 from headgate.jobs.testing import MessageState
 from headgate.jobs.testing.memory.faults import Action
 from headgate.workers.configuration import short_wait
@@ -263,6 +269,35 @@ async def test_a_handler_that_ignores_cancellation_is_named_and_left_behind() ->
     assert [
         task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()
     ] == []
+
+
+async def test_a_job_whose_handler_was_left_behind_has_started_and_expires_no_more() -> None:
+    app, mail = one_lane(records="outcomes")
+    release, calls = asyncio.Event(), list[str]()
+
+    @mail.job("work", expires=timedelta(seconds=60))
+    async def work(_note: Note, ctx: JobContext) -> None:
+        calls.append(ctx.id)
+        while len(calls) == 1 and not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    rig = Rig(app)
+    [job_id] = await rig.submit(work)
+    first = rig.worker(drain=timedelta(seconds=5))
+    run = asyncio.create_task(first.run())
+    await rig.happens(JobStarted)
+    first.stop()
+    assert (await run).abandoned == (job_id,)
+    await asyncio.sleep(120)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert calls == [job_id] * 2
+    assert rig.heard(JobDropped) == []
+    release.set()
+    await asyncio.sleep(1)
 
 
 async def test_a_handler_that_cleans_up_within_two_seconds_is_not_abandoned() -> None:

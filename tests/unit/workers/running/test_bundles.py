@@ -119,6 +119,26 @@ async def test_what_fails_goes_on_alone_with_its_id_and_its_attempts() -> None:
     assert rig.remaining() == 0
 
 
+@pytest.mark.parametrize("records", ["failures", "outcomes"])
+async def test_the_end_of_what_goes_on_alone_is_kept_as_long_as_its_failure(
+    records: RecordsLevel,
+) -> None:
+    async def embed(note: Note, ctx: JobContext) -> None:
+        if note.text == "bad" and ctx.attempt == 1:
+            raise ConnectionError
+
+    rig, job = _shop(embed, records=records)
+    ids = await rig.submit(job, "a", "bad")
+    async with rig.working():
+        await rig.happens(JobCompleted, 2)
+    async with AsyncClient(rig.app, backend=rig.backend) as client:
+        for days in (0, 8, 21):  # completions are kept for 7, failures for 30
+            await asyncio.sleep(timedelta(days=days).total_seconds())
+            assert await client.handle(ids[1]).state() is JobState.COMPLETED
+        await asyncio.sleep(timedelta(days=2).total_seconds())
+        assert await client.handle(ids[1]).state() is not JobState.RETRYING
+
+
 async def test_the_bundle_stays_until_all_that_goes_on_has_been_sent() -> None:
     gate = Gate()
 
