@@ -123,7 +123,9 @@ def copy_of(app: App, saved: SavedSchedule, found: ScheduleSpec | None) -> Sched
 
 def _declared(saved: SavedSchedule, found: ScheduleSpec) -> ScheduleSpec:
     if (moved_from := read_scheduled(saved.input).moved_from) is None:
-        return replace(found, enabled=saved.enabled)
+        if read_scheduled(found.input).moved_from is None:
+            return replace(found, enabled=saved.enabled)
+        return replace(found, **_times(saved), input=saved.input)  # reset since it was moved
     return replace(found, **_times(saved), input=moved_input(found.input, moved_from))
 
 

@@ -94,6 +94,16 @@ def test_a_declared_one_that_was_moved_is_moved_there_and_can_be_reset(places: P
     assert places.receiver.schedules.get("report").when.expression == NIGHTLY.expression
 
 
+def test_a_declared_one_that_was_reset_there_is_reset_here_too(places: Places) -> None:
+    places.receiver.schedules.reschedule("report", schedule=HOURLY)
+    places.receiver.schedules.pause("report")
+    places.sender.schedules.export(places.file)
+    assert places.receiver.schedules.import_(places.file).changed == ("report",)
+    here = places.receiver.schedules.get("report")
+    assert (here.when.expression, here.moved, here.enabled) == (NIGHTLY.expression, False, True)
+    assert places.receiver.schedules.import_(places.file).same == 1
+
+
 def test_an_import_repeated_makes_nothing_twice(places: Places) -> None:
     places.create("nightly", NIGHTLY)
     places.sender.schedules.export(places.file)
