@@ -107,6 +107,21 @@ def alarms_of_no_queue(app: App, deployment: Deployment) -> Iterator[Fault]:
         )
 
 
+def own_key_in_a_standby(app: App, deployment: Deployment) -> Iterator[Fault]:
+    """Payloads that can be opened in the region alone in which they were sealed."""
+    if deployment.standby and app.encryption is not None and not app.encryption.keys:
+        yield Fault(
+            rule="own-key-in-a-standby",
+            where=f"app {app.name}",
+            what="each region has a key of its own for the payloads",
+            why="What was sealed for the other region can't be opened here: jobs out of a spool "
+            "and imported schedules are dead-lettered",
+            instead="Make a multi-Region key with a replica in the standby's region, under the "
+            'same alias in both, and name it: Encryption(keys=["alias/..."])',
+            severity="warning",
+        )
+
+
 def nested_of_no_queue(app: App, deployment: Deployment) -> Iterator[Fault]:
     """A nested stack for the alarms of a queue group that the app doesn't have."""
     for name in deployment.nested:

@@ -18,6 +18,7 @@ from headgate import (
     Backoff,
     Batch,
     Concurrency,
+    Encryption,
     Existing,
     ExistingQueue,
     Priority,
@@ -81,6 +82,12 @@ def moved_in(queue: str = "orders", group: str = "mail", **fields: Any) -> App:
     found = ExistingQueue(queue=queue, **fields)
     app = App("shop", existing=Existing(queues={group: {"normal": found}}))
     app.queue("mail", priorities=[Priority.NORMAL]).define("note", Note)
+    return app
+
+
+def sealing(*keys: str) -> App:
+    app = App("shop", encryption=Encryption(keys=keys))
+    app.define("note", Note)
     return app
 
 
@@ -222,6 +229,7 @@ WARNINGS = {
     "limits-not-in-functions",
     "no-stage",
     "nobody-is-told",
+    "own-key-in-a-standby",
     "queue-of-another-account",
     "receives-of-existing",
     "stack-too-large",
@@ -271,6 +279,10 @@ WITH_A_DEPLOYMENT: dict[
     "nested-of-no-queue": (
         (declared, trial(nested=("jobs",))),
         (declared, trial(nested=("job",))),
+    ),
+    "own-key-in-a-standby": (
+        (lambda: sealing("alias/shop-payloads"), trial(standby=True)),
+        (sealing, trial(standby=True)),
     ),
     "budget-without-reader": (
         (declared, kept(alarms=None, tickets_to=TOLD)),
