@@ -264,6 +264,8 @@ def records_are_true(world: World, life: Life) -> Violations:
             and not record.result_fault
         ):
             yield "no-result", "it returned something, and its record has no result"
+    elif life.ran("returned") and record.state is JobState.RETRYING:
+        yield "untrue-record", "it completed, and its record says that it is retried"
 
 
 def _is_forgotten(world: World, life: Life) -> bool:

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from headgate import App, DoNotRetry
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headgate import App, DoNotRetry, JobContext, JobState, RetryLater
 from headgate.jobs.testing.failures import failures
 from headgate.testing import Harness
 
@@ -54,3 +59,26 @@ def test_of_many_failed_jobs_the_first_five_are_told() -> None:
     *_, last = failures(jobs.events).splitlines()
     assert last == "... and 3 more"
     assert failures([]) == ""
+
+
+@pytest.mark.parametrize("records", ["failures", "outcomes"])
+@pytest.mark.parametrize("long_delays", [True, False])
+def test_a_job_that_was_put_off_for_days_is_not_retried_for_ever(
+    records: Any, long_delays: bool
+) -> None:
+    app = App("shop", records=records, long_delays=long_delays)
+    calls = 0
+
+    @app.job("later")
+    def later(_ctx: JobContext) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise RetryLater(timedelta(days=2))
+
+    jobs = Harness(app)
+    handle = jobs.client.submit(later)
+    jobs.drain()
+    for days in (0, 8, 20):  # completions are kept for 7, and what came before for 30
+        jobs.clock.advance(timedelta(days=days))
+        assert handle.state() is JobState.COMPLETED
