@@ -81,6 +81,7 @@ RUNNING = {
     "the same of many jobs, or delete them",
     "write what is shown of a request",
     "put a job's history beside a request in one batch",
+    "claim a unique key",  # to end the claim of a job that expires
     "take a limit's leases",
     "write another worker's life",
     "read the workers' statuses",
