@@ -88,7 +88,7 @@ class EnvironmentLoop(asyncio.SelectorEventLoop):
         self.steps += 1
         if self._is_dead or self.steps == self.dies_after:
             raise Died
-        # private to asyncio and missing from its stubs; so is `_run_once`.
+        # Private to asyncio and missing from its stubs; so is `_run_once`, which is called below.
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False

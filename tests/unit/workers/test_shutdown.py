@@ -238,17 +238,22 @@ async def test_stopping_twice_is_stopping_once() -> None:
     assert rig.report.clean
 
 
+async def _whatever_cancels_it(release: asyncio.Event) -> None:
+    """Wait for the event, and ignore every cancellation."""
+    while not release.is_set():
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            continue
+
+
 async def test_a_handler_that_ignores_cancellation_is_named_and_left_behind() -> None:
     app, mail = one_lane()
     release = asyncio.Event()
 
     @mail.job("work")
     async def work(_note: Note) -> None:
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
+        await _whatever_cancels_it(release)
 
     rig = Rig(app)
     [job_id] = await rig.submit(work)
@@ -278,11 +283,8 @@ async def test_a_job_whose_handler_was_left_behind_has_started_and_expires_no_mo
     @mail.job("work", expires=timedelta(seconds=60))
     async def work(_note: Note, ctx: JobContext) -> None:
         calls.append(ctx.id)
-        while len(calls) == 1 and not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
+        if len(calls) == 1:
+            await _whatever_cancels_it(release)
 
     rig = Rig(app)
     [job_id] = await rig.submit(work)
