@@ -233,9 +233,8 @@ def check_id(job_id: str) -> str:
     Raises:
         ValueError: it is not a job id.
     """
-    if _AS_RECORDED.fullmatch(
-        job_id
-    ):  # as nearly all are; to parse one takes several times as long
+    # As nearly all are: to parse one takes several times as long.
+    if _AS_RECORDED.fullmatch(job_id):
         return job_id
     try:
         return str(UUID(job_id))

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -163,7 +163,7 @@ class TokenAccess:
 def _wanted(request: Request) -> str:
     """Return the query that has the sign-in lead to the page that was asked for; empty if it can't
     or needn't."""
-    path = path_of(request)
+    path = quote(path_of(request))  # a name in it may have a question mark
     if request.url.query:
         path += f"?{request.url.query}"
     is_page = request.method == "GET" and path != "/" and len(path) <= _LONGEST_NEXT

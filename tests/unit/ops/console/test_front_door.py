@@ -165,6 +165,14 @@ def test_the_token_lets_in_for_twelve_hours(shop: Shop, elsewhere: Browser) -> N
     assert elsewhere.get("/").status == 303
 
 
+def test_a_link_to_a_name_with_a_question_mark_keeps_it(elsewhere: Browser) -> None:
+    sign_in = elsewhere.get("/schedules/why%3F?since=2h").headers["location"]
+    assert 'value="/schedules/why%3F?since=2h"' in elsewhere.get(sign_in).text
+    form = {"token": TOKEN, "name": "ada", "next": "/schedules/why%3F?since=2h"}
+    entered = elsewhere.post("/sign-in", form)
+    assert entered.headers["location"] == "/schedules/why%3F?since=2h"
+
+
 def test_a_link_leads_to_its_page_once_somebody_has_signed_in(elsewhere: Browser) -> None:
     link = "/dead?type=send-email&since=2h"
     sign_in = elsewhere.get(link).headers["location"]
