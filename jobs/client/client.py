@@ -20,7 +20,7 @@ from headgate.jobs.client.services import ClientServices
 from headgate.jobs.client.spool.policy import Spool, StrPath
 from headgate.jobs.client.submitting.engine import SubmissionEngine
 from headgate.jobs.client.submitting.large_payloads import Storing, check_sizes
-from headgate.jobs.client.submitting.sending import Sending
+from headgate.jobs.client.submitting.sending import Sending, send_one
 from headgate.jobs.client.submitting.submission_records import Register
 from headgate.jobs.core.backend import Backend, check_alone
 from headgate.jobs.core.concurrency import Threads
@@ -277,24 +277,24 @@ class Client(Desks):
 
         return await hold_in_turn(self._delayed, submissions)
 
-    def _send_in_order(self, submissions: Sequence[Submission]) -> list[TransportError | None]:
+    def _send_in_order(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
         """Send all, request after request; return each one's error, or None."""
         queue, messages = submissions[0].queue.name, [each.message for each in submissions]
         if not any(each.bundle_bytes for each in submissions):
-            return self._sending(queue, messages).run()
+            return self._sent(queue, messages)
         from headgate.jobs.messages.bundles import by_job, packed  # few types have bundles
 
         parcels = packed(messages, [each.bundle_bytes for each in submissions])
-        return by_job(parcels, self._sending(queue, [each.message for each in parcels]).run())
+        return by_job(parcels, self._sent(queue, [each.message for each in parcels]))
 
-    def _sending(self, queue: str, messages: Sequence[OutgoingMessage]) -> Sending:
-        return Sending(
-            messages,
-            partial(self._send, queue),
-            sleep=self._ports.sleep,
-            rng=self._ports.rng,
-            goes_on=self._fallback is None,
-        )
+    def _sent(
+        self, queue: str, messages: Sequence[OutgoingMessage]
+    ) -> Sequence[TransportError | None]:
+        send, sleep, rng = partial(self._send, queue), self._ports.sleep, self._ports.rng
+        if len(messages) == 1:
+            return [send_one(messages[0], send, sleep=sleep, rng=rng)]
+        goes_on = self._fallback is None
+        return Sending(messages, send, sleep=sleep, rng=rng, goes_on=goes_on).run()
 
     def _send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[EntryFailure]:
         if self._storing.passes(messages):  # small messages need no coroutine

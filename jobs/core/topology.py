@@ -7,7 +7,8 @@ existing queue too are in `jobs.core.existing.resources`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Literal
@@ -204,6 +205,14 @@ class Topology:
     """Those of the resources that something else created."""
     unused_groups: tuple[str, ...] = ()
     """The queue groups without a queue, since no type runs from them."""
+    _groups: Mapping[str, Mapping[str, QueueSpec]] = field(init=False, repr=False, compare=False)
+    """``queues`` by group and priority: every submission looks for its own."""
+
+    def __post_init__(self) -> None:
+        groups: dict[str, dict[str, QueueSpec]] = {}
+        for spec in self.queues:
+            groups.setdefault(spec.group, {})[spec.priority] = spec
+        object.__setattr__(self, "_groups", groups)
 
     @property
     def schedule_group(self) -> str:
@@ -248,8 +257,8 @@ class Topology:
             UnknownQueue: there is no such group, or the group has no such priority, or several and
                 none is named.
         """
-        of_group = {spec.priority: spec for spec in self.queues if spec.group == group}
-        if not of_group:
+        of_group = self._groups.get(group)
+        if of_group is None:
             raise UnknownQueue(self._lacks(group))
         if priority is None and len(of_group) == 1:
             return next(iter(of_group.values()))
@@ -257,12 +266,12 @@ class Topology:
             raise UnknownQueue(
                 f"the queue {group!r} has the priorities {', '.join(of_group)}: name one"
             )
-        if priority not in of_group:
+        if (found := of_group.get(priority)) is None:
             raise UnknownQueue(
                 f"the queue {group!r} has no priority {str(priority)!r}: "
                 f"it was declared with {', '.join(of_group)}"
             )
-        return of_group[Priority(priority)]
+        return found
 
     @property
     def bucket(self) -> Bucket:

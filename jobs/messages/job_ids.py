@@ -13,6 +13,8 @@ PUT_BACK_MS = 60_000
 """Milliseconds that a process's clock may be set back without its ids losing their order."""
 
 _COUNTER_BITS, _RANDOM_BITS = 26, 48
+_FIRST_BITS = _COUNTER_BITS - 1
+"""Those of the number that the counter starts at: half of it is left to count up."""
 
 
 class JobIds:
@@ -41,18 +43,19 @@ class JobIds:
     def __call__(self, now: datetime) -> UUID:
         """Return a new id for that time."""
         with self._lock:
-            self._count(_milliseconds(now))
-            bits = self._counter << _RANDOM_BITS | self._randbits(_RANDOM_BITS)
-            return _uuid7(self._last_ms, bits)
+            # For both parts at once: each draw is a call of the operating system.
+            first, random = divmod(self._randbits(_FIRST_BITS + _RANDOM_BITS), 1 << _RANDOM_BITS)
+            self._count(_milliseconds(now), first)
+            return _uuid7(self._last_ms, self._counter << _RANDOM_BITS | random)
 
-    def _count(self, now_ms: int) -> None:
+    def _count(self, now_ms: int, first: int) -> None:
         put_back = 0 <= self._last_ms - now_ms <= PUT_BACK_MS
         if put_back and self._counter + 1 < 1 << _COUNTER_BITS:
             self._counter += 1
             return
-        # Half of the counter is left to count up; a full one borrows from the next millisecond.
+        # A full one borrows from the next millisecond.
         self._last_ms = self._last_ms + 1 if put_back else now_ms
-        self._counter = self._randbits(_COUNTER_BITS - 1)
+        self._counter = first
 
 
 new_job_id = JobIds()

@@ -175,8 +175,9 @@ def prepare(
         CostInvalid: the job costs more than a rate limit has.
         OptionInvalid: another option is unknown or out of range.
     """
-    new = new_job_of(job, payload, overrides)
-    job, payload, overrides = new.type, new.payload, new.overrides
+    if isinstance(job, NewJob):
+        new = new_job_of(job, payload, overrides)
+        job, payload, overrides = new.type, new.payload, new.overrides
     _check_declared(app, job)
     check_names(job, overrides)
     queue = queue_of(job, topology, overrides.get("priority"))

@@ -25,6 +25,7 @@ from cryptography.x509.oid import NameOID
 from headgate.jobs.aws.connections.connection import Connection
 from headgate.jobs.aws.lean.answer import HttpAnswer
 from headgate.jobs.aws.lean.async_http import AsyncHttp, async_http
+from headgate.jobs.aws.lean.http1 import head_of
 from headgate.jobs.aws.lean.route import Route, ServiceEndpoint
 from headgate.jobs.aws.lean.sigv4 import Credentials
 from headgate.jobs.aws.lean.sockets import Sockets
@@ -151,7 +152,7 @@ def route_and_connection(
 
 TransportKind = Literal["threads", "asyncio", "uvloop"]
 TRANSPORTS: tuple[TransportKind, ...] = ("threads", "asyncio", "uvloop")
-HEADERS = {"host": "here", "x-amz-target": "AmazonSQS.Any"}
+HEAD = head_of({"host": "here", "x-amz-target": "AmazonSQS.Any"})
 
 
 class Post(Protocol):
@@ -173,7 +174,7 @@ def posting(
     route, connection = route_and_connection(url, tls=tls, pool=pool, timeout_s=timeout_s)
     if kind == "threads":
         with closing(Sockets(route, connection)) as sockets:
-            yield lambda body=b"{}": drive(sockets.post(HEADERS, body))
+            yield lambda body=b"{}": drive(sockets.post(HEAD, body))
         return
     with in_loop(kind) as run:
         stack = AsyncExitStack()
@@ -212,7 +213,7 @@ async def _awaited(awaitable: Awaitable[T]) -> T:
 
 
 async def _posted(http: AsyncHttp, body: bytes) -> HttpAnswer:
-    answer = await http.post(HEADERS, body)
+    answer = await http.post(HEAD, body)
     await asyncio.sleep(0)  # what the server has sent beyond it, or its end, may be in already
     return answer
 

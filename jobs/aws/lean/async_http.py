@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -54,9 +54,9 @@ class AsyncHttp:
         """Each with the time at which it goes stale; the freshest is last."""
         self._closed = False
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+    async def post(self, head: bytes, body: bytes) -> HttpAnswer:
         """`Http.post`."""
-        request = request_of(headers, body)
+        request = request_of(head, body)
         async with self._places:
             until_s = self._loop.time() + self._connect_timeout_s + self._read_timeout_s
             connection = self._taken() or await self._opened()

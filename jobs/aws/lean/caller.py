@@ -44,8 +44,12 @@ class Caller(Protocol):
 class Http(Protocol):
     """Sends requests to the root of one endpoint."""
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+    async def post(self, head: bytes, body: bytes) -> HttpAnswer:
         """Return the answer, whatever its status.
+
+        Args:
+            head: the request's head, as `jobs.aws.lean.http1.head_of` returns it.
+            body: its body, whose length is added.
 
         Raises:
             BotoCoreError: there is none, or not in time.
@@ -96,7 +100,7 @@ class LeanCaller:
         self._signers: dict[str, Signer] = {}
         """By action."""
         self._skew = timedelta()
-        self._unsigned = {"user-agent": route.user_agent, "accept-encoding": "identity"}
+        self._user_agent = route.user_agent
 
     async def call(self, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the response to ``action``, such as ``SendMessageBatch``.
@@ -124,8 +128,8 @@ class LeanCaller:
     async def _post(self, action: str, body: bytes) -> HttpAnswer:
         signer = self._signers.get(action) or self._signers.setdefault(action, self._signer(action))
         credentials = await self._credentials()
-        signed = signer.signed(body, credentials=credentials, at=self._clock.now() + self._skew)
-        return await self._http.post({**signed, **self._unsigned}, body)
+        head = signer.head(body, credentials=credentials, at=self._clock.now() + self._skew)
+        return await self._http.post(head, body)
 
     def _signer(self, action: str) -> Signer:
         headers = {
@@ -134,7 +138,8 @@ class LeanCaller:
             "x-amz-target": f"{self._service.target}.{action}",
             **self._service.headers,
         }
-        return Signer(headers, region=self._region, service=self._service.name)
+        unsigned = {"user-agent": self._user_agent, "accept-encoding": "identity"}
+        return Signer(headers, unsigned, region=self._region, service=self._service.name)
 
     async def _credentials(self) -> Credentials:
         """Return botocore's, refreshed; a ``credential_process`` may make that raise anything."""

@@ -48,20 +48,25 @@ class AnswerTooLarge(Exception):
     """The answer exceeds a bound."""
 
 
-def request_of(headers: Mapping[str, str], body: bytes) -> bytes:
-    """Return the bytes of a POST to the root.
+def head_of(headers: Mapping[str, str]) -> bytes:
+    """Return the head of a POST to the root, up to the value of its last header.
 
     Raises:
         HTTPClientError: a header has a line break, or what HTTP has no character for.
     """
     lines = [f"{name}: {value}" for name, value in headers.items()]
-    head = "\r\n".join(("POST / HTTP/1.1", *lines, f"content-length: {len(body)}", "\r\n"))
-    if head.count("\n") != len(lines) + 3 or head.count("\r") != len(lines) + 3:
+    head = "\r\n".join(("POST / HTTP/1.1", *lines))
+    if head.count("\n") != len(lines) or head.count("\r") != len(lines):
         raise HTTPClientError(error="a line break in a header")
     try:
-        return head.encode("latin-1") + body
+        return head.encode("latin-1")
     except UnicodeEncodeError:  # whose text would quote it, as perhaps a session token
         raise HTTPClientError(error="a character in a header that HTTP doesn't have") from None
+
+
+def request_of(head: bytes, body: bytes) -> bytes:
+    """Return the bytes of a request, from what `head_of` returns, and the length of its body."""
+    return b"%b\r\ncontent-length: %d\r\n\r\n%b" % (head, len(body), body)
 
 
 class AnswerReader:

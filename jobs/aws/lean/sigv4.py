@@ -1,7 +1,8 @@
 """AWS's Signature Version 4 for a POST to an endpoint's root, as all AWS JSON calls are.
 
 Pure: the time is passed in. botocore's signer gives the same signature for several times the CPU,
-since it handles any kind of request, and derives its key anew for each.
+since it handles any kind of request, and derives its key anew for each. Here requests of one second
+have the same head but for the signature, which comes last.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Protocol
+
+from headgate.jobs.aws.lean.http1 import head_of
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
@@ -46,14 +49,12 @@ class _Stamp:
     at: datetime
     by: tuple[str, str, str | None]
     """The credentials."""
-    headers: Mapping[str, str]
-    """All headers but the signature."""
+    head: bytes
+    """The request's head up to the signature."""
     canonical: Any
     """A SHA-256 of the request up to the hash of its body."""
     mac: hmac.HMAC
     """Of the text to sign up to the hash of the request."""
-    authorization: str
-    """The header up to the signature."""
 
 
 class Signer:
@@ -64,26 +65,38 @@ class Signer:
 
     Args:
         headers: All headers to sign, ``host`` among them, by their lower-case names.
+        unsigned: Further headers of the requests.
         region: The region of the service.
         service: Its name in signatures.
     """
 
-    __slots__ = ("_headers", "_last", "_region", "_service", "_stamp")
+    __slots__ = ("_headers", "_last", "_region", "_service", "_stamp", "_unsigned")
 
-    def __init__(self, headers: Mapping[str, str], *, region: str, service: str) -> None:
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        unsigned: Mapping[str, str],
+        *,
+        region: str,
+        service: str,
+    ) -> None:
         self._headers = headers
+        self._unsigned = unsigned
         self._region = region
         self._service = service
         self._last: _SigningKey | None = None
         self._stamp: _Stamp | None = None
 
-    def signed(self, body: bytes, *, credentials: Credentials, at: datetime) -> dict[str, str]:
-        """Return the headers together with the date, the session's token and the signature.
+    def head(self, body: bytes, *, credentials: Credentials, at: datetime) -> bytes:
+        """Return a request's head: its headers, the date, the session's token and the signature.
 
         Args:
             body: The request's body.
             credentials: The credentials to sign with.
             at: The time at which the request is sent, in UTC. AWS takes it for some minutes.
+
+        Raises:
+            HTTPClientError: HTTP has no way to write a header, such as the token.
         """
         by = (credentials.access_key, credentials.secret_key, credentials.token)
         second = at.replace(microsecond=0)
@@ -93,7 +106,7 @@ class Signer:
         canonical, mac = stamp.canonical.copy(), stamp.mac.copy()
         canonical.update(sha256(body).hexdigest().encode())
         mac.update(canonical.hexdigest().encode())
-        return {**stamp.headers, "authorization": stamp.authorization + mac.hexdigest()}
+        return stamp.head + mac.hexdigest().encode()
 
     def _stamped(self, by: tuple[str, str, str | None], at: datetime) -> _Stamp:
         access_key, secret_key, token = by
@@ -107,16 +120,16 @@ class Signer:
         canonical = "\n".join(("POST", "/", "", *lines, "", signed_names, ""))
         key = self._key(secret_key, timestamp[:8])
         to_sign = f"{_ALGORITHM}\n{timestamp}\n{key.scope}\n"
+        authorization = (
+            f"{_ALGORITHM} Credential={access_key}/{key.scope}, "
+            f"SignedHeaders={signed_names}, Signature="
+        )
         return _Stamp(
             at=at,
             by=by,
-            headers=sent,
+            head=head_of({**sent, **self._unsigned, "authorization": authorization}),
             canonical=sha256(canonical.encode()),
             mac=hmac.new(key.key, to_sign.encode(), "sha256"),
-            authorization=(
-                f"{_ALGORITHM} Credential={access_key}/{key.scope}, "
-                f"SignedHeaders={signed_names}, Signature="
-            ),
         )
 
     def _key(self, secret_key: str, date: str) -> _SigningKey:

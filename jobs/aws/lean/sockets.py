@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from queue import SimpleQueue
 
 from headgate.jobs.aws.connections.connection import Connection
 from headgate.jobs.aws.lean.answer import HttpAnswer
@@ -45,29 +45,36 @@ class Sockets:
         self._pools: dict[int, _Pool] = {}
         """The pool of this process, by its id; in a forked one at first its parent's."""
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+    async def post(self, head: bytes, body: bytes) -> HttpAnswer:
         """`Http.post`; never suspends."""
-        request = request_of(headers, body)
+        request = request_of(head, body)
         pool = self._pool()
-        with pool.places:
-            until_s = time.monotonic() + self._connect_timeout_s + self._read_timeout_s
-            connection = pool.idle() or self._open()
-            try:
-                answer = connection.exchange(request, until_s)
-            except FAILURES as error:
-                connection.close()
-                raise failed(error, self._url) from error
-            except BaseException:
-                connection.close()
-                raise
-            pool.keep(connection)
-            return answer
+        place = pool.places.get()
+        try:
+            return self._exchanged(request, pool)
+        finally:
+            pool.places.put(place)
 
     def close(self) -> None:
         """Close the connections. Idempotent; a later request opens them again."""
         for pid in [*self._pools]:
             if pool := self._pools.pop(pid, None):
                 pool.close()
+
+    def _exchanged(self, request: bytes, pool: _Pool) -> HttpAnswer:
+        """Return the answer to a request, over a connection of the pool."""
+        until_s = time.monotonic() + self._connect_timeout_s + self._read_timeout_s
+        connection = pool.idle() or self._open()
+        try:
+            answer = connection.exchange(request, until_s)
+        except FAILURES as error:
+            connection.close()
+            raise failed(error, self._url) from error
+        except BaseException:
+            connection.close()
+            raise
+        pool.keep(connection)
+        return answer
 
     def _pool(self) -> _Pool:
         mine = os.getpid()
@@ -91,7 +98,10 @@ class _Pool:
     """The idle connections of one process, and the places of those in use."""
 
     def __init__(self, size: int) -> None:
-        self.places = threading.BoundedSemaphore(size)
+        self.places: SimpleQueue[int] = SimpleQueue()
+        """Those that are free. A semaphore of Python's takes ten times as long."""
+        for place in range(size):
+            self.places.put(place)
         self._lock = threading.Lock()
         self._idle: deque[tuple[_Connection, float]] = deque()
         """Each with the time at which it goes stale; the freshest is last."""
@@ -148,6 +158,8 @@ class _Connection:
     def __init__(self, opened: socket.socket, read_timeout_s: float) -> None:
         self._socket = opened
         self._read_timeout_s = read_timeout_s
+        self._timeout_s = -1.0
+        """The socket's present timeout; negative until this sets one."""
         self.arrivals = Arrivals(opened)
         self.is_over = False
         """True once the server has closed it, says so, or has sent more than it was asked for."""
@@ -156,15 +168,22 @@ class _Connection:
         """Send a request and return the answer to it, both until then."""
         unsent = memoryview(request)
         while unsent:  # `sendall` of TLS would give each of its records as much time
-            self._socket.settimeout(_left_s(until_s))
+            self._wait_until(until_s)
             unsent = unsent[self._socket.send(unsent) :]
         reader, answer = AnswerReader(), None
         while answer is None:
-            self._socket.settimeout(min(_left_s(until_s), self._read_timeout_s))
+            self._wait_until(until_s)
             data = self._socket.recv(_PIECE_BYTES)
             answer = reader.feed(data) if data else reader.end()
         self.is_over = reader.is_last
         return answer
+
+    def _wait_until(self, until_s: float) -> None:
+        """Have the socket wait until then, and not longer than silence may last."""
+        timeout_s = min(_left_s(until_s), self._read_timeout_s)
+        if timeout_s != self._timeout_s:  # to set it is a call of the operating system
+            self._socket.settimeout(timeout_s)
+            self._timeout_s = timeout_s
 
     def close(self) -> None:
         """Close it, without a word of TLS to the server: a parent process may still use it."""

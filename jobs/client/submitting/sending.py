@@ -14,6 +14,28 @@ _BROKEN = 3
 """Requests in a row that fail as a whole before the rest is given up, as in an outage."""
 
 
+def send_one(
+    message: OutgoingMessage,
+    send: Callable[[Sequence[OutgoingMessage]], list[EntryFailure]],
+    *,
+    sleep: Callable[[float], None],
+    rng: random.Random,
+) -> TransportError | None:
+    """Send a message by itself, as `Sending` would, which keeps books of many; return its error."""
+    tries = 0
+    while True:
+        try:
+            failures = send([message])
+        except TransportError as error:
+            return error
+        if not failures:
+            return None
+        tries += 1
+        if failures[0].sender_fault or tries == TRIES:
+            return EntryRejected(failures[0])
+        sleep(pause_s(tries, rng))
+
+
 class Sending:
     """The messages of one call on their way to one queue.
 
@@ -45,7 +67,7 @@ class Sending:
         self._most_broken = _BROKEN if goes_on else 1
         self._results: list[TransportError | None] = [None] * len(messages)
         self._tries = [0] * len(messages)
-        self._lanes = Lanes[int](lambda index: lane_of(messages[index]))
+        self._lanes: Lanes[int] = Lanes(lambda index: lane_of(messages[index]))
         self._broken = 0
         """Requests in a row that failed as a whole."""
         self._fruitless = 0

@@ -39,10 +39,9 @@ class OutgoingMessage:
 
 
 def _size_of(message: OutgoingMessage) -> int:
-    size = _bytes(message.body)
-    for name, value in message.attributes.items():
-        size += len(name) + len("String") + _bytes(value)
-    return size
+    attributes = message.attributes
+    texts = "".join((*attributes, *attributes.values()))
+    return _bytes(message.body) + _bytes(texts) + len("String") * len(attributes)
 
 
 def _bytes(text: str) -> int:

@@ -15,7 +15,7 @@ from botocore.exceptions import ConnectionClosedError
 from headgate.jobs.aws.lean.async_http import AsyncHttp
 from tests.support.raw_server import (
     BOUND_S,
-    HEADERS,
+    HEAD,
     OK,
     RawServer,
     Run,
@@ -55,7 +55,7 @@ def test_a_request_that_is_cancelled_closes_its_connection_and_frees_its_place(r
     async def cancel(server: RawServer) -> None:
         http = http_to(server, pool=1)
         for number in (1, 2):
-            asking = asyncio.create_task(http.post(HEADERS, b"{}"))
+            asking = asyncio.create_task(http.post(HEAD, b"{}"))
             await asyncio.to_thread(server.until, number)
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -70,7 +70,7 @@ def test_a_request_that_is_cancelled_closes_its_connection_and_frees_its_place(r
 def test_a_request_under_way_fails_when_all_is_closed(run: Run) -> None:
     async def close(server: RawServer) -> None:
         http = http_to(server)
-        asking = asyncio.create_task(http.post(HEADERS, b"{}"))
+        asking = asyncio.create_task(http.post(HEAD, b"{}"))
         await asyncio.to_thread(server.until, 1)
         await http.close()
         await http.close()
@@ -84,7 +84,7 @@ def test_a_request_under_way_fails_when_all_is_closed(run: Run) -> None:
 def test_a_connection_that_opens_while_all_is_closed_is_closed_as_well(run: Run) -> None:
     async def close(server: RawServer) -> None:
         http = http_to(server)
-        asking = asyncio.create_task(http.post(HEADERS, b"{}"))
+        asking = asyncio.create_task(http.post(HEAD, b"{}"))
         await asyncio.sleep(0)  # it asks for the address now
         await http.close()
         with pytest.raises(ConnectionClosedError):
@@ -99,10 +99,10 @@ def test_a_connection_that_opens_while_all_is_closed_is_closed_as_well(run: Run)
 def test_a_connection_that_the_server_closed_while_idle_is_not_used_again(run: Run) -> None:
     async def post_twice(server: RawServer) -> None:
         http = http_to(server)
-        await http.post(HEADERS, b"{}")
+        await http.post(HEAD, b"{}")
         [connection] = http._open
         await connection.lost
-        assert (await http.post(HEADERS, b"{}")).body == b"{}"
+        assert (await http.post(HEAD, b"{}")).body == b"{}"
         await http.close()
 
     with serving(says(OK, hangs_up=True), says(OK)) as server:
@@ -113,7 +113,7 @@ def test_a_connection_that_the_server_closed_while_idle_is_not_used_again(run: R
 def test_tasks_never_have_more_connections_than_the_pool(run: Run) -> None:
     async def post_many(server: RawServer) -> list[bytes]:
         http = http_to(server, pool=3)
-        answers = await asyncio.gather(*(http.post(HEADERS, b"{}") for _ in range(60)))
+        answers = await asyncio.gather(*(http.post(HEAD, b"{}") for _ in range(60)))
         await http.close()
         return [answer.body for answer in answers]
 
@@ -129,7 +129,7 @@ def test_each_task_gets_the_answer_to_its_own_request(run: Run) -> None:
 
     async def post_many(server: RawServer, bodies: list[bytes]) -> list[bytes]:
         http = http_to(server, pool=1)
-        answers = await asyncio.gather(*(http.post(HEADERS, body) for body in bodies))
+        answers = await asyncio.gather(*(http.post(HEAD, body) for body in bodies))
         await http.close()
         return [answer.body for answer in answers]
 
@@ -148,7 +148,7 @@ def test_what_comes_in_unasked_closes_an_idle_connection(run: Run) -> None:
 
     async def post(server: RawServer) -> None:
         http = http_to(server)
-        await http.post(HEADERS, b"{}")
+        await http.post(HEAD, b"{}")
         [connection] = http._open
         told.set()
         await connection.lost
@@ -174,10 +174,10 @@ def test_what_came_in_while_the_loop_was_busy_is_no_answer_to_the_next_request(
 
     async def post_twice(server: RawServer) -> None:
         http = http_to(server)
-        assert (await http.post(HEADERS, b"{}")).body == b"first"
+        assert (await http.post(HEAD, b"{}")).body == b"first"
         asked.set()
         assert said.wait(BOUND_S)  # the loop stands still, and hears nothing of it
-        assert (await http.post(HEADERS, b"{}")).body == b"second"
+        assert (await http.post(HEAD, b"{}")).body == b"second"
         await http.close()
 
     asked = threading.Event()

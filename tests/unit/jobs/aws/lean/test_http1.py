@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from headgate.jobs.aws.lean import http1
 from headgate.jobs.aws.lean.answer import HttpAnswer
-from headgate.jobs.aws.lean.http1 import AnswerBroken, AnswerReader, AnswerTooLarge, request_of
+from headgate.jobs.aws.lean.http1 import (
+    AnswerBroken,
+    AnswerReader,
+    AnswerTooLarge,
+    head_of,
+    request_of,
+)
 
 BODY = b'{"Messages": ["\r\n\r\n0\r\n\r\n"]}'
 SIZED = b"HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
@@ -246,19 +252,20 @@ def test_a_large_body_in_many_pieces_is_read_without_copying_it_for_each() -> No
 
 
 def test_a_request_has_its_headers_and_its_length() -> None:
-    assert request_of({"host": "here"}, b"{}") == (
-        b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}"
+    head = head_of({"host": "here", "user-agent": "headgate"})
+    assert request_of(head, b"{}") == (
+        b"POST / HTTP/1.1\r\nhost: here\r\nuser-agent: headgate\r\ncontent-length: 2\r\n\r\n{}"
     )
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "a\rb"])
 def test_a_header_with_a_line_break_is_not_written(value: str) -> None:
     with pytest.raises(HTTPClientError, match="a line break in a header"):
-        request_of({"x-amz-security-token": value}, b"")
+        head_of({"x-amz-security-token": value})
 
 
 def test_a_header_that_http_has_no_character_for_is_not_written_and_not_quoted() -> None:
     with pytest.raises(HTTPClientError, match="a character in a header") as raised:
-        request_of({"x-amz-security-token": "a token with \N{ZERO WIDTH SPACE}"}, b"")
+        head_of({"x-amz-security-token": "a token with \N{ZERO WIDTH SPACE}"})
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__

@@ -15,7 +15,7 @@ from headgate.jobs.aws.lean import sockets as sockets_module
 from headgate.jobs.aws.lean.answer import HttpAnswer
 from headgate.jobs.aws.lean.sockets import Sockets
 from headgate.jobs.core.immediate import drive
-from tests.support.raw_server import BOUND_S, HEADERS, OK, route_and_connection, says, serving
+from tests.support.raw_server import BOUND_S, HEAD, OK, route_and_connection, says, serving
 
 
 def sockets_to(url: str, *, pool: int = 5) -> Sockets:
@@ -23,7 +23,7 @@ def sockets_to(url: str, *, pool: int = 5) -> Sockets:
 
 
 def post(sockets: Sockets, body: bytes = b"{}") -> HttpAnswer:
-    return drive(sockets.post(HEADERS, body))
+    return drive(sockets.post(HEAD, body))
 
 
 def test_a_connection_that_the_server_closed_while_idle_is_not_used_again() -> None:
