@@ -231,10 +231,14 @@ class Client(Desks):
         if payloads is not None:
             return self._submit(job, payloads, overrides)
         jobs = listed(job, overrides)
+        sent = drive(self._engine.deliver_mixed(self._prepared(jobs)))
+        return [self._handle(each, new.type) for new, each in zip(jobs, sent, strict=True)]
+
+    def _prepared(self, jobs: Sequence[NewJob[Any]]) -> list[Submission]:
+        """Check jobs; return them as they would be sent now. Raises as `submit_many`."""
         submissions = prepare_each(self._app, self._app.topology, jobs, self._clock.now())
         check_sizes(each.message for each in submissions if each.due is None)
-        sent = drive(self._engine.deliver_mixed(submissions))
-        return [self._handle(each, new.type) for new, each in zip(jobs, sent, strict=True)]
+        return submissions
 
     def _submit(
         self,

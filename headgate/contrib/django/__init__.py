@@ -85,18 +85,18 @@ def using_client(given: Client) -> Iterator[None]:
 def submit_on_commit(*jobs: NewJob[Any], using: str | None = None) -> None:
     """Submit jobs once the transaction commits, or now if there is none; never if it rolls back.
 
-    Payloads are checked now. If SQS doesn't take a job after the commit, that is raised there, and
-    the transaction stands: a client with a spool keeps such jobs.
+    Payloads and options are checked now. If SQS doesn't take a job after the commit, that is raised
+    there, and the transaction stands: a client with a spool keeps such jobs. Django then calls
+    nothing more that waits for the same commit, so give the jobs of a transaction in one call.
 
     Args:
         jobs: the jobs, as in ``submit_on_commit(send_email.new(Email(to="Ada")))``.
         using: the alias of the database; None is the default one.
 
     Raises:
-        PayloadInvalid: a payload doesn't fit its type.
+        SubmissionError: a payload or an option is not valid; no job of this call is submitted.
     """
-    for job in jobs:
-        job.type.dump(job.payload)
+    client()._prepared(jobs)  # noqa: SLF001 - not among what users call
     transaction.on_commit(partial(_submit, jobs), using=using)
 
 

@@ -159,9 +159,9 @@ def _packages() -> set[str]:
     return {each.partition(":")[0].partition(".")[0] for each in named} - {""}
 
 
-def _priority(of_task: int) -> Priority:
-    if of_task == 0:
-        return Priority.NORMAL
+def _priority(of_task: int) -> Priority | None:
+    if of_task == 0:  # Django's default: the type's own, which `task_router` may set
+        return None
     return Priority.HIGH if of_task > 0 else Priority.LOW
 
 

@@ -52,7 +52,9 @@ class Provides:
 
         A parameter annotated with `JobContext` gets the context, and one annotated with the type of
         a resource that resource. A synchronous generator runs where the handler does: in its
-        thread, within all asynchronous ones, or in the event loop, which it must not block.
+        thread, within all asynchronous ones, or in the event loop, which it must not block. Around
+        a batch handler one that takes no context is entered once for the call, and any other one
+        for each job, in the event loop.
 
         Raises:
             ConfigurationError: it is not a generator function, or has a parameter without a

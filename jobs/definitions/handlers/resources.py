@@ -29,6 +29,7 @@ import collections.abc
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from itertools import chain, filterfalse
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from headgate.jobs.definitions.handlers.batch_context import AnyContext
@@ -269,27 +270,37 @@ class OpenResources:
         """Return what is entered around an attempt of a handler.
 
         Each `around` comes in the order of declaration, after the resources that it wants; then
-        those that the handler wants, unless it runs batches: `call_layers` has them then.
+        those that the handler wants. If it runs batches, what takes the context of one job: the
+        rest is entered around the call (`call_layers`).
         """
         if (known := self._layers.get(handler)) is None:
+            if handler.batch is None:
+                openers = [*chain(*self._arounds()), *self._ordered(handler.wants)]
+            else:
+                openers = [*chain(*filter(_is_of_one_job, self._arounds()))]
             in_thread = not handler.is_async and handler.batch is None
-            openers = dict.fromkeys(self._around(handler))
-            known = self._layers[handler] = Layers(openers, in_thread=in_thread)
+            known = self._layers[handler] = Layers(dict.fromkeys(openers), in_thread=in_thread)
         return known
 
     def call_layers(self, handler: Handler) -> Layers:
-        """Return what is entered around one call of a batch handler: the resources it wants."""
+        """Return what is entered around one call of a batch handler, whichever jobs it is for."""
         if (known := self._call_layers.get(handler)) is None:
-            openers = self._declared.in_order(handler.wants, without=self.shared)
+            arounds = chain(*filterfalse(_is_of_one_job, self._arounds()))
+            openers = dict.fromkeys([*arounds, *self._ordered(handler.wants)])
             known = self._call_layers[handler] = Layers(openers, in_thread=not handler.is_async)
         return known
 
-    def _around(self, handler: Handler) -> Iterator[Opener]:
+    def _arounds(self) -> Iterator[list[Opener]]:
+        """Yield each `around`, after the resources that it wants."""
         for around in self._declared.arounds:
-            yield from self._declared.in_order(around.wants, without=self.shared)
-            yield around
-        if handler.batch is None:
-            yield from self._declared.in_order(handler.wants, without=self.shared)
+            yield [*self._ordered(around.wants), around]
+
+    def _ordered(self, wants: Iterable[Any]) -> list[Opener]:
+        return self._declared.in_order(wants, without=self.shared)
+
+
+def _is_of_one_job(openers: Iterable[Opener]) -> bool:
+    return any(opener.takes_context for opener in openers)
 
 
 async def _entered(stack: AsyncExitStack, opener: Opener, shared: Shared) -> Any:

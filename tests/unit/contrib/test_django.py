@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 from django.test import override_settings
 
-from headgate import App, Client
+from headgate import App, Batch, BatchContext, Client, RateLimit
 from headgate.contrib import django as integration
 from headgate.contrib.django import (
     client,
@@ -19,7 +19,7 @@ from headgate.contrib.django import (
     submit_on_commit,
     using_client,
 )
-from headgate.errors import ConfigurationError, PayloadInvalid
+from headgate.errors import ConfigurationError, CostInvalid, DelayInvalid, PayloadInvalid
 from headgate.testing import Done, Harness
 
 pytestmark = pytest.mark.usefixtures("django")
@@ -60,6 +60,20 @@ def test_a_wrong_payload_is_refused_before_the_commit(harness: Harness) -> None:
     send = harness.app.types["send"]
     with transaction.atomic(), pytest.raises(PayloadInvalid):
         submit_on_commit(send.new("not a number"))
+
+
+def test_an_option_that_is_not_valid_is_refused_before_the_commit(harness: Harness) -> None:
+    send = harness.app.types["send"]
+    dear = harness.app.define("dear", int, rate_limit=RateLimit(10, per=1, cost=lambda cost: cost))
+    with transaction.atomic():
+        for refused, error in (
+            (send.new(1, delay=-1), DelayInvalid),
+            (dear.new(11), CostInvalid),
+        ):
+            with pytest.raises(error):
+                submit_on_commit(send.new(1), refused)
+        submit_on_commit(send.new(2))
+    assert [each.payload for each in harness.submitted(send)] == [2]
 
 
 def test_settings_without_the_app_say_what_to_write() -> None:
@@ -121,3 +135,24 @@ def test_old_connections_are_closed_around_a_plain_handler_in_its_thread(
     did.clear()
     assert Harness(app).run(asynchronous) == Done()
     assert [what for what, _ in did] == ["run"]
+
+
+def test_the_connections_of_a_batchs_thread_are_looked_after_once_a_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = App("shop")
+    manage_connections(app)
+    did: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        integration, "close_old_connections", lambda: did.append(("close", threading.get_ident()))
+    )
+
+    @app.job("many", batch=Batch(10))
+    def many(items: list[int], _ctx: BatchContext) -> None:
+        did.append((f"run {len(items)}", threading.get_ident()))
+
+    harness = Harness(app)
+    harness.client.submit_many(many, [1, 2])
+    harness.drain()
+    assert [what for what, _ in did] == ["close", "run 2", "close"]
+    assert len({thread for _, thread in did}) == 1

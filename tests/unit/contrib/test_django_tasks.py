@@ -86,6 +86,19 @@ def test_priority_and_time_are_those_of_the_task(harness: Harness) -> None:
     assert len(harness.scheduler.sync.names(harness.app.topology.schedule_group, prefix="")) == 1
 
 
+def test_a_task_of_djangos_default_priority_has_that_of_the_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = App("shop")
+    app.queue("bulk", priorities=["low"])
+    app.include(task_router("bulk", priority="low"))
+    monkeypatch.setattr("headgate.contrib.django.tasks.configured_app", lambda: app)
+    jobs = Harness(app)
+    with using_client(jobs.client):
+        add.enqueue(1, b=2)
+    assert [each.priority for each in jobs.submitted(app.types[JOB_TYPE])] == ["low"]
+
+
 def test_a_task_with_a_context_knows_its_attempt(harness: Harness) -> None:
     attempt.enqueue()
     harness.drain()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from flask import Flask, current_app
+from flask import Flask, current_app, has_app_context
 
-from headgate import App, Client
+from headgate import App, Batch, BatchContext, Client
 from headgate.contrib.flask import Headgate
 from headgate.testing import Done, Harness
 
@@ -31,6 +31,29 @@ def test_handlers_run_in_the_application_context(app: App) -> None:
     assert web.extensions["headgate"] is jobs
     for job in (plain, asynchronous):
         assert Harness(app).run(job) == Done(result="hello@example.com")
+
+
+def test_batch_handlers_run_in_the_application_context_however_many_jobs_they_have(
+    app: App,
+) -> None:
+    web = Flask("shop")
+    Headgate(app, web)
+    seen: list[tuple[int, bool]] = []
+
+    @app.job("plain", batch=Batch(10))
+    def plain(items: list[int], _ctx: BatchContext) -> None:
+        seen.append((len(items), has_app_context()))
+
+    @app.job("async", batch=Batch(10))
+    async def asynchronous(items: list[int], _ctx: BatchContext) -> None:
+        seen.append((len(items), has_app_context()))
+
+    harness = Harness(app)
+    for job in (plain, asynchronous):
+        for payloads in ([1], [2, 3]):
+            harness.client.submit_many(job, payloads)
+            harness.drain()
+    assert seen == [(1, True), (2, True)] * 2
 
 
 def test_the_client_is_made_once_on_first_use(app: App) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
@@ -741,6 +742,73 @@ async def test_resources_are_opened_once_a_call_and_an_around_is_entered_for_eac
     async with rig.working():
         await rig.happens(JobCompleted, 2)
     assert sorted(entered) == sorted([*ids, "session"])
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "plain"])
+async def test_an_around_without_a_jobs_context_is_entered_once_where_a_batch_runs(
+    is_async: bool,
+) -> None:
+    app, mail = one_lane()
+    entered: list[str] = []
+    within: ContextVar[str] = ContextVar("within", default="nothing")
+
+    @app.resource(scope="job")
+    def session() -> Iterator[Session]:
+        entered.append(f"session in {threading.current_thread().name}")
+        yield Session()
+
+    @app.around
+    def around(_session: Session) -> Iterator[None]:
+        token = within.set(threading.current_thread().name)
+        try:
+            yield
+        finally:
+            within.reset(token)
+            entered.append("left")
+
+    @app.around
+    async def outer() -> AsyncIterator[None]:
+        entered.append("outer")
+        yield
+
+    def embed(_items: list[Note], _ctx: BatchContext, _session: Session) -> None:
+        assert within.get() == threading.current_thread().name
+
+    async def embed_async(_items: list[Note], _ctx: BatchContext) -> None:
+        assert within.get() == threading.current_thread().name
+
+    batch = Batch(2, wait=WAIT_S)
+    job = mail.job("embed", batch=batch)(embed_async if is_async else embed)
+    rig = Rig(app)
+    await rig.submit(job, "a", "b")
+    async with rig.working():
+        await rig.happens(JobCompleted, 2)
+    [opened] = [each for each in entered if each.startswith("session")]
+    assert sorted(entered) == sorted([opened, "outer", "left"]), "once for both"
+    assert entered[-1] == "left"
+    assert ("MainThread" in opened) == is_async
+
+
+async def test_an_around_of_a_batch_may_replace_the_error_of_its_handler() -> None:
+    app, mail = one_lane()
+
+    @app.around
+    def around() -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise Discard("nobody wants them") from error
+
+    @mail.job("embed", batch=Batch(2, wait=WAIT_S))
+    def embed(items: list[Note], ctx: BatchContext) -> None:
+        ctx.fail(items[0], RetryLater(5, reason="this one alone"))
+        raise ValueError("the rest")
+
+    rig = Rig(app)
+    await rig.submit(embed, "a", "b")
+    async with rig.working():
+        await rig.happens(JobDeferred)
+        await rig.happens(JobDiscarded)
 
 
 async def test_a_critical_job_starts_at_once_beside_batches_that_wait() -> None:
