@@ -16,7 +16,7 @@ class Receipt(BaseModel):
     email: str
 
 
-@app.job("send-receipt")
+@app.job("send-receipt", records="full")  # with its tenant, from its submission on
 async def send_receipt(receipt: Receipt, ctx: JobContext) -> str:
     """Send the receipt of an order."""
     await ctx.progress(50, "rendering")

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from headgate import App, AsyncClient, JobState
 from headgate.contrib._needed import needed
-from headgate.errors import ConfigurationError, RecordsOff, TransportError
+from headgate.errors import ConfigurationError, RecordsOff, ResultInvalid, TransportError
 from headgate.jobs.records.history import JobRecord
 
 try:
@@ -22,7 +22,11 @@ except ModuleNotFoundError as error:
 __all__ = ["Headgate", "JobStatus", "MaySee"]
 
 MaySee: TypeAlias = Callable[[Request, JobRecord], Awaitable[bool]]
-"""Returns True if whoever sends a request may see a job; the record has its type and tenant."""
+"""Returns True if whoever sends a request may see a job, by its record.
+
+It has the job's type and tenant once something is recorded of the job: with ``records="full"`` from
+its submission on, else once it has run for a second, failed or ended. Until then both are None.
+"""
 
 
 class JobStatus(BaseModel):
@@ -37,6 +41,8 @@ class JobStatus(BaseModel):
     """The handler's own note on it."""
     result: Any = None
     """The handler's return value, if the route tells results."""
+    result_fault: str | None = None
+    """The reason why it can't be told, although the job has completed with one."""
 
 
 class Headgate:
@@ -93,7 +99,8 @@ class Headgate:
         nobody learns which exist; 503 if the records can't be read now.
 
         Args:
-            may_see: decides who sees which job; nobody does without it.
+            may_see: decides who sees which job; nobody does without it. One that decides by the
+                tenant needs types with ``records="full"``: see `MaySee`.
             results: whether the answer has the handler's return value.
         """
         router = APIRouter()
@@ -104,7 +111,10 @@ class Headgate:
             record = await _record(client, str(job_id))
             if record.state is JobState.UNKNOWN or not await may_see(request, record):
                 raise HTTPException(404, "There is no such job.")
-            return _status(record, results=results)
+            told = _status(record)
+            if results:
+                await _add_result(told, record, client)
+            return told
 
         return router
 
@@ -120,7 +130,20 @@ async def _record(client: AsyncClient, job_id: str) -> JobRecord:
         raise HTTPException(503, "The job's state can't be read now.") from error
 
 
-def _status(record: JobRecord, *, results: bool) -> JobStatus:
+async def _add_result(told: JobStatus, record: JobRecord, client: AsyncClient) -> None:
+    told.result = record.result
+    told.result_fault = record.result_fault or None
+    if record.result_ref is None:
+        return
+    try:  # too large for a record
+        told.result = await client.handle(record.id).result(timeout=0)
+    except ResultInvalid as error:
+        told.result_fault = str(error)
+    except TransportError as error:
+        raise HTTPException(503, "The job's result can't be read now.") from error
+
+
+def _status(record: JobRecord) -> JobStatus:
     progress = record.progress
     return JobStatus(
         id=record.id,
@@ -128,5 +151,4 @@ def _status(record: JobRecord, *, results: bool) -> JobStatus:
         type=record.type,
         percent=None if progress is None else progress.percent,
         message=None if progress is None else progress.note or None,
-        result=record.result if results else None,
     )

@@ -11,17 +11,21 @@ from fastapi import Depends, FastAPI, Request
 from headgate import App, AsyncClient, JobContext, Tenant
 from headgate.contrib.fastapi import Headgate
 from headgate.errors import ConfigurationError, ServiceUnavailable
+from headgate.jobs.client.submitting.submission_records import drain_records
 from headgate.testing import Harness
 from tests.unit.contrib.asking import ask
 
+LARGE = 400_000
+"""A result that long has no place in a record."""
+
 
 def shop() -> App:
-    app = App("shop")
+    app = App("shop", records="full")
 
     @app.job("pack")
     async def pack(order: int, ctx: JobContext) -> str:
         await ctx.progress(50, "packing")
-        return f"box {order}"
+        return "#" * order if order > LARGE else f"box {order}"
 
     return app
 
@@ -45,7 +49,7 @@ class Site:
             return job.id
 
     async def _may_see(self, request: Request, job: Any) -> bool:
-        return bool(job.tenant.org == request.headers.get("x-shop"))
+        return job.tenant is not None and job.tenant.org == request.headers.get("x-shop")
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -89,6 +93,38 @@ async def test_a_job_s_state_is_told_to_who_may_see_it(results: bool) -> None:
         "percent": 50.0,
         "message": "packing",
     }
+
+
+async def test_a_job_that_waits_has_its_tenant_already() -> None:
+    site = Site(shop())
+    async with site.open():
+        _, job_id = await site.ask("POST", "/orders/7")
+        await drain_records(site.harness.async_client)
+        status, told = await site.ask("GET", f"/jobs/{job_id}", x_shop="books")
+    assert (status, told) == (200, {"id": job_id, "state": "waiting", "type": "pack"})
+
+
+async def test_a_result_that_is_too_large_for_a_record_is_read_from_the_bucket() -> None:
+    site = Site(shop(), results=True)
+    async with site.open():
+        _, job_id = await site.ask("POST", f"/orders/{LARGE + 1}")
+        await site.harness.adrain()
+        _, told = await site.ask("GET", f"/jobs/{job_id}", x_shop="books")
+        assert told["result"] == "#" * (LARGE + 1)
+        site.harness.store.fail("get", ServiceUnavailable("S3 is down"))
+        status, _ = await site.ask("GET", f"/jobs/{job_id}", x_shop="books")
+    assert status == 503
+
+
+async def test_a_result_that_is_lost_is_told_from_none() -> None:
+    site = Site(shop(), results=True)
+    async with site.open():
+        _, job_id = await site.ask("POST", f"/orders/{LARGE + 1}")
+        await site.harness.adrain()
+        site.harness.store.objects.clear()
+        status, told = await site.ask("GET", f"/jobs/{job_id}", x_shop="books")
+    assert (status, told["state"], "result" in told) == (200, "completed", False)
+    assert "its result can't be read" in told["result_fault"]
 
 
 async def test_others_learn_no_more_than_of_a_job_that_does_not_exist() -> None:
