@@ -169,6 +169,8 @@ def _level(event: Event) -> int:
         return logging.INFO  # of many, some are open on any day; the metrics count them
     if isinstance(event, JobRetryScheduled) and event.backoff_fault:
         return logging.WARNING
+    if isinstance(event, MessageUnrunnable) and event.retry_in_s is None:
+        return logging.ERROR  # it was parked
     return LEVELS[type(event)]
 
 

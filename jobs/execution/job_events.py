@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ from headgate.jobs.core.events import (
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.delivery import Delivery, Job
 from headgate.jobs.execution.outcome import (
+    Attempt,
     Cancelled,
     Crashed,
     Deferred,
@@ -127,8 +128,13 @@ def crashed(names: dict[str, Any], outcome: Crashed, crashes: int, at: datetime)
 
 def aftermath(
     names: dict[str, Any], outcome: Outcome, action: Action, at: datetime
-) -> Event | None:
-    """Return the event to emit once SQS has confirmed an action, if any."""
+) -> Sequence[Event]:
+    """Return the events to emit once SQS has confirmed an action: one, or none."""
+    event = _after(names, outcome, action, at)
+    return () if event is None else (event,)
+
+
+def _after(names: dict[str, Any], outcome: Outcome, action: Action, at: datetime) -> Event | None:
     match action:
         case Ack():
             if isinstance(outcome, Cancelled):
@@ -159,12 +165,12 @@ def unrunnable(
     outcome: Unrunnable,
     action: Action,
     at: datetime,
-) -> MessageUnrunnable | None:
-    """Return the event of an unrunnable message that was backed off or parked; None if released."""
+) -> Sequence[Event]:
+    """Return the event of a message that was backed off or parked; none if it was released."""
     if isinstance(action, Release):
-        return None
+        return ()
     message = delivery.message
-    return MessageUnrunnable(
+    told = MessageUnrunnable(
         at=at,
         queue=delivery.queue.name,
         message_id=message.message_id,
@@ -175,6 +181,35 @@ def unrunnable(
         receives=message.receive_count,
         retry_in_s=action.delay_s if isinstance(action, RetryAfter) else None,
     )
+    return (told,)
+
+
+def unrunnable_job(
+    delivery: Delivery,
+    envelope: Envelope,
+    outcome: Unrunnable,
+    attempt: Attempt,
+    action: Action,
+    at: datetime,
+) -> Sequence[Event]:
+    """Return the events of a message that is a job of the app's: parked, the job is dead."""
+    told = unrunnable(delivery, envelope, outcome, action, at)
+    if not isinstance(action, DeadLetter):
+        return told
+    dead = JobDeadLettered(
+        at=at,
+        job_id=attempt.job_id,
+        job_type=envelope.type,
+        queue=delivery.queue.group,
+        priority=delivery.queue.priority,
+        tenant=envelope.tenant,
+        attempt=attempt.number,
+        max_attempts=attempt.max_attempts,
+        reason=action.reason,
+        error_type=action.error_type,
+        error_message=action.error_message,
+    )
+    return (*told, dead)
 
 
 def settlement_failed(

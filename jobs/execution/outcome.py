@@ -39,6 +39,18 @@ class Reason(StrEnum):
 STRANGERS = frozenset({Reason.WRONG_QUEUE, Reason.UNSIGNED, Reason.SIGNATURE_INVALID})
 """The reasons for which nothing is believed that a message says of itself."""
 
+NAMED_JOBS = frozenset(
+    {
+        Reason.UNKNOWN_TYPE,
+        Reason.NEWER_SCHEMA,
+        Reason.PAYLOAD_INVALID,
+        Reason.PAYLOAD_LOST,
+        Reason.PAYLOAD_UNOPENABLE,
+        Reason.PAYLOAD_NOT_SEALED,
+    }
+)
+"""The reasons for which a message can't be run that is believed to be the job that it names."""
+
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)
 class Done:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
+from headgate.jobs.core.events import Event
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution import job_events
 from headgate.jobs.execution.adoption import UNNAMED
 from headgate.jobs.execution.delivery import UNRUNNABLE, Delivery, legible
 from headgate.jobs.execution.failure import unrunnable_failure
-from headgate.jobs.execution.outcome import Attempt, Reason, Unrunnable, Unstarted
+from headgate.jobs.execution.outcome import NAMED_JOBS, Attempt, Reason, Unrunnable, Unstarted
+from headgate.jobs.execution.settling.actions import Action
 from headgate.jobs.execution.settling.settlement import Room
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.keyring import GAP_S, Keyring, KeyUnknown
@@ -93,11 +97,15 @@ def verdict_on(
     )
     if app.parking.backoff.needs_context:
         attempt = replace(attempt, failed=unrunnable_failure(delivery, attempt, job_type))
+    tell: Callable[[Action, datetime], Sequence[Event]]
+    tell = partial(job_events.unrunnable, delivery, envelope, unfit)
+    if envelope is not None and unfit.reason in NAMED_JOBS and envelope.type in app.types:
+        tell = partial(job_events.unrunnable_job, delivery, envelope, unfit, attempt)
     return Verdict(
         outcome=outcome,
         attempt=attempt,
         policy=app.parking,
         room=room,
         job_type=job_type,
-        tell=partial(job_events.unrunnable, delivery, envelope, unfit),
+        tell=tell,
     )

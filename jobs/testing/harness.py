@@ -23,7 +23,7 @@ from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import hooks_of, keeps_records, load_handlers
 from headgate.jobs.definitions.sealing import seals_of
-from headgate.jobs.errors import HeadgateError
+from headgate.jobs.errors import HeadgateError, PayloadLost
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
@@ -164,17 +164,23 @@ class Harness:
         ]
 
     def completed(self, job: JobType[P, Any]) -> list[Submitted[P]]:
-        """Return the jobs of this type that have completed, in the order of completion."""
+        """Return the jobs of this type that have completed, in the order of completion.
+
+        What `run` has run was in no queue, and is not among them.
+        """
         ended = ids_of(self.events, JobCompleted, job)
-        return [submitted(job, *self._received[each]) for each in ended]
+        return [submitted(job, *self._received[each]) for each in ended if each in self._received]
 
     def dead_lettered(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that have been dead-lettered, in that order.
 
         Raises:
             PayloadInvalid: one has a payload that its type can't read; see `dead_letters`.
+            PayloadLost: the payload of one is gone, or can't be opened; likewise.
         """
         ended = ids_of(self.events, JobDeadLettered, job)
+        if lost := [each for each in ended if each not in self._received]:
+            raise PayloadLost(f"the payload of the dead job {lost[0]} of {job.name!r} can't be had")
         return [submitted(job, *self._received[each]) for each in ended]
 
     def drain(self, *, max_runs: int = 10_000) -> None:
@@ -333,7 +339,8 @@ class Harness:
             verdicts = await all_of(runs, remembering.verdict)
             for run, verdict in zip(runs, verdicts, strict=True):
                 await self._settle(run, verdict, remembering)
-        raise unfinished(max_runs, self._reader.waiting())
+        if not self._next.is_done:
+            raise unfinished(max_runs, self._reader.waiting())
 
     def _begun(self, executor: Executor, delivery: Delivery) -> Run:
         if (envelope := self._reader.envelope_of(delivery)) is not None:
@@ -346,7 +353,7 @@ class Harness:
             verdict, run.delivery, self.sqs, self.app, self._hand_over, self.clock.now()
         )
         await remembering.settled(run, verdict, self.events[self._hooked :])
-        if (event := verdict.aftermath(self.clock.now())) is not None:
+        for event in verdict.aftermath(self.clock.now()):
             self._hub.emit(event)
         await self._call_hooks()
 

@@ -54,6 +54,13 @@ class NextMessage:
         """By queue, the jobs that have been received while others were looked for, or with others
         in a bundle."""
 
+    @property
+    def is_done(self) -> bool:
+        """True if no job is left, not even a delayed one."""
+        if self._scheduler.next_due(PREFIX) is not None:
+            return False
+        return not any(self._sqs.messages(spec.name) for spec in self._app.topology.queues)
+
     async def take(self, max_runs: int) -> Delivery | None:
         """Return the next job's delivery; None if no job is left.
 

@@ -187,7 +187,7 @@ class AsyncInline:
                 case RetryAfter(delay_s=delay_s) | Release(delay_s=delay_s) if (
                     delay_s <= course.left_s and not course.is_late()
                 ):
-                    if (event := verdict.aftermath(self._clock.now())) is not None:
+                    for event in verdict.aftermath(self._clock.now()):
                         self._events.emit(event)
                     await asyncio.sleep(delay_s)
                     course.left_s -= delay_s

@@ -66,6 +66,7 @@ class JobDeadLettered(_Attempted):
     name = "job.dead_lettered"
     reason: str
     error_type: str
+    """Empty if no attempt has failed, as for a job whose payload can't be read."""
     error_message: str
 
 

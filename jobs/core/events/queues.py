@@ -25,7 +25,8 @@ class MessageUnrunnable(QueueEvent):
     detail: str
     receives: int
     retry_in_s: int | None
-    """Seconds until it is delivered again; None if it was parked in the dead-letter queue."""
+    """Seconds until it is delivered again; None if it was parked in the dead-letter queue. If it is
+    a job of the app's, whose payload can't be read for instance, a `JobDeadLettered` follows."""
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)

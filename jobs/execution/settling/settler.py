@@ -340,7 +340,7 @@ class Settler(Generic[K]):
     def _tell(self, verdict: Verdict) -> None:
         if verdict.tell is None:
             return
-        if (event := verdict.aftermath(self._clock.now())) is not None:
+        for event in verdict.aftermath(self._clock.now()):
             self._events.emit(event)
 
     def _report(self, kept: K, verdict: Verdict, action: str, error: TransportError) -> None:

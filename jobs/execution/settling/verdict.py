@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime
 
@@ -39,16 +39,16 @@ class Verdict:
     job_type: str
     ran_s: float = 0.0
     """Seconds that the handler ran; 0 if it was not called."""
-    tell: Callable[[Action, datetime], Event | None] | None
-    """Makes the event of the action; None if there is none, since the handler's end was all."""
+    tell: Callable[[Action, datetime], Sequence[Event]] | None
+    """Makes the events of the action; None if there are none, since the handler's end was all."""
 
     def __post_init__(self) -> None:
         action = settle(self.outcome, self.attempt, self.policy, self.room, self.budget)
         object.__setattr__(self, "action", action)
 
-    def aftermath(self, at: datetime) -> Event | None:
-        """Return the event to emit once SQS has confirmed the action, at that time."""
-        return None if self.tell is None else self.tell(self.action, at)
+    def aftermath(self, at: datetime) -> Sequence[Event]:
+        """Return the events to emit once SQS has confirmed the action, at that time."""
+        return () if self.tell is None else self.tell(self.action, at)
 
 
 def parked(

@@ -38,8 +38,8 @@ BUDGETS = {
     "drain": 226,
     "drain of 40 queues": 232,
     "drain under a limit that never binds": 256,
-    "submit": 112,
-    "submit to a server": 173,
+    "submit": 90,
+    "submit to a server": 142,
     "AsyncClient.submit": 207,
 }
 """Calls per job; neither 40 queues nor such a limit may cost 1.3 times as much as one queue."""

@@ -86,8 +86,9 @@ def test_every_event_is_one_line_of_json_with_its_fields(cls: type[Event], error
     log_event(made(cls))
     [line] = errors().splitlines()
     record = json.loads(line)
-    has_fault = cls is JobRetryScheduled  # of its custom backoff, which `made` gives it
-    assert record["level"] == logging.getLevelName(logging.WARNING if has_fault else LEVELS[cls])
+    # `made` gives a retry a fault of its custom backoff, and parks the message.
+    made_so = {JobRetryScheduled: logging.WARNING, MessageUnrunnable: logging.ERROR}
+    assert record["level"] == logging.getLevelName(made_so.get(cls, LEVELS[cls]))
     assert record["logger"] == "headgate.worker"
     assert record["message"] == cls.name, "the fields stand beside it"
     assert datetime.fromisoformat(record["at"]).utcoffset() == timedelta(0)

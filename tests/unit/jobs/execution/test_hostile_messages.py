@@ -118,8 +118,7 @@ class Host:
                 assert 0 <= delay_s <= _LONGEST_S
             case Ack():
                 pass
-        event = verdict.aftermath(self.clock.now())
-        assert event is None or event.name
+        assert all(event.name for event in verdict.aftermath(self.clock.now()))
         return verdict
 
 

@@ -124,7 +124,7 @@ async def test_a_handler_that_returns_is_done() -> None:
     bench = _Bench(handler)
     verdict = await bench.verdict()
     assert verdict.action == Ack()
-    assert verdict.aftermath(_START) is None
+    assert not verdict.aftermath(_START)
     assert bench.names() == ["job.started", "job.completed"]
     [completed] = [event for event in bench.events if isinstance(event, JobCompleted)]
     assert completed.ran_s == pytest.approx(3)
@@ -184,8 +184,7 @@ async def test_a_failure_is_retried_and_reported_with_the_policys_delay() -> Non
     verdict = await bench.verdict()
     assert verdict.action == RetryAfter(delay_s=7)
     assert bench.names() == ["job.started", "job.failed"]
-    event = verdict.aftermath(_START)
-    assert event is not None
+    [event] = verdict.aftermath(_START)
     assert event.name == "job.retry_scheduled"
 
 
@@ -268,7 +267,7 @@ async def test_a_running_handler_is_cancelled_and_its_message_released() -> None
     assert cleaned_up.is_set()
     assert [*running, run.running] == [True, False]
     assert verdict.action == Release()
-    event = verdict.aftermath(_START)
+    [event] = verdict.aftermath(_START)
     assert getattr(event, "reason", None) == "the worker is stopping"
     assert bench.names() == ["job.started"]
 
@@ -480,7 +479,7 @@ async def test_a_cancelled_attempt_is_done_with_however_it_ends(
     run.cancel("a mistake")
     verdict = await task
     assert (verdict.outcome, verdict.action) == (Cancelled(reason="a mistake"), Ack())
-    event = verdict.aftermath(_START)
+    [event] = verdict.aftermath(_START)
     assert isinstance(event, JobCancelled)
     assert (event.reason, event.attempt) == ("a mistake", 1)
     assert not task.cancelled()

@@ -22,7 +22,7 @@ from headgate import (
     Tenant,
     cron,
 )
-from headgate.jobs.core.events import JobRetryScheduled
+from headgate.jobs.core.events import JobDeadLettered, JobQuarantined, JobRetryScheduled
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import (
     ConfigurationError,
@@ -30,6 +30,7 @@ from headgate.jobs.errors import (
     JobCancelled,
     JobDead,
     PayloadInvalid,
+    PayloadLost,
     ResultNotSerializable,
     ResultTimeout,
 )
@@ -306,6 +307,59 @@ def test_a_job_that_submits_another_is_drained_with_it(app: App) -> None:
     jobs.client.submit(order, Email(to="a"))
     jobs.drain()
     assert shipped == ["a"]
+
+
+def test_a_drain_may_make_just_as_many_runs_as_it_is_given(app: App) -> None:
+    @app.job("send")
+    def send(_number: int) -> None: ...
+
+    jobs = Harness(app)
+    jobs.client.submit_many(send, [1, 2])
+    jobs.drain(max_runs=2)
+    assert len(jobs.completed(send)) == 2
+    jobs.client.submit(send, 3, delay=5)
+    with pytest.raises(DrainUnfinished):
+        jobs.drain(max_runs=0)
+
+
+def test_a_single_attempt_is_none_of_the_jobs_that_a_drain_completed(app: App) -> None:
+    @app.job("send")
+    def send(_number: int) -> None: ...
+
+    jobs = Harness(app)
+    assert jobs.run(send, 1) == Done()
+    jobs.client.submit(send, 2)
+    jobs.drain()
+    assert [each.payload for each in jobs.completed(send)] == [2]
+
+
+def test_a_job_whose_payload_can_not_be_read_is_dead_to_hooks_and_tests() -> None:
+    app = App("shop", max_message_bytes=1024, parking=Retry(max_attempts=2))
+    dead: list[tuple[str, str]] = []
+
+    @app.on_dead
+    def note(event: JobDeadLettered | JobQuarantined) -> None:
+        dead.append((event.job_type, getattr(event, "reason", "")))
+
+    @app.job("resize")
+    def resize(_image: str) -> None: ...
+
+    @app.job("send")
+    def send(_email: Email) -> None: ...
+
+    jobs = Harness(app)
+    jobs.client.submit(resize, "x" * 2_000)
+    jobs.store.objects.clear()
+    jobs.client.submit(send, Email(to="a"))
+    [email] = [each for each in jobs.sqs.messages("shop-jobs-normal") if '"to"' in each.body]
+    older = OutgoingMessage(body=email.body.replace('"to"', '"recipient"'))
+    jobs.sqs.sync.send("shop-jobs-normal", [older])
+    jobs.drain()
+    assert sorted(dead) == [("resize", "payload-lost"), ("send", "payload-invalid")]
+    with pytest.raises(PayloadInvalid):
+        jobs.dead_lettered(send)
+    with pytest.raises(PayloadLost, match="of 'resize' can't be had"):
+        jobs.dead_lettered(resize)
 
 
 def test_jobs_that_never_end_are_given_up_with_an_error(app: App) -> None:

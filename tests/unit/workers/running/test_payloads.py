@@ -123,6 +123,9 @@ async def test_an_object_that_is_gone_is_backed_off_and_then_parked_with_its_rea
     assert letter.attributes["JobId"] == job_id
     assert letter.body == message.body
     assert ran == []
+    [dead] = rig.heard(JobDeadLettered)
+    told = (dead.job_id, dead.reason, dead.error_message)
+    assert told == (job_id, "payload-lost", said[0].detail)
 
 
 async def test_an_object_that_is_gone_is_no_crash_and_costs_no_attempt() -> None:

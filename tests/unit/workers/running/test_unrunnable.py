@@ -12,9 +12,16 @@ import pytest
 from pydantic import field_validator
 
 from headgate import App, Backoff, Client, JobContext, JobState, Priority, Retry, RetryLater
-from headgate.jobs.core.events import JobCompleted, JobCrashed, JobDeferred, MessageUnrunnable
+from headgate.jobs.core.events import (
+    JobCompleted,
+    JobCrashed,
+    JobDeadLettered,
+    JobDeferred,
+    MessageUnrunnable,
+)
 from headgate.jobs.core.ports.transport import OutgoingMessage, VisibilityChange
 from headgate.jobs.errors import JobDead
+from headgate.jobs.execution.outcome import STRANGERS
 from headgate.jobs.records.items import partition
 from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, one_lane
 
@@ -135,6 +142,12 @@ async def test_a_message_that_can_not_be_run_is_backed_off_and_then_parked(
     told = None if job_type == "their-name" else json.loads(body)["type"]
     assert said[0].job_type == told
     assert rig.sqs.messages(MAIL) == []
+    # What is a job of the app's is dead to its hooks, metrics and reports, too.
+    is_ours = told in rig.app.types and reason not in STRANGERS and said[0].job_id is not None
+    dead = rig.heard(JobDeadLettered)
+    assert [(each.job_type, each.reason, each.attempt) for each in dead] == (
+        [(job_type, reason, 3)] if is_ours else []
+    )
 
 
 async def test_it_is_never_deleted_while_the_copy_could_not_be_sent() -> None:

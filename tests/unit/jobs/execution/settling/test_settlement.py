@@ -327,7 +327,7 @@ def test_a_refused_schedule_is_decided_like_a_missing_one() -> None:
         policy=_POLICY,
         room=_SCHEDULES,
         job_type="t",
-        tell=lambda _action, _at: None,
+        tell=lambda _action, _at: (),
     )
     refused = replace(held, room=replace(held.room, scheduled_s=0))
     assert held.action == Release(delay_s=20 * _DAY_S, way=Way.SCHEDULED)
