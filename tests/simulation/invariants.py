@@ -279,6 +279,9 @@ def _is_forgotten(world: World, life: Life) -> bool:
 
 # --- uniqueness ----------------------------------------------------------------------------------
 
+_STARTING_S = 30.0
+"""The longest that a job may take from its last look at its key to its handler, in a new child."""
+
 
 def unique_jobs_are_one(world: World) -> Violations:
     """Check that of identical jobs only one counts: the first, or the last."""
@@ -295,14 +298,32 @@ def unique_jobs_are_one(world: World) -> Violations:
         declared = lives[0].declared
         assert declared is not None
         ordered = sorted(lives, key=lambda life: life.id)
-        if declared.replaces:
-            if ordered[-1].told(JobDropped) and not has_expired(ordered[-1]):
-                yield "last-replaced", f"{ordered[-1].name} is the last, and was replaced"
-            continue
-        for first, second in pairwise(ordered):
-            apart_s = (second.accepted_at or 0.0) - (first.accepted_at or 0.0)
-            if apart_s < declared.unique_s - 60 and not has_expired(first):  # its key is free
-                yield "not-unique", f"{first.name} and {second.name} are the same"
+        of_keys = _last_counts if declared.replaces else _first_counts
+        yield from of_keys(ordered, declared.unique_s)
+
+
+def _last_counts(ordered: list[Life], within_s: float) -> Violations:
+    if ordered[-1].told(JobDropped) and not has_expired(ordered[-1]):
+        yield "last-replaced", f"{ordered[-1].name} is the last, and was replaced"
+    for first, last in pairwise(ordered):
+        if late_s := _started_late_s(first, last, within_s):
+            yield "replaced-ran", f"{first.name} began {late_s:.0f} s after {last.name} came"
+
+
+def _first_counts(ordered: list[Life], within_s: float) -> Violations:
+    for first, second in pairwise(ordered):
+        apart_s = (second.accepted_at or 0.0) - (first.accepted_at or 0.0)
+        if apart_s < within_s - 60 and not has_expired(first):  # its key is free
+            yield "not-unique", f"{first.name} and {second.name} are the same"
+
+
+def _started_late_s(first: Life, last: Life, within_s: float) -> float:
+    """Return how long after the job that replaced it a job began, which had not begun before."""
+    came_at = last.accepted_at or 0.0
+    if not first.runs or came_at - (first.accepted_at or 0.0) > within_s - 60:  # or both count
+        return 0.0
+    late_s = min(run.began_at for run in first.runs) - came_at
+    return late_s if late_s > _STARTING_S else 0.0
 
 
 # --- leftovers -----------------------------------------------------------------------------------

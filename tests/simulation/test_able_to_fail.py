@@ -269,6 +269,17 @@ BREAKS: dict[str, Break] = {
         plan=replace(_PLAN, jobs=_jobs(delay_s=1_200.0)),
         kind="lost",
     ),
+    "a job that was replaced is run": Break(
+        owner=runs,
+        name="replaced_by",
+        by=_nothing,
+        plan=replace(
+            _PLAN,
+            types=(replace(_TYPE, unique_s=HOUR_S, replaces=True),),
+            jobs=_jobs(count=2, key="k1", delay_s=60.0),
+        ),
+        kind="replaced-ran",
+    ),
     "a group starts together": Break(
         owner=Groups,
         name="take",
