@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.core.immediate import ImmediateSecretStore
 from headgate.jobs.definitions.event_rules.event_rule import Occurrence
@@ -137,7 +138,7 @@ def _keyring(secret: str, shared: SharedSession, events: Events) -> Keyring:
     from headgate.jobs.aws.secrets import SecretsManager
 
     store = ImmediateSecretStore(SecretsManager(shared=shared))
-    return Keyring(store, secret, clock=SystemClock(), events=events)
+    return Keyring(store, secret, concurrency=Threads(), clock=SystemClock(), events=events)
 
 
 def _log_event(event: Event) -> None:

@@ -208,7 +208,8 @@ class Consumer:
         records = records_of(event)
         opened = self._opened = self._opened or await self._open()
         if (keyring := opened.executor.means.keyring) is not None:
-            await keyring.refresh()
+            # Without a key the messages go back to their queue, for which there has to be time.
+            await keyring.refresh(at_most_s=times.left_s())
         batch = InvocationBatch(
             opened.executor,
             self._ports.transport,

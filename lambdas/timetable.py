@@ -69,6 +69,10 @@ class Timetable:
             answer_at=end - _ANSWER_S,
         )
 
+    def left_s(self) -> float:
+        """Return the seconds until jobs are interrupted."""
+        return max(0.0, self.interrupt_at - asyncio.get_running_loop().time())
+
     def lets_start(self, needed_s: float) -> bool:
         """Return True if a job that needs at least ``needed_s`` may still start."""
         return asyncio.get_running_loop().time() + needed_s <= self.interrupt_at

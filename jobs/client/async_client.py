@@ -108,7 +108,7 @@ class AsyncClient(AsyncDesks):
         self._is_open = self._own_backend is None
         # With a fallback, submitters need not wait for an outage to end.
         insist = ports.pacing.insist and not (kept_in or fallback or settings.paused)
-        self.keyring = keyring_of(app, ports.secrets, clock=ports.clock, events=self._events)
+        self.keyring = keyring_of(app, ports.secrets, self._concurrency, ports.clock, self._events)
         self._storing = Storing(
             ports.transport,
             ports.store,
@@ -179,6 +179,8 @@ class AsyncClient(AsyncDesks):
         if self._fallback is not None:
             await self._fallback.close()
         await self._register.drain()
+        if self.keyring is not None:
+            await self.keyring.close()
         await self._close_backend()
 
     async def _close_backend(self) -> None:

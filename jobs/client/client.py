@@ -110,9 +110,8 @@ class Client(Desks):
         store, table = ImmediateObjectStore(ports.store), ImmediateTable(ports.table)
         sleep = immediate(ports.sleep)
         self._seals = seals_of(app, ports.keys, self._concurrency)
-        self._keyring = keyring_of(
-            app, ImmediateSecretStore(ports.secrets), clock=ports.clock, events=self._events
-        )
+        secrets = ImmediateSecretStore(ports.secrets)
+        self._keyring = keyring_of(app, secrets, self._concurrency, ports.clock, self._events)
         self._storing = Storing(
             ImmediateSender(ports.transport),
             store,

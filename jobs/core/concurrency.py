@@ -27,6 +27,29 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+class SideCall(Protocol):
+    """A call that goes on beside the code that began it."""
+
+    @property
+    def is_over(self) -> bool:
+        """True once it has ended, or never will: its event loop is closed, its process forked."""
+        ...
+
+    async def wait(self, at_most_s: float | None) -> None:
+        """Return once the call has ended, or after so many seconds; None: however long it takes.
+
+        Any number may wait. Cancelling one of them leaves the call alone.
+
+        Raises:
+            Exception: the call's.
+        """
+        ...
+
+    async def end(self) -> None:
+        """Cancel the call and wait for its end, if it is one that can be cancelled."""
+        ...
+
+
 class Parallelism(Protocol):
     """A way to run several coroutines at once, and wait for them."""
 
@@ -47,6 +70,10 @@ class Parallelism(Protocol):
 
     async def aside(self, function: Callable[[], T]) -> T:
         """Call a CPU-heavy function without blocking the rest of the process."""
+        ...
+
+    def begin(self, call: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> SideCall:
+        """Begin a call that nobody has to wait for; an error that no one waits for is reported."""
         ...
 
 
@@ -88,6 +115,44 @@ class Threads:
     async def aside(self, function: Callable[[], T]) -> T:
         """`Parallelism.aside`: in the calling thread, for which nothing else waits."""
         return function()
+
+    def begin(self, call: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> SideCall:
+        """`Parallelism.begin`."""
+        return _SideThread(call, name)
+
+
+class _SideThread:
+    """A `SideCall` in a thread, which does not keep its process from ending.
+
+    Python reports an error that a thread ends with, whether or not somebody waits for it.
+    """
+
+    def __init__(self, call: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        import threading
+
+        self._call = call
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            drive(self._call())
+        except BaseException as error:
+            self._error = error
+            raise
+
+    @property
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
+
+    async def wait(self, at_most_s: float | None) -> None:
+        self._thread.join(at_most_s)
+        if self._error is not None:
+            raise self._error
+
+    async def end(self) -> None:
+        """Return at once: a thread can't be cancelled, and its call has a timeout of its own."""
 
 
 class Tasks:
@@ -137,6 +202,38 @@ class Tasks:
         import asyncio  # as above
 
         return await asyncio.to_thread(function)
+
+    def begin(self, call: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> SideCall:
+        """`Parallelism.begin`."""
+        import asyncio  # as above
+
+        return _SideTask(asyncio.create_task(call(), name=name))
+
+
+class _SideTask:
+    """A `SideCall` in a task; asyncio reports an error that nobody has waited for."""
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    @property
+    def is_over(self) -> bool:
+        return self._task.done() or self._task.get_loop().is_closed()
+
+    async def wait(self, at_most_s: float | None) -> None:
+        import asyncio  # as above
+
+        if not self.is_over:
+            await asyncio.wait([self._task], timeout=at_most_s)
+        if self._task.done() and not self._task.cancelled():
+            self._task.result()
+
+    async def end(self) -> None:
+        import asyncio  # as above
+
+        if not self.is_over:
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
 
 _LAST_S = 1.5

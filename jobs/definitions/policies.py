@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.core.backend import AsyncSecretStore
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.definitions.app import App
@@ -115,9 +116,12 @@ def signing_secret_of(app: App) -> str | None:
 
 
 def keyring_of(
-    app: App, secrets: AsyncSecretStore, *, clock: Clock, events: Events
+    app: App, secrets: AsyncSecretStore, concurrency: Parallelism, clock: Clock, events: Events
 ) -> Keyring | None:
-    """Return the keys of an app whose messages are signed; None for any other."""
+    """Return the keys of an app whose messages are signed; None for any other.
+
+    ``concurrency`` is that of ``secrets``: threads if it never suspends, else tasks.
+    """
     if (signing := app.signing) is None:
         return None
     return Keyring(
@@ -125,6 +129,7 @@ def keyring_of(
         signing_secret_of(app) or "",
         given=signing.given_keys,
         accept_unsigned=signing.accept_unsigned,
+        concurrency=concurrency,
         clock=clock,
         events=events,
     )

@@ -5,16 +5,22 @@ message names a key that isn't known. That happens right after a rotation, so su
 refused only once the keys have been read anew; until then it goes back to its queue. While Secrets
 Manager can't be reached, the keys that are known stay in use, and nothing is refused for want of
 one.
+
+One read is under way at a time, beside whoever needs the keys. Those without a key wait until it
+has ended; those with one wait for `PATIENCE_S` at most, and go on with what they have. They don't
+go on at once, because a process may have been idle for days, and its keys be past use.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from headgate.jobs.core.backend import AsyncSecretStore
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.concurrency import Parallelism, SideCall
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import (
@@ -31,6 +37,10 @@ FRESH_S = 300.0
 
 GAP_S = 5.0
 """Least seconds between two reads."""
+
+PATIENCE_S = 1.0
+"""Most seconds of a read for which anyone with a key waits: less than any function's timeout, and
+more than Secrets Manager takes."""
 
 _ABSENT_S = 60.0
 """Seconds for which a key that was not found counts as none of the app's."""
@@ -61,6 +71,7 @@ class Keyring:
         secret: the name or the ARN of the secret.
         given: the keys themselves, the newest first; then no secret is read.
         accept_unsigned: whether a message without a signature is accepted.
+        concurrency: runs the reads: in threads if ``store`` never suspends, else in tasks.
         clock: tells the time.
         events: receives an event each time that the keys can't be read.
     """
@@ -72,6 +83,7 @@ class Keyring:
         *,
         given: Sequence[SigningKey] = (),
         accept_unsigned: bool = False,
+        concurrency: Parallelism,
         clock: Clock,
         events: Events,
     ) -> None:
@@ -80,8 +92,12 @@ class Keyring:
         self._given = bool(given)
         self._keys = tuple(given)
         self._accept_unsigned = accept_unsigned
+        self._concurrency = concurrency
         self._clock = clock
         self._events = events
+        self._reading: SideCall | None = None
+        """The last read."""
+        self._beginning = threading.Lock()
         self._tried_at = self._read_at = -math.inf
         self._error: TransportError | None = None
         """The error of the last read."""
@@ -96,7 +112,8 @@ class Keyring:
         Raises:
             TransportError: no key is known, and they can't be read.
         """
-        await self.refresh()
+        if not self._is_fresh(self._clock.monotonic()):
+            await self.refresh()
         if not self._keys:
             raise self._error or TransportError(f"the secret {self._secret!r} has no key")
         return signed(body, self._keys[0], to)
@@ -145,16 +162,44 @@ class Keyring:
         _, signature = parted(body)
         if signature is not None and self._find(signature.key_id) is None:
             self._want(signature.key_id)
-        await self.refresh()
+            await self._read_anew(None)
+        else:
+            await self.refresh()
         self.check(body, to)
 
-    async def refresh(self) -> None:
-        """Read the keys, if that is due. A failure is an event, and leaves them as they are."""
-        now = self._clock.monotonic()
-        if not self._is_due(now):
-            return
-        self._tried_at, asked = now, self._wanted
-        self._wanted = set()
+    async def refresh(self, *, at_most_s: float | None = None) -> None:
+        """Read the keys, if that is due. A failure is an event, and leaves them as they are.
+
+        A read that takes long goes on after the return.
+
+        Args:
+            at_most_s: seconds to wait while no key is known; None waits for the read's end. With
+                keys it is `PATIENCE_S`.
+        """
+        await self._read_anew(PATIENCE_S if self._keys else at_most_s)
+
+    async def close(self) -> None:
+        """End a read that is under way in a task; the next call begins another. Idempotent."""
+        if self._reading is not None:
+            await self._reading.end()
+
+    async def _read_anew(self, patience_s: float | None) -> None:
+        """Begin a read if one is due, and wait for the one under way, as seen from its begin."""
+        with self._beginning:
+            now = self._clock.monotonic()
+            reading = self._reading
+            if reading is None or reading.is_over:
+                if not self._is_due(now):
+                    return
+                self._tried_at = now
+                reading = self._concurrency.begin(self._refresh_now, name="headgate-signing-keys")
+                self._reading = reading
+        left_s = None if patience_s is None else max(0.0, self._tried_at + patience_s - now)
+        await reading.wait(left_s)
+
+    async def _refresh_now(self) -> None:
+        began_at = self._tried_at
+        asked, self._wanted = self._wanted, set()
         try:
             found = await self._read()
         except TransportError as error:
@@ -162,7 +207,7 @@ class Keyring:
             self._wanted |= asked
             self._report(error)
             return
-        self._keys, self._read_at, self._error = found, now, None
+        self._keys, self._read_at, self._error = found, began_at, None
         self._note_absent(asked)
 
     def _report(self, error: TransportError) -> None:
@@ -174,7 +219,10 @@ class Keyring:
     def _is_due(self, now: float) -> bool:
         if self._given or now - self._tried_at < GAP_S:
             return False
-        return bool(self._wanted) or not self._keys or now - self._read_at >= FRESH_S
+        return bool(self._wanted) or not self._is_fresh(now)
+
+    def _is_fresh(self, now: float) -> bool:
+        return self._given or (bool(self._keys) and now - self._read_at < FRESH_S)
 
     async def _read(self) -> tuple[SigningKey, ...]:
         values = await self._store.versions(self._secret)

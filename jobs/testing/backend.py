@@ -13,6 +13,7 @@ from typing_extensions import TypeVar  # with a default
 from headgate.jobs.core.backend import AsyncPorts, Ports
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import ImmediateKeys, ImmediateLock, ImmediateSecretStore
 from headgate.jobs.core.keys.key_ring import KeyRing
@@ -136,7 +137,7 @@ class MemoryBackend(Generic[C]):
             self.table.sync,
             self.clock.now,
             routes=routes,
-            keyring=keyring_of(self._app, secrets, clock=self.clock, events=Events()),
+            keyring=keyring_of(self._app, secrets, Threads(), self.clock, Events()),
         )
         bridge.submit(read_input(from_json(text)))
 

@@ -135,7 +135,13 @@ def _replay(plan: ReplayPlan, aws: _Aws, clock: Clock) -> PolicyReplay:
     events = Events(log_event)
     keyring = None
     if secret := os.environ.get(SECRET):
-        keyring = Keyring(ImmediateSecretStore(aws.secrets), secret, clock=clock, events=events)
+        keyring = Keyring(
+            ImmediateSecretStore(aws.secrets),
+            secret,
+            concurrency=Threads(),
+            clock=clock,
+            events=events,
+        )
     services = ReplayServices(
         app=outline_of(plan),
         transport=ImmediateTransport(aws.queues),

@@ -20,6 +20,7 @@ from headgate.jobs.aws.s3 import S3Store
 from headgate.jobs.aws.sqs.transport import SqsTransport
 from headgate.jobs.core.backend import Ports
 from headgate.jobs.core.clock import SystemClock
+from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.event_log import log_event
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import ImmediateSecretStore
@@ -81,7 +82,7 @@ def local_scheduler(app: App, ports: Ports) -> LocalScheduler:
         clock.now,
         routes=Routes.of(app),
         events=events,
-        keyring=keyring_of(app, ImmediateSecretStore(ports.secrets), clock=clock, events=events),
+        keyring=keyring_of(app, ImmediateSecretStore(ports.secrets), Threads(), clock, events),
     )
     return LocalScheduler(app.topology.schedule_group, ports.scheduler, bridge, clock.now)
 

@@ -141,7 +141,7 @@ class Functions:
     def _keyring(self, actor: Actor) -> Keyring | None:
         """Return the keys of signed messages, if messages are signed."""
         secrets = ImmediateSecretStore(MemorySecrets().sync)
-        return keyring_of(self._world.app, secrets, clock=actor.clock, events=Events())
+        return keyring_of(self._world.app, secrets, Threads(), actor.clock, Events())
 
     async def _sweep_on(self) -> None:
         while not self._world.healing:

@@ -107,7 +107,7 @@ class ReplayBench:
             concurrency=Tasks(),
             seals=seals_of(self.app, ports.keys, Tasks()),
             look_wait_s=ports.look_wait_s,
-            keyring=keyring_of(self.app, ports.secrets, clock=ports.clock, events=Events()),
+            keyring=keyring_of(self.app, ports.secrets, Tasks(), ports.clock, Events()),
         )
 
     async def start(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
@@ -13,11 +14,12 @@ from pydantic import BaseModel
 
 from headgate import App, Backoff, Client, Retry, Schedule, Signing
 from headgate.errors import ServiceUnavailable, TransportError
+from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Event, Events, JobCompleted, MessageUnrunnable
 from headgate.jobs.core.immediate import ImmediateSecretStore
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.messages.envelope import parse
-from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.messages.keyring import FRESH_S, Keyring
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.firing import schedule_input
@@ -115,6 +117,32 @@ def test_a_function_that_can_not_read_the_key_gives_everything_back() -> None:
     shop.function.close()
 
 
+@pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])
+def test_no_invocation_dies_while_secrets_manager_is_silent(is_warm: bool) -> None:
+    shop = Shop()
+    secrets = shop.function.backend.secrets
+    if is_warm:
+        shop.receives(shop.taken().body)
+        shop.function.drain()
+        shop.function.clock.advance(FRESH_S)
+
+    async def say_nothing(_name: str) -> Sequence[bytes]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    shop.receives(shop.taken().body)
+    with patch.object(secrets, "versions", say_nothing):
+        shop.function.invoke()
+    assert (shop.function.deaths, len(shop.ran)) == (0, 2 if is_warm else 0)
+    shop.function.die()  # its read would never end
+    shop.function.clock.advance(120)
+    shop.function.drain()
+    assert shop.ran == ["ada"] * (2 if is_warm else 1)
+    done = [each for each in shop.function.events if isinstance(each, JobCompleted)]
+    assert {each.attempt for each in done} == {1}
+    shop.function.close()
+
+
 def test_a_warm_function_learns_of_a_rotation() -> None:
     shop = Shop()
     shop.receives(shop.taken().body)
@@ -146,6 +174,7 @@ class Bridged:
         keyring = Keyring(
             ImmediateSecretStore(self.secrets.sync),
             SECRET,
+            concurrency=Threads(),
             clock=clock,
             events=Events(self.told.append),
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, Client, Encryption, Signing, Spool
+from headgate import App, AsyncClient, Client, Encryption, Priority, Signing, Spool
 from headgate.errors import ServiceUnavailable
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
@@ -62,6 +64,28 @@ def test_every_message_of_both_clients_is_signed() -> None:
     messages = backend.sqs.messages(NORMAL)
     assert len(messages) == 25
     assert all(is_signed(message) for message in messages)
+
+
+async def test_the_first_submissions_of_a_process_may_come_at_once() -> None:
+    app = _app(priorities="all")
+    backend = _backend(app)
+    send, payload = app.types["send"], {"text": "ada"}
+    async with AsyncClient(app, backend=backend) as client:
+        await asyncio.gather(
+            client.submit_many(send, [payload] * 25),
+            *(client.submit(send, payload, priority=priority) for priority in Priority),
+        )
+    assert backend.secrets.reads == 1
+    assert len(backend.sqs.messages(NORMAL)) == 26
+
+
+def test_the_first_submissions_of_threads_may_come_at_once() -> None:
+    app = _app()
+    backend = _backend(app)
+    with Client(app, backend=backend) as client, ThreadPoolExecutor(8) as threads:
+        submit = partial(client.submit, app.types["send"])
+        handles = [*threads.map(submit, [{"text": str(number)} for number in range(24)])]
+    assert (len(handles), backend.secrets.reads) == (24, 1)
 
 
 def test_a_large_payload_is_covered_by_its_digest_in_the_signed_body() -> None:

@@ -136,3 +136,64 @@ async def test_the_running_loop_is_that_of_the_calling_thread_alone() -> None:
 
 def test_without_an_event_loop_none_runs() -> None:
     assert running_loop() is None
+
+
+# --- calls that go on beside ----------------------------------------------------------------------
+
+
+@both
+def test_whoever_waits_for_a_call_beside_gets_its_error(concurrency: Parallelism, run: Run) -> None:
+    async def refuse() -> None:
+        raise Throttled("busy")
+
+    async def block() -> None:
+        call = concurrency.begin(refuse, name="refuse")
+        for _ in range(2):
+            with pytest.raises(Throttled, match="busy"):
+                await call.wait(None)
+        assert call.is_over
+
+    # Python reports what a thread ends with besides, for those that nobody waits for.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threading, "excepthook", lambda _told: None)
+        run(block())
+
+
+@both
+def test_a_call_beside_goes_on_once_nobody_waits(concurrency: Parallelism, run: Run) -> None:
+    may_end, ended = threading.Event(), list[str]()
+
+    async def call() -> None:
+        if isinstance(concurrency, Tasks):
+            await asyncio.to_thread(may_end.wait, 30)
+        assert may_end.wait(30)
+        ended.append("ended")
+
+    async def block() -> None:
+        begun = concurrency.begin(call, name="call")
+        await begun.wait(0)
+        assert not begun.is_over
+        may_end.set()
+        await begun.wait(None)
+        assert begun.is_over
+
+    run(block())
+    assert ended == ["ended"]
+
+
+async def test_the_end_of_a_task_beside_is_waited_for() -> None:
+    ended: list[str] = []
+
+    async def call() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("ended")
+
+    begun = Tasks().begin(call, name="call")
+    await begun.wait(0)
+    await begun.end()
+    await begun.end()
+    assert ended == ["ended"]
+    await begun.wait(None)  # a cancelled call is no error to those who waited for it

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 
 import pytest
 
 from headgate.errors import MessageUnsigned, ServiceUnavailable, SignatureInvalid, TransportError
+from headgate.jobs.core.concurrency import Tasks, Threads
 from headgate.jobs.core.events import Event, Events, SigningKeysFailed
-from headgate.jobs.messages.keyring import FRESH_S, GAP_S, Keyring, KeyUnknown
+from headgate.jobs.core.immediate import ImmediateSecretStore, drive
+from headgate.jobs.messages import keyring as keyring_module
+from headgate.jobs.messages.keyring import FRESH_S, GAP_S, PATIENCE_S, Keyring, KeyUnknown
 from headgate.jobs.messages.signatures import Destination, SigningKey, signed
 from headgate.testing import MemorySecrets, VirtualClock
 
@@ -29,6 +34,7 @@ class Process:
             secrets,
             SECRET,
             accept_unsigned=accept_unsigned,
+            concurrency=Tasks(),
             clock=self.clock,
             events=Events(self.told.append),
         )
@@ -194,3 +200,202 @@ def test_verify_reads_the_keys_itself() -> None:
     process.clock.advance(GAP_S)
     with pytest.raises(SignatureInvalid):
         asyncio.run(process.keyring.verify(by(THIRD), PLACE))
+
+
+# --- one read for all, and nobody with a key waits for long ---------------------------------------
+
+
+class Silent(MemorySecrets):
+    """A Secrets Manager that doesn't answer while it `hangs`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.put(SECRET, FIRST)
+        self.hangs = True
+        self.asked = 0
+        self.answer = asyncio.Event()
+
+    async def versions(self, name: str) -> Sequence[bytes]:
+        self.asked += 1
+        if self.hangs:
+            await self.answer.wait()
+        return await super().versions(name)
+
+
+async def test_callers_without_a_key_wait_for_one_read() -> None:
+    secrets = secrets_with(FIRST)
+    keyring = Process(secrets).keyring
+    made = await asyncio.gather(*(keyring.signed(BODY, PLACE) for _ in range(20)))
+    assert (set(made), secrets.reads) == ({by(FIRST)}, 1)
+
+
+async def test_a_read_that_fails_fails_for_all_who_wait_for_it() -> None:
+    secrets = secrets_with(FIRST)
+    secrets.fault = DOWN
+    process = Process(secrets)
+    calls = (process.keyring.signed(BODY, PLACE) for _ in range(3))
+    assert await asyncio.gather(*calls, return_exceptions=True) == [DOWN] * 3
+    assert (secrets.reads, len(process.told)) == (1, 1)
+
+
+async def test_a_cancelled_caller_leaves_the_read_to_the_others() -> None:
+    secrets = Silent()
+    keyring = Process(secrets).keyring
+    first, second = (asyncio.create_task(keyring.signed(BODY, PLACE)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    secrets.answer.set()
+    assert (await second, secrets.asked) == (by(FIRST), 1)
+
+
+@pytest.mark.looptime
+async def test_with_known_keys_a_silent_secrets_manager_costs_a_second() -> None:
+    secrets, loop = Silent(), asyncio.get_running_loop()
+    secrets.hangs = False
+    process = Process(secrets)
+    await process.keyring.refresh()
+    secrets.hangs = True
+    process.clock.advance(FRESH_S)
+    began = loop.time()
+    signing = [process.keyring.signed(BODY, PLACE) for _ in range(3)]
+    assert await asyncio.gather(*signing) == [by(FIRST)] * 3
+    assert loop.time() - began == PATIENCE_S
+    process.clock.advance(PATIENCE_S)
+    await process.keyring.verify(by(FIRST), PLACE)
+    await process.keyring.signed(BODY, PLACE)
+    assert loop.time() - began == PATIENCE_S, "it is waited for once, and not by each"
+    secrets.put(SECRET, SECOND)
+    secrets.answer.set()
+    await asyncio.sleep(1)
+    assert await process.keyring.signed(BODY, PLACE) == by(SECOND)
+    assert secrets.asked == 2
+
+
+@pytest.mark.looptime
+async def test_keys_of_an_idle_process_are_read_before_they_sign() -> None:
+    secrets = secrets_with(FIRST)
+    process = Process(secrets)
+    await process.keyring.refresh()
+    secrets.put(SECRET, SECOND)
+    secrets.put(SECRET, THIRD)  # which ends the first
+    process.clock.advance(86_400)
+    signing = [process.keyring.signed(BODY, PLACE) for _ in range(3)]
+    assert await asyncio.gather(*signing) == [by(THIRD)] * 3
+
+
+async def test_a_strangers_key_holds_up_no_signature() -> None:
+    secrets = Silent()
+    secrets.hangs = False
+    process = Process(secrets)
+    await process.keyring.refresh()
+    secrets.hangs = True
+    process.clock.advance(GAP_S)
+    looking = asyncio.create_task(process.keyring.verify(by(SECOND), PLACE))
+    await asyncio.sleep(0)
+    signing = process.keyring.signed(BODY, PLACE)
+    assert drive(signing) == by(FIRST), "without suspending"
+    secrets.put(SECRET, SECOND)
+    secrets.answer.set()
+    await looking
+
+
+@pytest.mark.looptime
+async def test_whoever_has_little_time_waits_no_longer_for_the_first_key() -> None:
+    secrets, loop = Silent(), asyncio.get_running_loop()
+    keyring = Process(secrets).keyring
+    began = loop.time()
+    await keyring.refresh(at_most_s=12)
+    assert loop.time() - began == 12
+    with pytest.raises(KeyUnknown):
+        keyring.check(by(FIRST), PLACE)
+    await keyring.close()
+
+
+async def test_closing_ends_a_read_that_is_under_way() -> None:
+    secrets = Silent()
+    keyring = Process(secrets).keyring
+    await keyring.refresh(at_most_s=0)
+    await keyring.close()
+    [own] = asyncio.all_tasks()
+    assert own is asyncio.current_task()
+
+
+def test_a_read_that_its_event_loop_has_left_behind_is_begun_again() -> None:
+    secrets = Silent()
+    process = Process(secrets)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(process.keyring.refresh(at_most_s=0))
+    [left] = asyncio.all_tasks(loop)
+    loop.close()
+    secrets.hangs = False
+    process.clock.advance(GAP_S)
+    assert process.signs() == by(FIRST)
+    left.get_coro().close()
+
+
+class SlowSecrets:
+    """A synchronous Secrets Manager that answers once it may."""
+
+    def __init__(self) -> None:
+        self.values = [FIRST]
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+        self.may_answer.set()
+
+    def versions(self, _name: str) -> Sequence[bytes]:
+        self.asked.set()
+        assert self.may_answer.wait(30)
+        return [*self.values]
+
+
+def _of_threads(secrets: SlowSecrets, clock: VirtualClock) -> Keyring:
+    store = ImmediateSecretStore(secrets)
+    return Keyring(store, SECRET, concurrency=Threads(), clock=clock, events=Events())
+
+
+def test_threads_without_a_key_wait_for_one_read() -> None:
+    secrets, asking = SlowSecrets(), threading.Semaphore(0)
+
+    class Asked(VirtualClock):
+        """A clock that tells when somebody looks at it."""
+
+        def monotonic(self) -> float:
+            asking.release()
+            return super().monotonic()
+
+    keyring, made = _of_threads(secrets, Asked()), list[str | Exception]()
+
+    def sign() -> None:
+        try:
+            made.append(drive(keyring.signed(BODY, PLACE)))
+        except TransportError as error:
+            made.append(error)
+
+    secrets.may_answer.clear()
+    threads = [threading.Thread(target=sign) for _ in range(3)]
+    threads[0].start()
+    assert secrets.asked.wait(30)
+    while asking.acquire(blocking=False):
+        pass  # the first one's looks
+    for thread in threads[1:]:
+        thread.start()
+    for _ in range(4):  # twice each: for the keys' age, and to see whether a read is due
+        assert asking.acquire(timeout=30)
+    secrets.may_answer.set()
+    for thread in threads:
+        thread.join()
+    assert made == [by(FIRST)] * 3
+
+
+def test_a_thread_with_a_key_goes_on_while_it_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring_module, "PATIENCE_S", 0.0)
+    secrets, clock = SlowSecrets(), VirtualClock()
+    keyring = _of_threads(secrets, clock)
+    drive(keyring.refresh())
+    secrets.may_answer.clear()
+    secrets.values = [SECOND, FIRST]
+    clock.advance(FRESH_S)
+    assert drive(keyring.signed(BODY, PLACE)) == by(FIRST)
+    secrets.may_answer.set()
+    drive(keyring.verify(by(SECOND), PLACE))  # waits for that read, as it lacks the key
+    assert drive(keyring.signed(BODY, PLACE)) == by(SECOND)

@@ -20,6 +20,7 @@ from headgate import (
     Signing,
 )
 from headgate.errors import ConfigurationError, SettingsInvalid
+from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import ImmediateSecretStore
 from headgate.jobs.core.ports.transport import OutgoingMessage
@@ -220,7 +221,11 @@ def on_harness(app: App) -> tuple[Harness, SweepBench]:
     bench = SweepBench(app, clock=jobs.clock)
     bench.sqs, bench.table, bench.store = jobs.sqs, jobs.table, jobs.store
     bench.keyring = Keyring(
-        ImmediateSecretStore(jobs.secrets.sync), "shop-signing", clock=jobs.clock, events=Events()
+        ImmediateSecretStore(jobs.secrets.sync),
+        "shop-signing",
+        concurrency=Threads(),
+        clock=jobs.clock,
+        events=Events(),
     )
     return jobs, bench
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from headgate import App, Client, Encryption, Schedule, Signing, cron
 from headgate.errors import TransportError
+from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import ImmediateSecretStore
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
@@ -101,7 +102,7 @@ class World:
     def keyring(self) -> Keyring | None:
         """Return the keys of a process of the app, as it reads them itself."""
         secrets = ImmediateSecretStore(self.backend.secrets.sync)
-        return keyring_of(self.app, secrets, clock=self.clock, events=Events())
+        return keyring_of(self.app, secrets, Threads(), self.clock, Events())
 
     def look(self, after: timedelta = timedelta(0)) -> bool:
         """Let time pass; then read and fire, as the process does twice a second."""
