@@ -48,6 +48,7 @@ from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ConfigurationError, HandlerMissing, PayloadInvalid
 from headgate.jobs.messages.schema_upgrades import upgraded
 from headgate.jobs.retry.policy import Retry
+from headgate.jobs.values.round_trips import Loss
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -295,12 +296,28 @@ class JobType(Hooks, Generic[P, R]):
         """
         self._results.require_writable()
 
+    def payload_losses(self) -> list[Loss]:
+        """Return the fields of its payload that may reach the handler as something else.
+
+        Raises:
+            ConfigurationError: pydantic can't read payloads of this type.
+        """
+        return self._payloads.losses
+
+    def result_losses(self) -> list[Loss]:
+        """Return the fields of its results that may be read as something else than was returned.
+
+        Raises:
+            ConfigurationError: pydantic doesn't know the type that the handler returns.
+        """
+        return self._results.losses
+
     def dump(self, payload: P) -> Any:
         """Check the payload and return it as JSON values.
 
         Raises:
             PayloadInvalid: it doesn't fit the type's model, or the model's output can't be read
-                back; names each field at fault.
+                back, or is read back as something else; names each field at fault.
         """
         return self._payloads.dump(payload)
 

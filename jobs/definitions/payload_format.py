@@ -20,11 +20,14 @@ from pydantic_core import PydanticSerializationError, to_json
 from headgate.jobs.errors import ConfigurationError, PayloadInvalid
 from headgate.jobs.values.faults import place_of, told
 from headgate.jobs.values.json_values import lost_number
+from headgate.jobs.values.round_trips import MASK, Loss, losses, masked, unread
 from headgate.jobs.values.texts import kind_of
 from headgate.jobs.values.yielding import LARGE, LONG, Yielding, read, written
 
 P = TypeVar("P")
 
+
+_MASK = MASK.encode()
 
 _DIVIDED: frozenset[type] = frozenset({dict, list})
 """Types whose values are written in pieces if they are long."""
@@ -57,7 +60,8 @@ class PayloadFormat(Generic[P]):
         """Check the payload and return it as JSON values.
 
         Raises:
-            PayloadInvalid: it doesn't fit the model, or the model's output can't be read back.
+            PayloadInvalid: it doesn't fit the model, or the model's output can't be read back, or
+                is read back as something else.
         """
         if self._model is None:
             return self._dump_nothing(payload)
@@ -69,11 +73,15 @@ class PayloadFormat(Generic[P]):
                 text = self._adapter.dump_json(checked, by_alias=True, warnings=False)
             # pydantic accepts instances without validation, even if they were changed since.
             # Reading the text back proves that a worker can.
-            self._read(text)
+            back = self._read(text)
             # In brackets, since it is nested one level deeper in a message.
             [value] = read(b"[%b]" % text, allow_inf_nan=False)
             if b"null" in text:
                 self._refuse_lost_numbers(checked, value)
+            if _MASK in text:
+                self._refuse_masked_secrets(checked, value)
+            if self._unread:
+                self._refuse_unread_fields(checked, back)
         except ValidationError as error:
             given = f" (given {kind_of(payload)})"
             raise PayloadInvalid(self._complaint(error) + given) from None  # it quotes the input
@@ -158,6 +166,45 @@ class PayloadFormat(Generic[P]):
                 f"the payload of {self._name!r} is not valid: {path}: JSON has neither NaN nor "
                 "infinities: leave the field out, or give it None or a string"
             )
+
+    def _refuse_masked_secrets(self, payload: P, written: Any) -> None:
+        """Check that no secret was written as asterisks, which its handler would get.
+
+        Raises:
+            PayloadInvalid: one was; names the first.
+        """
+        given = self._adapter.dump_python(payload, by_alias=True, warnings=False)
+        if (path := masked(given, written)) is not None:
+            raise PayloadInvalid(
+                f"the payload of {self._name!r} is not valid: {path}: pydantic writes a secret as "
+                f"asterisks, and the handler would get those: {Loss(place=path).instead}"
+            )
+
+    def _refuse_unread_fields(self, payload: P, back: P) -> None:
+        """Check that no field came back as its default, for want of the name that it is read by.
+
+        Raises:
+            PayloadInvalid: one did; names the first.
+        """
+        by_name = partial(self._adapter.dump_python, mode="json", by_alias=False, warnings=False)
+        if (found := unread(by_name(payload), by_name(back), self._unread)) is not None:
+            path, name = found
+            loss = self._unread[name]
+            raise PayloadInvalid(
+                f"the payload of {self._name!r} is not valid: {path}: pydantic writes {loss.place} "
+                f"as {loss.written!r} and reads it as {loss.read!r}, and the handler would not get "
+                f"its value: {loss.instead}"
+            )
+
+    @property
+    def losses(self) -> list[Loss]:
+        """The fields that may reach the handler as something else; raises as `require_readable`."""
+        return losses(self._adapter)
+
+    @cached_property
+    def _unread(self) -> dict[str, Loss]:
+        """The fields that are written under a name that they aren't read by."""
+        return {loss.name: loss for loss in self.losses if not loss.is_secret}
 
     def _complaint(self, error: ValidationError, *, discreet: bool = False) -> str:
         """Return the faults of each field; if ``discreet``, without anything from the payload."""

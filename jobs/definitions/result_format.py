@@ -15,6 +15,7 @@ from pydantic import (
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.faults import told
+from headgate.jobs.values.round_trips import Loss, losses
 from headgate.jobs.values.yielding import LARGE, Yielding, written
 
 R = TypeVar("R")
@@ -51,6 +52,15 @@ class ResultFormat(Generic[R]):
                 f"can't write as JSON, and its results are kept: return a model or JSON values, "
                 f'or declare the type with records="failures": {error}'
             ) from error
+
+    @property
+    def losses(self) -> list[Loss]:
+        """The fields that may be read as something else than was returned; raises as
+        `require_writable`."""
+        if self.type in _WRITABLE:
+            return []
+        self.require_writable()
+        return losses(self._adapter)
 
     def load(self, value: Any) -> R:
         """Read a result from the JSON values in its job's record.

@@ -50,15 +50,16 @@ def _lost(given: Any, written: Any) -> Iterator[tuple[int | str, ...]]:
         if is_lost(given):
             yield ()
     elif isinstance(written, dict | list):
-        for name, inner, outer in _members(given, written):
+        for name, inner, outer in members(given, written):
             for path in _lost(inner, outer):
                 yield (name, *path)
 
 
-def _members(
+def members(
     given: Any, written: dict[str, Any] | list[Any]
 ) -> Iterator[tuple[int | str, Any, Any]]:
-    """Pair the values that are in the same places of both."""
+    """Pair the values that are in the same places of both: Python values, and what they became as
+    JSON."""
     if isinstance(written, dict):
         if isinstance(given, Mapping):
             for (name, outer), inner in zip(written.items(), given.values(), strict=False):

@@ -53,6 +53,8 @@ from headgate.jobs.deployment.checks.type_rules import (
     event_fields_unfit,
     fifo_without_group,
     no_timeout_in_a_process,
+    payload_lost_in_json,
+    result_lost_in_json,
     timeout_beyond_lane,
 )
 from headgate.jobs.deployment.deployment import Deployment
@@ -79,6 +81,8 @@ RULES: tuple[Rule, ...] = (
     accepts_from_unknown_queue,
     accepts_ambiguous,
     event_fields_unfit,
+    payload_lost_in_json,
+    result_lost_in_json,
 )
 """The rules for the app alone. Two types of one name, a missing handler, contradicting day fields
 of a cron expression and values out of range are refused where they are declared or loaded."""

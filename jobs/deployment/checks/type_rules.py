@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.policies import timeout_of, types_from
+from headgate.jobs.definitions.job_type import JobType
+from headgate.jobs.definitions.policies import keeps_results, timeout_of, types_from
 from headgate.jobs.deployment.checks.places import is_endless, place_of
-from headgate.jobs.errors import Fault, did_you_mean
+from headgate.jobs.errors import ConfigurationError, Fault, did_you_mean
+from headgate.jobs.values.round_trips import Loss
 
 _SUITED_VISIBILITIES = 5
 """Visibility timeouts that a job's timeout may last: a timeout is several times a job's usual run
@@ -153,6 +155,48 @@ def event_fields_unfit(app: App, _now: datetime) -> Iterator[Fault]:
                 instead="Map each field that the model needs, by its name in the model",
                 severity="error" if lacking else "warning",
             )
+
+
+def payload_lost_in_json(app: App, _now: datetime) -> Iterator[Fault]:
+    """A field of a payload that JSON brings to the handler as something else."""
+    for job in app.types.values():
+        if job.accepts is not None:
+            continue  # its payloads are written by others, and only read here
+        for loss in _found(job.payload_losses):
+            yield _lost(
+                loss, job, "payload", why="A submission that would lose its value is refused"
+            )
+
+
+def result_lost_in_json(app: App, _now: datetime) -> Iterator[Fault]:
+    """A field of a kept result that JSON brings back as something else."""
+    for job in app.types.values():
+        if keeps_results(app, job):
+            for loss in _found(job.result_losses):
+                yield _lost(loss, job, "result", why="result() returns it without its value")
+
+
+def _found(losses: Callable[[], list[Loss]]) -> list[Loss]:
+    try:
+        return losses()
+    except ConfigurationError:
+        return []  # of a type that pydantic doesn't know: its workers refuse to start, and say why
+
+
+def _lost(
+    loss: Loss, job: JobType[Any, Any], part: Literal["payload", "result"], *, why: str
+) -> Fault:
+    how = f"pydantic writes the field as {loss.written!r}, and reads it as {loss.read!r}"
+    if loss.is_secret:
+        how = "pydantic writes this secret as asterisks"
+    return Fault(
+        rule=f"{part}-lost-in-json",
+        where=place_of(job),
+        what=f"{loss.place}, in its {part}: {how}",
+        why=why,
+        instead=loss.instead[0].upper() + loss.instead[1:],
+        severity="warning",
+    )
 
 
 def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, SecretStr
 
 from examples.assistant.app import app as assistant
 from examples.shop.contracts import app as shop
@@ -41,9 +41,27 @@ class Note(BaseModel):
     text: str = ""
 
 
+class Renamed(BaseModel):
+    text: str = Field("", serialization_alias="Text")
+
+
+class Rule:
+    """A class that pydantic doesn't know."""
+
+
+class Login(BaseModel):
+    password: SecretStr
+
+
 def declared(**options: Any) -> App:
     app = App("shop")
     app.define("note", Note, **options)
+    return app
+
+
+def holding(payload: Any = Note, returns: Any = None, **options: Any) -> App:
+    app = App("shop")
+    app.define("note", payload, returns=returns, **options)
     return app
 
 
@@ -159,6 +177,15 @@ PASSING_AND_FAILING: dict[str, tuple[Callable[[], App], Callable[[], App]]] = {
         lambda: moved_in(dead_letters="dead", dead_letters_retention=timedelta(days=4)),
     ),
     "event-fields-unfit": (lambda: event_rule("text"), lambda: event_rule("txt")),
+    "payload-lost-in-json": (
+        # It is written by others, and only read here.
+        lambda: holding(Renamed, accepts=Accepts.json()),
+        lambda: holding(Renamed),
+    ),
+    "result-lost-in-json": (
+        lambda: holding(returns=Renamed, records="failures"),
+        lambda: holding(returns=Renamed),
+    ),
 }
 
 
@@ -172,6 +199,17 @@ def test_each_rule_finds_its_fault_and_only_there(rule: str) -> None:
     assert fault.what
     assert fault.why
     assert fault.instead
+
+
+def test_a_secret_that_is_written_as_asterisks_is_a_warning() -> None:
+    [fault] = check(holding(list[Login]), NOW)
+    assert (fault.rule, fault.severity) == ("payload-lost-in-json", "warning")
+    assert fault.what == "Login.password, in its payload: pydantic writes this secret as asterisks"
+    assert "PlainSerializer" in fault.instead
+
+
+def test_a_payload_that_can_not_be_read_is_left_to_those_who_read_it() -> None:
+    assert check(holding(Rule, returns=Rule), NOW) == []
 
 
 def brief() -> App:
