@@ -114,14 +114,18 @@ class AsyncHttp:
     async def _connected(self) -> _Connection:
         host = self._endpoint.host
         opened = await _first_that_answers(self._endpoint, self._connect_timeout_s)
+        connection = _Connection(self._loop, self._read_timeout_s, Arrivals(opened))
         try:
-            _, connection = await self._loop.create_connection(
-                lambda: _Connection(self._loop, self._read_timeout_s, Arrivals(opened)),
+            await self._loop.create_connection(
+                lambda: connection,
                 sock=opened,
                 ssl=self._tls,
                 server_hostname=host if self._tls else None,
             )
         except BaseException:
+            # Once TLS is up, asyncio only starts a graceful shutdown of up to 30 s, in which its
+            # transport would keep the closed socket's number: the kernel gives it to the next.
+            connection.abort()
             opened.close()
             raise
         return connection

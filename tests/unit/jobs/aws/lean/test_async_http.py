@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ConnectionClosedError
 
-from headgate.jobs.aws.lean.async_http import AsyncHttp
+from headgate.jobs.aws.lean.async_http import AsyncHttp, _Connection
 from tests.support.raw_server import (
     BOUND_S,
     HEAD,
@@ -20,9 +22,11 @@ from tests.support.raw_server import (
     RawServer,
     Run,
     TransportKind,
+    certificate,
     in_loop,
     route_and_connection,
     says,
+    server_context,
     serving,
 )
 
@@ -34,8 +38,8 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
         yield run
 
 
-def http_to(server: RawServer, *, pool: int = 5) -> AsyncHttp:
-    return AsyncHttp(*route_and_connection(server.url, pool=pool))
+def http_to(server: RawServer, *, pool: int = 5, tls: ssl.SSLContext | None = None) -> AsyncHttp:
+    return AsyncHttp(*route_and_connection(server.url, pool=pool, tls=tls))
 
 
 @contextmanager
@@ -65,6 +69,39 @@ def test_a_request_that_is_cancelled_closes_its_connection_and_frees_its_place(r
     with silent() as server:
         run(cancel(server))
     assert server.connections == 2
+
+
+def test_a_request_cancelled_as_tls_is_set_up_leaves_no_transport_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    numbers: list[int] = []
+
+    async def cancel(server: RawServer) -> None:
+        loop, made = asyncio.get_running_loop(), _Connection.connection_made
+        http = http_to(server, tls=ssl.create_default_context(cafile=certified))
+        first = asyncio.create_task(http.post(HEAD, b"{}"))
+
+        def make_and_cancel(connection: _Connection, transport: asyncio.BaseTransport) -> None:
+            monkeypatch.setattr(_Connection, "connection_made", made)
+            made(connection, transport)
+            numbers.append(transport.get_extra_info("socket").fileno())
+            loop.call_soon(first.cancel)
+
+        monkeypatch.setattr(_Connection, "connection_made", make_and_cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        [number] = numbers
+        loop.remove_reader(number)  # refused for the number of a transport that is open
+        assert (await http.post(HEAD, b"{}")).body == b"{}"
+        await http.close()
+
+    certified = certificate(tmp_path)
+    context = server_context(certified)
+    context.num_tickets = 0  # nothing that comes in has asyncio notice that the socket is closed
+    with serving(says(OK), tls=context) as server, in_loop("asyncio") as run:
+        run(cancel(server))
+        server.until_ended(2)
+    assert len(server.requests) == 1
 
 
 def test_a_request_under_way_fails_when_all_is_closed(run: Run) -> None:
