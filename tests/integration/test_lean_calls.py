@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -40,6 +41,7 @@ from tests.support.lean_calls import (
     Opener,
     Reply,
     ScriptedServer,
+    SetClock,
     StoppedClock,
     serving,
 )
@@ -315,6 +317,50 @@ async def test_with_a_clock_that_is_wrong_requests_are_signed_by_awss(
         await caller.call("ReceiveMessage", {})
         await caller.call("ReceiveMessage", {})
     assert server.times() == [f"{at:%Y%m%dT%H%M%SZ}" for at in (NOON, theirs, theirs)]
+
+
+async def test_requests_refused_together_for_a_wrong_clock_are_all_signed_anew(
+    calling: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs = NOON + timedelta(minutes=10)
+    refused = Reply(status=403, body=SKEWED, date=theirs, once_asked=3)
+    async with (
+        serving(*[refused] * 3, *[Reply()] * 3) as server,
+        calling(server, attempts=1) as (caller, _),
+    ):
+        await asyncio.gather(*(caller.call("ReceiveMessage", {}) for _ in range(3)))
+    assert server.times() == [f"{at:%Y%m%dT%H%M%SZ}" for at in [NOON] * 3 + [theirs] * 3]
+    assert "this machine's clock is 10 minutes behind AWS's" in caplog.text
+
+
+async def test_a_request_under_way_while_the_clock_is_set_right_is_signed_anew(
+    calling: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = NOON - timedelta(minutes=10)
+    refused = Reply(status=403, body=SKEWED, date=NOON)
+    async with (
+        serving(refused, Reply()) as server,
+        calling(server, attempts=1, clock=SetClock(wrong, NOON)) as (caller, _),
+    ):
+        await caller.call("ReceiveMessage", {})
+    assert server.times() == [f"{at:%Y%m%dT%H%M%SZ}" for at in (wrong, NOON)]
+    assert "clock" not in caplog.text, "it is right now"
+
+
+async def test_once_the_clock_is_set_right_requests_are_signed_by_it_again(
+    calling: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs = NOON + timedelta(minutes=10)
+    replies = [Reply(status=403, body=SKEWED, date=date) for date in (theirs, NOON)]
+    with caplog.at_level(logging.INFO, "headgate.aws"):
+        async with (
+            serving(replies[0], Reply(), replies[1], Reply()) as server,
+            calling(server, attempts=1) as (caller, _),
+        ):
+            await caller.call("ReceiveMessage", {})
+            await caller.call("ReceiveMessage", {})
+    assert server.times() == [f"{at:%Y%m%dT%H%M%SZ}" for at in (NOON, theirs, theirs, NOON)]
+    assert "clock agrees with AWS's again" in caplog.messages[-1]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from headgate.jobs.aws.lean.caller import Caller, LeanCaller
 from headgate.jobs.aws.lean.route import Route, ServiceEndpoint
 from headgate.jobs.aws.lean.services import SQS
 from headgate.jobs.aws.lean.sockets import Sockets
+from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive, immediate
 from tests.support.environment import REGION
 
@@ -40,6 +41,8 @@ class Reply:
     status: int = 200
     date: datetime = NOON
     headers: dict[str, str] = field(default_factory=dict)
+    once_asked: int = 0
+    """It is held back until that many requests have come."""
     silent: bool = False
     hangs_up: bool = False
     chunked: bool = False
@@ -63,11 +66,15 @@ class ScriptedServer:
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def answer(self, request: web.Request) -> web.Response:
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
         self.bodies.append(await request.read())
         reply = self.replies.pop(0)
+        async with self.asked:
+            self.asked.notify_all()
+            await self.asked.wait_for(lambda: len(self.bodies) >= reply.once_asked)
         if reply.silent:
             await self.released.wait()
         if reply.hangs_up:
@@ -110,6 +117,20 @@ class StoppedClock:
 
     def now(self) -> datetime:
         return NOON
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class SetClock:
+    """A clock that is set as soon as its time has been asked for."""
+
+    def __init__(self, first: datetime, then: datetime) -> None:
+        self._next, self._then = first, then
+
+    def now(self) -> datetime:
+        shown, self._next = self._next, self._then
+        return shown
 
     def monotonic(self) -> float:
         return 0.0
@@ -161,6 +182,7 @@ class Opener:
         attempts: int = 3,
         read_timeout_s: float = 10,
         credentials: Any = None,
+        clock: Clock | None = None,
     ) -> AsyncIterator[tuple[Caller, list[float]]]:
         """Yield a caller, and its pauses, none of which takes time."""
         pauses: list[float] = []
@@ -170,7 +192,7 @@ class Opener:
         )
         options: dict[str, Any] = {
             "attempts": attempts,
-            "clock": StoppedClock(),
+            "clock": clock or StoppedClock(),
             "pause": immediate(pauses.append),
             "rng": random.Random(1),  # noqa: S311  repeatable
         }

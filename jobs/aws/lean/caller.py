@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
@@ -118,18 +118,20 @@ class LeanCaller:
         )
 
     async def _answer(self, action: str, body: bytes) -> dict[str, Any]:
-        answer = await self._post(action, body)
-        if answer.refused and self._learns_skew(answer.refusal(action), answer.headers):
-            answer = await self._post(action, body)
+        answer, signed_at = await self._post(action, body)
+        if answer.refused and self._was_mistimed(answer, answer.refusal(action), signed_at):
+            answer, _ = await self._post(action, body)
         if answer.refused:
             raise answer.refusal(action)
         return answer.read()
 
-    async def _post(self, action: str, body: bytes) -> HttpAnswer:
+    async def _post(self, action: str, body: bytes) -> tuple[HttpAnswer, datetime]:
+        """Return the answer, and the time that the request was signed by."""
         signer = self._signers.get(action) or self._signers.setdefault(action, self._signer(action))
         credentials = await self._credentials()
-        head = signer.head(body, credentials=credentials, at=self._clock.now() + self._skew)
-        return await self._http.post(head, body)
+        signed_at = self._clock.now() + self._skew
+        head = signer.head(body, credentials=credentials, at=signed_at)
+        return await self._http.post(head, body), signed_at
 
     def _signer(self, action: str) -> Signer:
         headers = {
@@ -153,12 +155,20 @@ class LeanCaller:
                 provider="botocore", error_msg=type(error).__name__
             ) from error
 
-    def _learns_skew(self, refusal: ClientError, headers: Mapping[str, str]) -> bool:
-        """Return True if AWS may have refused because of this clock, not of the credentials."""
-        code = refusal.response.get("Error", {}).get("Code", "")
-        found = skew.skew_of(headers, self._clock.now()) if code in skew.CODES else None
-        if found is None or abs(found) > skew.MOST or abs(found - self._skew) < skew.TOLERATED:
+    def _was_mistimed(self, answer: HttpAnswer, refusal: ClientError, signed_at: datetime) -> bool:
+        """Return True if AWS may have refused because of the time that the request was signed by.
+
+        What follows is then signed by AWS's clock. Requests under way together are refused
+        together: the first of them has this learn the skew, and all are signed anew.
+        """
+        code, now = refusal.response.get("Error", {}).get("Code", ""), self._clock.now()
+        found = skew.skew_of(answer.headers, now) if code in skew.CODES else None
+        if found is None or abs(found) > skew.MOST or abs(now + found - signed_at) < skew.TOLERATED:
             return False
-        _log.warning("%s; signing requests with AWS's time until then", skew.told(found))
-        self._skew = found
+        if abs(found - self._skew) >= skew.TOLERATED:
+            if abs(found) < skew.TOLERATED:
+                _log.info("this machine's clock agrees with AWS's again; signing requests by it")
+            else:
+                _log.warning("%s; signing requests with AWS's time until then", skew.told(found))
+            self._skew = found
         return True
