@@ -11,28 +11,23 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from inspect import isawaitable
 from typing import Any
 
 from aiobotocore.credentials import AioCredentials, AioRefreshableCredentials
 from aiobotocore.session import AioSession
-from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoCredentialsError
+from botocore.exceptions import NoCredentialsError
 
+from headgate.jobs.aws.connections.expiring_credentials import ExpiringCredentials
 from headgate.jobs.aws.connections.instance_role import expects_role, no_role_yet
+from headgate.jobs.aws.connections.shared_look_up import MOST_S, named
 
 _log = logging.getLogger("headgate.aws")
 
 LOOK_UP_S = 10.0
 """Maximum seconds for a call's own look-up; botocore has no bound for a ``credential_process``."""
 
-FIRST_S = 30.0
-"""Maximum seconds for the first look-up and for each refresh: sources that take their time pass."""
-
 SAID_AFTER_S = 3.0
 """Seconds after which a first look-up that isn't over is logged."""
-
-_SHARED_S = 1.0
-"""Seconds for which calls share a refresh's failure to end: they waited for it one by one."""
 
 _WRONG_FOR_GOOD = frozenset(
     {
@@ -56,7 +51,7 @@ class PatientSession(AioSession):
     async def get_credentials(self) -> Any:  # type: ignore[override]  # as aiobotocore's own does
         """Return the credentials; if the look-up fails now, ones that are looked up later.
 
-        None if no source of credentials is configured. A look-up that hangs fails after `FIRST_S`.
+        None if no source of credentials is configured. A look-up that hangs fails after `MOST_S`.
         """
         if self._late is not None:
             return self._late
@@ -65,7 +60,7 @@ class PatientSession(AioSession):
         except Exception as error:
             if type(error).__name__ in _WRONG_FOR_GOOD:
                 raise
-            known = _named(error)
+            known = named(error)
             _log.warning("no AWS credentials yet, will look again: %s", known)
         self._late = LateCredentials(self._look_up)
         return self._late
@@ -73,7 +68,7 @@ class PatientSession(AioSession):
     async def _first(self) -> Any:
         waiting = asyncio.get_running_loop().call_later(SAID_AFTER_S, self._say_that_it_waits)
         try:
-            async with asyncio.timeout(FIRST_S):
+            async with asyncio.timeout(MOST_S):
                 return await self._look_up()
         finally:
             waiting.cancel()
@@ -93,8 +88,7 @@ class PatientSession(AioSession):
         if found is None and expects_role(self):
             raise no_role_yet()
         if isinstance(found, AioRefreshableCredentials):
-            refresh = found._refresh_using  # type: ignore[attr-defined]  # noqa: SLF001 - as above
-            found._refresh_using = _Refresh(refresh)  # type: ignore[attr-defined]  # noqa: SLF001
+            found = self._credentials = ExpiringCredentials(found)
         return found
 
 
@@ -127,7 +121,7 @@ class LateCredentials(AioCredentials):
                 if self._found is None:  # no other call has found them meanwhile
                     self._found = await self._load()
         except Exception as error:
-            raise _named(error) from error
+            raise named(error) from error
         if self._found is None:
             raise NoCredentialsError
 
@@ -135,41 +129,6 @@ class LateCredentials(AioCredentials):
         """Return the account that they belong to, if they name it."""
         account: str | None = (await self.get_frozen_credentials()).account_id
         return account
-
-
-class _Refresh:
-    """Refreshes credentials, for at most `FIRST_S`.
-
-    While one refresh hangs, botocore has all other calls wait for a refresh of their own each. They
-    share its failure instead, or the last of them would wait for many times as long.
-
-    Args:
-        refresh: botocore's function.
-    """
-
-    def __init__(self, refresh: Callable[[], Any]) -> None:
-        self._refresh = refresh
-        self._hung_until = float("-inf")
-
-    async def __call__(self) -> Any:
-        """Return what botocore makes credentials of.
-
-        Raises:
-            CredentialRetrievalError: it took too long.
-        """
-        clock = asyncio.get_running_loop().time
-        if clock() < self._hung_until:
-            raise _named(TimeoutError())
-        limit = asyncio.timeout(FIRST_S)
-        try:
-            async with limit:
-                found = self._refresh()
-                return await found if isawaitable(found) else found
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            self._hung_until = clock() + _SHARED_S
-            raise _named(error) from error
 
 
 class _Process:
@@ -195,11 +154,3 @@ class _Process:
 
 async def _started(*command: str, **options: Any) -> _Process:
     return _Process(await asyncio.create_subprocess_exec(*command, **options))
-
-
-def _named(error: Exception) -> BotoCoreError:
-    """Return botocore's own error, or one with another's class alone: a text may show secrets."""
-    if isinstance(error, BotoCoreError):
-        return error
-    said = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
-    return CredentialRetrievalError(provider="botocore", error_msg=said)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiobotocore.credentials import AioCredentials, AioRefreshableCredentials
+from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
 from botocore.exceptions import CredentialRetrievalError
 
 from headgate.jobs.aws.connections.late_credentials import (
-    FIRST_S,
     LOOK_UP_S,
     SAID_AFTER_S,
     LateCredentials,
     PatientSession,
 )
+from headgate.jobs.aws.connections.shared_look_up import MOST_S
 from tests.support.environment import without_aws
 from tests.support.journal import GENEROUS_S
 
@@ -84,7 +82,7 @@ async def test_a_first_look_up_that_hangs_is_told_of_and_ends_within_a_bound(
         [said] = caplog.messages
         assert "credential_process has not answered for 3 s" in said
         late = await opening
-        assert clock() - started == pytest.approx(FIRST_S)
+        assert clock() - started == pytest.approx(MOST_S)
         assert "no answer in time" in caplog.messages[-1]
     assert "a-secret" not in caplog.text
     hangs = False
@@ -98,50 +96,12 @@ async def test_a_look_up_that_takes_its_time_is_waited_for(
     without_aws(monkeypatch, tmp_path)
 
     async def look_up(_session: AioSession) -> AioCredentials:
-        await asyncio.sleep(FIRST_S - 1)
+        await asyncio.sleep(MOST_S - 1)
         return AioCredentials("id", "secret")
 
     monkeypatch.setattr(AioSession, "get_credentials", look_up)
     found = await PatientSession().get_credentials()
     assert (await found.get_frozen_credentials()).access_key == "id"
-
-
-@looptime
-async def test_calls_share_the_end_of_a_refresh_that_hangs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    without_aws(monkeypatch, tmp_path)
-    hangs = True
-
-    async def refresh() -> dict[str, Any]:
-        await asyncio.sleep(3_600 if hangs else 0)
-        return _metadata("new", datetime.now(UTC) + timedelta(hours=6))
-
-    async def look_up(_session: AioSession) -> Any:
-        over = _metadata("old", datetime.now(UTC))
-        return AioRefreshableCredentials.create_from_metadata(over, refresh, "custom-process")
-
-    monkeypatch.setattr(AioSession, "get_credentials", look_up)
-    found = await PatientSession().get_credentials()
-    clock = asyncio.get_running_loop().time
-    started = clock()
-    calls = [found.get_frozen_credentials() for _ in range(5)]
-    failures = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(each) for each in failures] == [CredentialRetrievalError] * 5
-    assert clock() - started == pytest.approx(FIRST_S)
-    hangs = False
-    await asyncio.sleep(2)
-    assert (await found.get_frozen_credentials()).access_key == "new"
-
-
-def _metadata(key: str, ends: datetime) -> dict[str, Any]:
-    return {
-        "access_key": key,
-        "secret_key": "secret",
-        "token": None,
-        "expiry_time": ends.isoformat(),
-        "account_id": None,
-    }
 
 
 async def test_a_process_that_nobody_waits_for_any_longer_is_killed(
