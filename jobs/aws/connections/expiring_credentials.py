@@ -56,4 +56,4 @@ class ExpiringCredentials(AioCredentials):
     async def _renewed(self) -> None:
         # botocore hides the failure of a refresh that began well before they expired.
         while self._is_over():
-            await self._refresh.found(MOST_S)
+            await self._refresh.ended(MOST_S)

@@ -19,12 +19,12 @@ from botocore.exceptions import NoCredentialsError
 
 from headgate.jobs.aws.connections.expiring_credentials import ExpiringCredentials
 from headgate.jobs.aws.connections.instance_role import expects_role, no_role_yet
-from headgate.jobs.aws.connections.shared_look_up import MOST_S, named
+from headgate.jobs.aws.connections.shared_look_up import MOST_S, SharedLookUp, named
 
 _log = logging.getLogger("headgate.aws")
 
 LOOK_UP_S = 10.0
-"""Maximum seconds for a call's own look-up; botocore has no bound for a ``credential_process``."""
+"""Maximum seconds for which a call waits for a look-up; a slow one goes on for later calls."""
 
 SAID_AFTER_S = 3.0
 """Seconds after which a first look-up that isn't over is logged."""
@@ -103,7 +103,7 @@ class LateCredentials(AioCredentials):
         super().__init__("", "", method="late")
         self._load = load
         self._found: Any = None
-        self._looking = asyncio.Lock()
+        self._look_up = SharedLookUp(self._look)
 
     async def get_frozen_credentials(self) -> Any:  # type: ignore[override]  # the same
         """Return one consistent set of credentials.
@@ -112,18 +112,13 @@ class LateCredentials(AioCredentials):
             BotoCoreError: they are still not available.
         """
         if self._found is None:
-            await self._look()
+            await self._look_up.ended(LOOK_UP_S)
+        if self._found is None:
+            raise NoCredentialsError
         return await self._found.get_frozen_credentials()
 
     async def _look(self) -> None:
-        try:
-            async with asyncio.timeout(LOOK_UP_S), self._looking:
-                if self._found is None:  # no other call has found them meanwhile
-                    self._found = await self._load()
-        except Exception as error:
-            raise named(error) from error
-        if self._found is None:
-            raise NoCredentialsError
+        self._found = await self._load()
 
     async def get_account_id(self) -> str | None:  # type: ignore[override]  # as refreshable ones
         """Return the account that they belong to, if they name it."""

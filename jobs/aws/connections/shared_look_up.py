@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError
 
@@ -25,16 +24,16 @@ class SharedLookUp:
     others, and to those that come.
 
     Args:
-        look_up: it may raise anything.
+        look_up: keeps what it finds, perhaps for a later call; it may raise anything.
     """
 
-    def __init__(self, look_up: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(self, look_up: Callable[[], Awaitable[object]]) -> None:
         self._look_up = look_up
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._started_s = self._ended_s = float("-inf")
 
-    async def found(self, within_s: float) -> Any:
-        """Return what the look-up under way finds, or a new one.
+    async def ended(self, within_s: float) -> None:
+        """Wait for the end of the look-up under way, or of a new one.
 
         Raises:
             BotoCoreError: it fails, or takes longer than that.
@@ -44,7 +43,7 @@ class SharedLookUp:
         if not task.done():
             raise named(TimeoutError())
         try:
-            return task.result()
+            task.result()
         except Exception as error:
             raise named(error) from error
 
@@ -63,25 +62,25 @@ class SharedLookUp:
         if (left_s := self._started_s + first_s - now_s) > 0:
             await asyncio.wait([task], timeout=left_s)
 
-    def _under_way(self) -> asyncio.Task[Any] | None:
+    def _under_way(self) -> asyncio.Task[None] | None:
         return None if self._task is None or self._task.done() else self._task
 
-    def _start(self) -> asyncio.Task[Any]:
+    def _start(self) -> asyncio.Task[None]:
         loop = asyncio.get_running_loop()
         self._started_s = loop.time()
         self._task = loop.create_task(self._bounded(), name="look-up of AWS credentials")
         self._task.add_done_callback(_tell)
         return self._task
 
-    async def _bounded(self) -> Any:
+    async def _bounded(self) -> None:
         try:
             async with asyncio.timeout(MOST_S):
-                return await self._look_up()
+                await self._look_up()
         finally:
             self._ended_s = asyncio.get_running_loop().time()
 
 
-def _tell(task: asyncio.Task[Any]) -> None:
+def _tell(task: asyncio.Task[None]) -> None:
     """Log a failure: perhaps no call has waited for it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.warning("a look-up of AWS credentials failed: %s", named(error))

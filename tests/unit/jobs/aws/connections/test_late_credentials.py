@@ -56,7 +56,29 @@ async def test_calls_fail_within_a_bound_while_a_look_up_hangs_and_it_is_made_ag
     assert [type(each) for each in failures] == [CredentialRetrievalError] * 3
     assert asyncio.get_running_loop().time() - started == pytest.approx(LOOK_UP_S)
     hangs = False
+    await asyncio.sleep(MOST_S - LOOK_UP_S)
     assert (await late.get_frozen_credentials()).access_key == "id"
+
+
+@looptime
+async def test_a_look_up_that_takes_longer_than_a_call_waits_serves_a_later_call() -> None:
+    looked = 0
+
+    async def load() -> AioCredentials:
+        nonlocal looked
+        looked += 1
+        await asyncio.sleep(MOST_S - 1)
+        return AioCredentials("id", "secret")
+
+    late = LateCredentials(load)
+    for _ in range(2):
+        with pytest.raises(CredentialRetrievalError, match="no answer in time"):
+            await late.get_frozen_credentials()
+    await asyncio.sleep(LOOK_UP_S)
+    started = asyncio.get_running_loop().time()
+    assert (await late.get_frozen_credentials()).access_key == "id"
+    assert looked == 1
+    assert asyncio.get_running_loop().time() == started, "it was found while no call waited"
 
 
 @looptime
