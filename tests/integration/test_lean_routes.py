@@ -19,6 +19,7 @@ import botocore.handlers
 import botocore.session
 import pytest
 from aiobotocore.client import AioBaseClient
+from botocore.awsrequest import AWSPreparedRequest
 from botocore.config import Config
 from botocore.httpsession import get_cert_path
 
@@ -34,7 +35,7 @@ from headgate.jobs.aws.connections.connection import (
 from headgate.jobs.aws.lean.async_opening import find_async_route
 from headgate.jobs.aws.lean.opening import find_route
 from headgate.jobs.aws.lean.route import Route
-from headgate.jobs.aws.lean.services import SQS
+from headgate.jobs.aws.lean.services import DYNAMODB, SQS, JsonService
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import TransportError
@@ -114,6 +115,62 @@ async def test_a_dualstack_or_fips_endpoint_is_the_one_that_botocore_finds(
     assert route.endpoint.host == host
 
 
+class Kept(Exception):
+    """A request that is not sent."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
+
+
+def keep(request: AWSPreparedRequest, **_: Any) -> None:
+    raise Kept(request.url)
+
+
+@pytest.mark.parametrize(
+    ("region", "variable"),
+    [
+        ("us-iso-east-1", "AWS_USE_FIPS_ENDPOINT"),
+        ("us-iso-east-1", "AWS_USE_DUALSTACK_ENDPOINT"),
+        ("us-isob-east-1", "AWS_USE_DUALSTACK_ENDPOINT"),
+        ("us-gov-west-1", "AWS_USE_FIPS_ENDPOINT"),
+        ("cn-north-1", "AWS_USE_DUALSTACK_ENDPOINT"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("service", "call"),
+    [(SQS, lambda sdk: sdk.list_queues()), (DYNAMODB, lambda sdk: sdk.list_tables())],
+    ids=["sqs", "dynamodb"],
+)
+def test_in_every_partition_the_route_leads_where_botocores_calls_go(
+    monkeypatch: pytest.MonkeyPatch,
+    service: JsonService,
+    call: Callable[[Any], Any],
+    region: str,
+    variable: str,
+) -> None:
+    monkeypatch.setenv(variable, "true")
+    connection = replace(OURS, region=region, shared=SharedSession())
+    with closing(aws_client(service.name, connection)) as sdk:
+        route = find_route(service, connection, connection.shared.core(), sdk)
+        sdk.meta.events.register("before-send", keep)
+        with pytest.raises(Kept) as sent:
+            call(sdk)
+    assert route is not None
+    assert str(route.endpoint) == sent.value.url
+
+
+async def test_credentials_that_name_their_account_leave_the_endpoint_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCOUNT_ID", "123456789012")
+    connection = replace(OURS, shared=SharedSession())
+    with closing(aws_client("dynamodb", connection)) as sdk:
+        route = find_route(DYNAMODB, connection, connection.shared.core(), sdk)
+    assert route is not None
+    assert route.endpoint.host == f"dynamodb.{REGION}.amazonaws.com"
+
+
 @pytest.mark.parametrize(
     ("url", "authority"),
     [
@@ -175,6 +232,7 @@ async def test_a_proxy_that_is_not_for_the_endpoint_changes_nothing(
         ("HTTPS_PROXY", "http://127.0.0.1:9", "it goes through a proxy"),
         ("AWS_LAMBDA_FUNCTION_NAME", "shop", "requests of a function carry its trace"),
         ("AWS_AUTH_SCHEME_PREFERENCE", "sigv4a", "its signature is not SigV4"),
+        ("AWS_ACCOUNT_ID_ENDPOINT_MODE", "required", "its endpoint differs by account"),
         ("BOTOCORE_EXPERIMENTAL__PLUGINS", "none=nowhere", "botocore has plugins"),
         ("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9/below", "its endpoint is more than a host"),
     ],
@@ -228,7 +286,13 @@ class Mock:
 
 @pytest.mark.parametrize(
     "event",
-    ["before-send", "before-send.sqs.SendMessageBatch", "request-created", "after-call.sqs"],
+    [
+        "before-send",
+        "before-send.sqs.SendMessageBatch",
+        "before-endpoint-resolution.sqs",
+        "request-created",
+        "after-call.sqs",
+    ],
 )
 async def test_a_handler_of_somebody_elses_sees_the_calls_that_it_asked_for(
     find: Find, monkeypatch: pytest.MonkeyPatch, event: str

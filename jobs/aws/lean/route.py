@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, Self
 from urllib.parse import SplitResult, urlsplit
 
+from botocore.exceptions import EndpointProviderError
 from botocore.httpsession import create_urllib3_context, get_cert_path
 from botocore.utils import get_environ_proxies
 
@@ -28,6 +29,7 @@ _PORTS = {"http": 80, "https": 443}
 _EVENTS = (
     "provide-client-params",
     "before-parameter-build",
+    "before-endpoint-resolution",
     "before-call",
     "request-created",
     "choose-signer",
@@ -98,10 +100,11 @@ def route_of(
 ) -> Route | None:
     """Return the route to the endpoint of a client; None if only the client itself can call it.
 
-    That is: without credentials, with another signature than version 4, with an endpoint below a
-    path, through a proxy, with botocore's plugins, its client-side monitoring, handlers of its
-    events or a wrapper around its calls, as tracers and mocks of AWS have them, in a Lambda
-    function, where each request carries the invocation's trace, and with ``HEADGATE_SDK_CALLS``.
+    That is: without credentials, with another signature than version 4, with an endpoint that
+    depends on the call or lies below a path, through a proxy, with botocore's plugins, its
+    client-side monitoring, handlers of its events or a wrapper around its calls, as tracers and
+    mocks of AWS have them, in a Lambda function, where each request carries the invocation's trace,
+    and with ``HEADGATE_SDK_CALLS``.
     Reads the CA bundle.
 
     Args:
@@ -114,11 +117,15 @@ def route_of(
         OSError: the CA bundle can't be read.
         ValueError: the endpoint is not a URL.
     """
-    service, url = client.meta.service_model.service_name, urlsplit(client.meta.endpoint_url)
-    reason = _reason_against(client, session, url, [f"{service}.{action}" for action in actions])
+    service, url = client.meta.service_model.service_name, _url_of(client)
     if credentials is None:
-        reason = "there are no credentials"
-    if reason or credentials is None:
+        reason: str | None = "there are no credentials"
+    elif url is None:
+        reason = "no endpoint serves all of its calls"
+    else:
+        calls = [f"{service}.{action}" for action in actions]
+        reason = _reason_against(client, session, url, calls)
+    if reason or credentials is None or url is None:
         _log.debug("using botocore's client for %s: %s", service, reason)
         return None
     return Route(
@@ -128,6 +135,28 @@ def route_of(
         credentials=credentials,
         tls=_tls(session) if url.scheme == "https" else None,
     )
+
+
+def _url_of(client: Any) -> SplitResult | None:
+    """Return the URL of a client's calls; None if there is not one for all of them.
+
+    ``client.meta.endpoint_url`` is another in some regions with FIPS or dual-stack endpoints, such
+    as those of GovCloud: it comes from a file of endpoints that calls no longer go by. An account's
+    own endpoint, which DynamoDB may prefer, is not taken: the region's serves all accounts.
+    """
+    # botocore has no public way to ask its rules without making a call.
+    resolver = client._ruleset_resolver  # noqa: SLF001 - as above
+    values = {
+        name: resolver._builtins.get(parameter.builtin)  # noqa: SLF001 - as above
+        for name, parameter in resolver._param_definitions.items()  # noqa: SLF001 - as above
+    }
+    # An account is a function, which would look credentials up.
+    given = {name: each for name, each in values.items() if each is not None and not callable(each)}
+    try:
+        found = resolver._provider.resolve_endpoint(**given)  # noqa: SLF001 - as above
+    except EndpointProviderError:
+        return None
+    return None if found.headers or found.properties else urlsplit(found.url)
 
 
 def _reason_against(client: Any, session: Any, url: SplitResult, calls: list[str]) -> str | None:
