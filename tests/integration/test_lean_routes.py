@@ -16,7 +16,6 @@ from typing import Any
 import boto3
 import botocore.client
 import botocore.handlers
-import botocore.session
 import pytest
 from aiobotocore.client import AioBaseClient
 from botocore.awsrequest import AWSPreparedRequest
@@ -25,6 +24,7 @@ from botocore.httpsession import get_cert_path
 
 from headgate import App
 from headgate.jobs.aws.backend import AwsBackend
+from headgate.jobs.aws.connections import bounded_credentials
 from headgate.jobs.aws.connections.connection import (
     Connection,
     SharedSession,
@@ -361,8 +361,8 @@ async def test_the_asynchronous_transport_makes_its_calls_either_way(lean: bool)
 async def test_the_services_of_a_synchronous_client_share_a_session_and_so_its_credentials(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    make = unittest.mock.Mock(wraps=botocore.session.get_session)
-    monkeypatch.setattr(botocore.session, "get_session", make)
+    make = unittest.mock.Mock(wraps=bounded_credentials.BoundedCredentialsSession)
+    monkeypatch.setattr(bounded_credentials, "BoundedCredentialsSession", make)
     async with serving(*REPLIES, Reply(body={"Items": []})) as server:
         with closing(AwsBackend(App("shop").topology, endpoint_url=server.url)) as aws:
             await asyncio.to_thread(aws.ports.transport.send, "queue", [OutgoingMessage(body="{}")])

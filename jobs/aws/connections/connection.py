@@ -129,9 +129,9 @@ class Connection:
 
 
 def _core_session() -> Any:
-    import botocore.session
+    from headgate.jobs.aws.connections.bounded_credentials import BoundedCredentialsSession
 
-    core = botocore.session.get_session()
+    core = BoundedCredentialsSession()
     try:
         if expects_role(core) and core.get_credentials() is None:
             raise no_role_yet()
