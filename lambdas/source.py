@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from headgate.jobs.core.existing.arns import bare_name
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
@@ -112,7 +113,6 @@ def delivery_of(record: Mapping[str, Any], topology: Topology, received_at: floa
     except ValidationError as error:
         fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
         raise MessageUnreadable(f"a record of the event is not one of SQS's: {fields}") from None
-    name = found.event_source_arn.rpartition(":")[2]
     return Delivery(
         message=ReceivedMessage(
             message_id=found.message_id,
@@ -124,7 +124,7 @@ def delivery_of(record: Mapping[str, Any], topology: Topology, received_at: floa
             group=found.attributes.group,
             first_received_ms=found.attributes.first_received_ms,
         ),
-        queue=_queue(topology, name),
+        queue=_queue(topology, found.event_source_arn),
         received_at=received_at,
     )
 
@@ -135,11 +135,13 @@ def _texts(attributes: Mapping[str, _Attribute]) -> Iterator[tuple[str, str]]:
             yield name, attribute.string_value
 
 
-def _queue(topology: Topology, name: str) -> QueueSpec:
-    for spec in topology.queues:
-        if spec.name == name:
-            return spec
+def _queue(topology: Topology, arn: str) -> QueueSpec:
+    # An ARN goes first: a queue of the app's own account may have the same name as another's.
+    for name in (arn, bare_name(arn)):
+        for spec in topology.queues:
+            if spec.name == name:
+                return spec
     raise ConfigurationError(
-        f"the function gets messages of the queue {name!r}, which the app {topology.app!r} does "
+        f"the function gets messages of the queue {arn!r}, which the app {topology.app!r} does "
         "not have: check its event source mapping, and HEADGATE_STAGE"
     )

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from headgate import App, Client, Priority, Retry
 from headgate.jobs.core.events import Event, Events
+from headgate.jobs.core.existing.arns import is_arn, region_of
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.core.topology import Lane
@@ -276,7 +277,10 @@ def submitted(deployed: Function, *texts: str, **overrides: Any) -> list[str]:
 def record_of(
     message: ReceivedMessage, queue: str, *, place: str = "eu-central-1:123456789012"
 ) -> dict[str, Any]:
-    """Return a message as Lambda hands it over; ``place`` is the queue's region and account."""
+    """Return a message as Lambda hands it over.
+
+    ``place`` is the queue's region and account, unless the queue is named by its ARN.
+    """
     attributes = {
         "ApproximateReceiveCount": str(message.receive_count),
         "SentTimestamp": str(int(message.sent_at.timestamp() * 1000)),
@@ -284,6 +288,7 @@ def record_of(
     }
     if message.group is not None:
         attributes["MessageGroupId"] = message.group
+    arn = queue if is_arn(queue) else f"arn:aws:sqs:{place}:{queue}"
     return {
         "messageId": message.message_id,
         "receiptHandle": message.receipt,
@@ -294,6 +299,6 @@ def record_of(
             for name, value in message.attributes.items()
         },
         "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:{place}:{queue}",
-        "awsRegion": place.partition(":")[0],
+        "eventSourceARN": arn,
+        "awsRegion": region_of(arn),
     }
