@@ -95,5 +95,4 @@ def _queues_of(topology: Topology) -> Iterator[str]:
     yield from topology.groups
     yield from (topology.quarantine_name, topology.failed_firings_name)
     for spec in topology.queues:
-        for name in (spec.name, spec.dlq_name):
-            yield name.rpartition(":")[2]  # an existing one may be an ARN
+        yield from (spec.name, spec.dlq_name)

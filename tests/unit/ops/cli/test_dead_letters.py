@@ -12,7 +12,7 @@ import pytest
 from headgate import App, Client
 from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.messages.large_payloads import parcel, payload_key
-from headgate.jobs.testing import VirtualClock
+from headgate.jobs.testing import MemoryBackend, VirtualClock
 from headgate.ops.views.dead_letters import EXIT_LEFT, EXIT_NONE
 from tests.support.backends import over
 from tests.support.command_line import CommandLine, Ended
@@ -140,6 +140,26 @@ def test_a_name_that_exists_is_not_told_though_nothing_is_found(letters: Letters
     ):
         ended = letters("list", "--queue", name, "--type", "nightly", "--reason", "redriven")
         assert (ended.code, ended.err) == (EXIT_NONE, "")
+
+
+def test_another_account_s_queue_is_named_by_its_arn_where_nothing_is_found(
+    headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = "arn:aws:sqs:eu-central-1:444455556666:orders"
+    queue = {"queue": theirs, "dead_letters": f"{theirs}-dead"}
+    monkeypatch.setenv("HEADGATE_EXISTING", json.dumps({"queues": {"jobs": {"normal": queue}}}))
+    app = App("shop", stage="test")
+    app.define("send-email", dict[str, str])
+    backend = MemoryBackend(app)
+    monkeypatch.setattr(
+        "headgate.jobs.client.client.Client", lambda app: Client(app, backend=backend)
+    )
+
+    def said(name: str) -> str:
+        return headgate("dead-letters", "list", "--queue", name, app="cli_shop:app").err
+
+    assert said(theirs) == said(f"{theirs}-dead") == ""
+    assert f"there is no queue 'orders-dead': known are: {theirs}, " in said("orders-dead")
 
 
 @pytest.mark.parametrize(
