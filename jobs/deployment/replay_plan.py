@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from headgate.jobs.core.existing.resources import NOTHING, Existing, read_existing
 from headgate.jobs.core.retention import Keep, RecordsLevel
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.app import App
@@ -58,6 +59,9 @@ class ReplayPlan(BaseModel):
     stage: str | None = None
     groups: tuple[GroupOutline, ...]
     rules: tuple[ReplayRule, ...]
+    existing: str = ""
+    """The queues of these groups that something else created, as `Existing.to_text` has them; empty
+    if there are none. Plans of earlier versions name none."""
 
 
 def replay_plan(app: App) -> ReplayPlan | None:
@@ -75,7 +79,16 @@ def replay_plan(app: App) -> ReplayPlan | None:
         for name, queue in sorted(app.queues.items())
         if name in used
     ]
-    return ReplayPlan(name=app.name, stage=app.stage, groups=tuple(groups), rules=tuple(rules))
+    existing = Existing(
+        queues={name: found for name, found in app.existing.queues.items() if name in used}
+    )
+    return ReplayPlan(
+        name=app.name,
+        stage=app.stage,
+        groups=tuple(groups),
+        rules=tuple(rules),
+        existing=existing.to_text() if existing else "",
+    )
 
 
 def outline_of(plan: ReplayPlan) -> App:
@@ -84,7 +97,12 @@ def outline_of(plan: ReplayPlan) -> App:
         group.name: Queue(group.name, priorities=group.priorities, fifo=group.fifo)
         for group in plan.groups
     }
-    app = App(plan.name, stage=plan.stage or "", default_queue=queues.pop(DEFAULT_QUEUE, None))
+    app = App(
+        plan.name,
+        stage=plan.stage or "",
+        default_queue=queues.pop(DEFAULT_QUEUE, None),
+        existing=read_existing(plan.existing) if plan.existing else NOTHING,
+    )
     app.include(*queues.values())
     for rule in plan.rules:
         queue = app.queues[rule.group]

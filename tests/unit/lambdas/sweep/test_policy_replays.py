@@ -14,6 +14,8 @@ from headgate import (
     AsyncClient,
     DeadLetterFilter,
     Encryption,
+    Existing,
+    ExistingQueue,
     Priority,
     Replay,
     Retry,
@@ -32,6 +34,7 @@ from headgate.jobs.dead_letters.replaying.replays import new_report
 from headgate.jobs.dead_letters.replaying.report import ReplayState
 from headgate.jobs.deployment.replay_plan import outline_of
 from headgate.jobs.deployment.sweep_plan import EVERY, plan_input, read_plan, sweep_plan
+from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.records.items import asked_partition
 from headgate.testing import Harness
@@ -285,6 +288,72 @@ def test_the_outline_has_the_names_and_the_records_of_the_app_s_types() -> None:
     assert outline.types.keys() == {"send-email", "often", "book"}
     assert {job.records for job in outline.types.values()} == {"failures"}
     assert {job.keep.failed for job in outline.types.values() if job.keep} == {timedelta(days=40)}
+
+
+EXISTING = {
+    "orders": {
+        "normal": ExistingQueue(
+            queue="orders",
+            dead_letters="orders-dead",
+            max_receive_count=50,
+            retention=timedelta(days=2),
+            dead_letters_retention=timedelta(days=10),
+        ),
+        "low": ExistingQueue(queue="arn:aws:sqs:eu-central-1:444455556666:orders"),
+    },
+    "ledger": {
+        "normal": ExistingQueue(queue="ledger.fifo", dead_letters="ledger-dead.fifo"),
+    },
+    "mail": {"normal": ExistingQueue(queue="mail", dead_letters="mail-dead")},
+}
+
+
+def on_existing_queues() -> App:
+    """Return an app in whose group "mail" no type has a policy."""
+    app = shop(existing=Existing(queues=EXISTING))
+    orders = app.queue("orders", priorities=["normal", "low"])
+    orders.define("order", Order)
+    orders.define("tidy-orders", Order, priority="low")
+    app.queue("mail", priorities=["normal"]).define("mail", Order, replay=None)
+    return app
+
+
+@pytest.mark.parametrize("job_type", ["order", "tidy-orders", "book", "send-email"])
+def test_letters_of_queues_that_exist_are_sent_back_to_them(job_type: str) -> None:
+    bench = SweepBench(on_existing_queues())
+    job = bench.app.find_type(job_type)
+    queue = bench.app.topology.queue(job.queue, job.priority)
+    bench.die(job_type)
+    assert later(bench) == 1
+    assert bench.everything() == []
+    [sent] = bench.sqs.messages(queue.name)
+    assert parse(sent.body).queue == job.queue
+
+
+def test_the_outline_s_queues_have_the_numbers_of_those_that_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = on_existing_queues()
+    rendered = json.dumps(plan_input(sweep_plan(app, has_bridge=False)))
+    monkeypatch.setenv("HEADGATE_EXISTING", '{"table": "another"}')  # the plan alone counts
+    plan = read_plan(json.loads(rendered)).replay
+    assert plan is not None
+    assert "mail" not in plan.existing
+
+    of_policies = [spec for spec in app.topology.queues if spec.group != "mail"]
+    assert sorted(outline_of(plan).topology.queues, key=_name) == sorted(of_policies, key=_name)
+
+
+def _name(spec: QueueSpec) -> str:
+    return spec.name
+
+
+def test_a_plan_of_an_earlier_version_names_no_queues_that_exist() -> None:
+    given = plan_input(sweep_plan(shop(), has_bridge=False))
+    assert given["replay"].pop("existing") == ""
+    plan = read_plan(given).replay
+    assert plan is not None
+    assert NORMAL in {spec.name for spec in outline_of(plan).topology.queues}
 
 
 def test_an_app_without_policies_has_the_plan_that_it_always_had() -> None:
