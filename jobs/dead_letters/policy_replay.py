@@ -145,8 +145,8 @@ class PolicyReplay:
         gone = await begun.rounds.visit([each for each, _ in meant])
         for _, letter in meant:
             if letter.message_id in around.marks and letter.message_id not in known:
-                rule = self._rules[letter.job_type or ""]
-                self.sent[rule.group, rule.type] += 1
+                queue = self._origins[letter.origin or ""]
+                self.sent[queue.group, letter.job_type or ""] += 1
         await begun.progress.write()
         self._is_over = begun.progress.is_ending
         return gone

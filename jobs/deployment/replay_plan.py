@@ -23,7 +23,7 @@ from headgate.jobs.definitions.queue import DEFAULT_QUEUE, Queue
 
 
 class GroupOutline(BaseModel):
-    """A queue group whose types have policies."""
+    """A queue group from which types with policies run."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -39,6 +39,9 @@ class ReplayRule(BaseModel):
 
     type: str
     group: str
+    accepts_from: tuple[str, ...] = ()
+    """The other groups whose queues its jobs may come from, and go back to. Plans of earlier
+    versions have none."""
     reasons: tuple[str, ...]
     errors: tuple[str, ...] = ()
     max_replays: int
@@ -73,7 +76,7 @@ def replay_plan(app: App) -> ReplayPlan | None:
     ]
     if not rules:
         return None
-    used = {rule.group for rule in rules}
+    used = {group for rule in rules for group in (rule.group, *rule.accepts_from)}
     groups = [
         GroupOutline(name=name, priorities=tuple(queue.lanes), fifo=queue.fifo)
         for name, queue in sorted(app.queues.items())
@@ -108,7 +111,14 @@ def outline_of(plan: ReplayPlan) -> App:
         queue = app.queues[rule.group]
         keep = Keep(failed=timedelta(seconds=rule.kept_s))
         priority = next(iter(queue.lanes))
-        queue.define(rule.type, object, priority=priority, records=rule.records, keep=keep)
+        queue.define(
+            rule.type,
+            object,
+            priority=priority,
+            accepts_from=rule.accepts_from,
+            records=rule.records,
+            keep=keep,
+        )
     return app
 
 
@@ -116,6 +126,7 @@ def _rule(app: App, job: JobType[Any, Any], policy: Replay) -> ReplayRule:
     return ReplayRule(
         type=job.name,
         group=job.queue,
+        accepts_from=tuple(group for group in job.runs_from if group != job.queue),
         reasons=policy.reasons,
         errors=policy.errors,
         max_replays=policy.max_replays,

@@ -36,6 +36,7 @@ from headgate.jobs.deployment.replay_plan import outline_of
 from headgate.jobs.deployment.sweep_plan import EVERY, plan_input, read_plan, sweep_plan
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.messages.outgoing import message_of
 from headgate.jobs.records.items import asked_partition
 from headgate.testing import Harness
 from tests.support.clients import client_of
@@ -346,6 +347,28 @@ def test_the_outline_s_queues_have_the_numbers_of_those_that_exist(
 
 def _name(spec: QueueSpec) -> str:
     return spec.name
+
+
+def moved_here() -> App:
+    """Return an app with a type that runs from the queues of its old group, too."""
+    app = App("shop", stage="test")
+    app.define("other", Order)
+    mail = app.queue("mail", priorities=["high"])
+    mail.define("send-email", Order, accepts_from=["jobs"], replay=Replay(after=HOUR))
+    return app
+
+
+@pytest.mark.parametrize("group", ["jobs", "mail"])
+def test_a_type_s_policy_counts_in_every_group_that_it_accepts_from(group: str) -> None:
+    bench = SweepBench(moved_here())
+    spec = bench.app.topology.queue(group, "high")
+    job = message_of(bench.envelope("send-email", queue=group))
+    told = {**job.attributes, "Reason": "attempts-exhausted"}
+    bench.send(spec.dlq_name, OutgoingMessage(body=job.body, attributes=told))
+    bench.swept()
+    bench.clock.advance(HOUR)
+    assert bench.swept().replayed == {(group, "send-email"): 1}
+    assert (len(bench.sqs.messages(spec.name)), bench.everything()) == (1, [])
 
 
 def test_a_plan_of_an_earlier_version_names_no_queues_that_exist() -> None:
