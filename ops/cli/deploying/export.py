@@ -181,16 +181,19 @@ def cloudformation(
 
 
 @export.command(epilog=examples("headgate -A shop.app:app export functions --out infra"))
-def functions(context: typer.Context, *, out: Out, force: Force = False) -> None:
+def functions(
+    context: typer.Context, *, out: Out, cdk_json: CdkJson = None, force: Force = False
+) -> None:
     """Write the zip of the bridge and the sweep.
 
-    The exported infrastructure runs it. Their dependencies are installed by pip or uv, for Lambda.
+    The infrastructure that is exported with the same cdk.json runs it. Their dependencies
+    are installed by pip or uv, for Lambda.
     """
     from headgate.ops.export.functions import functions_zip
 
     if out == _STDOUT:
         context.fail("a zip is not printed: name a folder with --out")
-    app = app_to_deploy_of(context, None)
+    app, _ = _app(context, cdk_json)
     _write(out, [functions_zip(app)], _origin(app, ()), force=force)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from headgate import App
+from headgate.jobs.schedules.routes import Routes
 from headgate.ops.export import files, functions, policies
 from tests.support.command_line import CommandLine
 from tests.unit.ops.export.templates import template
@@ -83,6 +86,25 @@ def test_workers_are_exported_with_what_the_stage_says_to_exist(
     assert ended.code == 0
     assert "HEADGATE_EXISTING" in ended.out
     assert "their-table" in ended.out
+
+
+@pytest.mark.parametrize("option", [(), ("--cdk-json", "stages/cdk.json")])
+def test_the_bridge_is_exported_with_the_queues_that_the_stage_says_to_exist(
+    here: Path, headgate: CommandLine, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]
+) -> None:
+    def write_routes(app: App, folder: Path) -> None:
+        (folder / "routes.json").write_text(Routes.of(app).to_text())
+
+    monkeypatch.setattr(functions, "build_functions", write_routes)
+    folder = here / "stages" if option else here
+    folder.mkdir(exist_ok=True)
+    stage(folder, existing={"queues": {"jobs": {"normal": {"queue": "orders"}}}})
+
+    ended = headgate("export", "functions", *option, "--out", "infra", app=APP)
+    assert (ended.code, ended.err) == (0, "")
+    with zipfile.ZipFile(here / "infra" / "functions.zip") as found:
+        routes = Routes.from_text(found.read("routes.json"))
+    assert routes.groups == {"orders": "jobs"}
 
 
 def test_what_is_left_out_is_said(here: Path, headgate: CommandLine) -> None:
