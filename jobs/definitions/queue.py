@@ -99,6 +99,13 @@ class Queue(Declares):
         return tuple(each for each in self.lanes if each not in used)
 
     @property
+    def fixed(self) -> frozenset[Priority]:
+        """The priorities that it has whatever its types name: those that it lists, or all four."""
+        if self._listed is not None:
+            return frozenset(each for each in self._listed if isinstance(each, Priority))
+        return frozenset() if self._by_app == USED else frozenset(Priority)
+
+    @property
     def lists_none(self) -> bool:
         """True if its app's ``priorities=`` tells which it has."""
         return self._listed is None

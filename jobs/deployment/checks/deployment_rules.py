@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from headgate.jobs.core.limits import Concurrency, Limits, RateLimit
+from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import timeout_of
@@ -19,6 +20,7 @@ from headgate.jobs.deployment.serving import consumed, serving
 from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
 from headgate.jobs.errors import ConfigurationError, Fault, UnknownQueue
 from headgate.jobs.schedules.firing import schedule_name
+from headgate.jobs.values.light_dataclass import light_dataclass
 
 
 def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
@@ -182,7 +184,8 @@ def _of_worker(limits: Limits) -> RateLimit | Concurrency | None:
 
 def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
     """A type that may run for longer than the function that runs it."""
-    for group, job in _run_by_functions(app, deployment):
+    for run in _run_by_functions(app, deployment):
+        group, job = run.group, run.job
         longest = timeout_of(app, job)
         if longest <= group.longest_job:
             continue
@@ -193,12 +196,12 @@ def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]
         yield Fault(
             rule="timeout-above-functions",
             where=place_of(job),
-            what=f"it {runs}, and the function {group.name!r}, which runs it, ends after "
+            what=f"it {runs}, and the function {group.name!r}, which runs {run.what}, ends after "
             f"{group.timeout}, of which the last {GIVE_BACK} are for giving jobs back",
             why="A job that needs longer is interrupted and starts again, each time",
             instead=f"Declare timeout=timedelta(...) of at most {group.longest_job} on the type, "
-            "raise the consumer's timeout, or let workers serve its queue",
-            severity="error" if declared else "warning",
+            f"raise the consumer's timeout, or let workers serve {run.where}",
+            severity="error" if declared and not run.overrides else "warning",
         )
 
 
@@ -296,7 +299,8 @@ def unprotected(app: App, deployment: Deployment) -> Iterator[Fault]:
 
 def limits_not_in_functions(app: App, deployment: Deployment) -> Iterator[Fault]:
     """Limits on a type that a function runs, where they are not applied."""
-    for group, job in _run_by_functions(app, deployment):
+    for run in _run_by_functions(app, deployment):
+        group, job = run.group, run.job
         for owner, limits in (
             (place_of(job), job.limits),
             (f"queue {job.queue}", app.queues[job.queue].limits),
@@ -306,22 +310,56 @@ def limits_not_in_functions(app: App, deployment: Deployment) -> Iterator[Fault]
                 yield Fault(
                     rule="limits-not-in-functions",
                     where=place_of(job),
-                    what=f"the function {group.name!r} runs it, and {owner} has limits",
+                    what=f"the function {group.name!r} runs {run.what}, and {owner} has limits",
                     why="Workers apply limits and breakers; in a function only its concurrency is "
                     "limited",
-                    instead="Let workers serve its queue, or set max_concurrency= of the "
+                    instead=f"Let workers serve {run.where}, or set max_concurrency= of the "
                     "consumer and drop the limits",
                     severity="warning",
                 )
 
 
-def _run_by_functions(
-    app: App, deployment: Deployment
-) -> Iterator[tuple[ConsumerGroup, JobType[Any, Any]]]:
-    """Yield each job type that a function runs, with that function's group."""
+@light_dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A job type that a function runs."""
+
+    group: ConsumerGroup
+    job: JobType[Any, Any]
+    overrides: tuple[Priority, ...] = ()
+    """The priorities by which alone its jobs come to the function; empty: they do as the type is
+    declared. A queue group that doesn't leave its priorities to its types lets every submission
+    have each of them."""
+
+    @property
+    def what(self) -> str:
+        """The jobs of the type that the function runs."""
+        return f"those submitted as {self._named}" if self.overrides else "it"
+
+    @property
+    def where(self) -> str:
+        """The queues from which it does."""
+        return f"{self._named} of its queue" if self.overrides else "its queue"
+
+    @property
+    def _named(self) -> str:
+        return " or ".join(self.overrides)
+
+
+def _run_by_functions(app: App, deployment: Deployment) -> Iterator[_Run]:
     for group in deployment.consumers:
         specs = queues_of(app, group)
         for job in app.types.values():
-            own = app.topology.queue(job.queue, job.priority)
-            if any(spec == own or spec.group in job.runs_from[1:] for spec in specs):
-                yield group, job
+            if any(_is_declared_for(job, spec) for spec in specs):
+                yield _Run(group=group, job=job)
+                continue
+            fixed = app.queues[job.queue].fixed
+            own = (spec.priority for spec in specs if spec.group == job.queue)
+            if overrides := tuple(each for each in own if each in fixed):
+                yield _Run(group=group, job=job, overrides=overrides)
+
+
+def _is_declared_for(job: JobType[Any, Any], spec: QueueSpec) -> bool:
+    """Return True if a type's declaration has its jobs run from a queue."""
+    if spec.group == job.queue:
+        return spec.priority in (job.priority, *job.other_priorities)
+    return spec.group in job.runs_from

@@ -411,6 +411,71 @@ def test_a_type_without_a_timeout_in_a_function_is_a_warning() -> None:
     assert "it has no timeout, and" in endless.what
 
 
+def by_priority(*of_function: Priority, app: App) -> Deployment:
+    """Return a deployment whose function serves some priorities, and its workers all others."""
+    others = {spec.priority for spec in app.topology.queues} - {*of_function}
+    mailer = ConsumerGroup(name="mailer", handler="shop.handler", priorities=of_function)
+    workers = (WorkerGroup(priorities=tuple(others)),) if others else ()
+    return trial(workers=workers, consumers=(mailer,))
+
+
+LONG = timedelta(seconds=100)
+
+
+@pytest.mark.parametrize("own", [{"priority": "low"}, {"other_priorities": ["low"]}])
+@pytest.mark.parametrize("priorities", ["used", "all"])
+def test_a_timeout_is_compared_with_the_functions_of_every_declared_priority(
+    own: dict[str, Any], priorities: Any
+) -> None:
+    app = App("shop", priorities=priorities)
+    app.define("note", Note, timeout=LONG, **own)
+    faults = check(app, NOW, by_priority(Priority.LOW, app=app))
+    [fault] = [each for each in faults if each.severity == "error"]
+    assert (fault.rule, fault.where) == ("timeout-above-functions", "type note")
+    assert "the function 'mailer', which runs it, ends after" in fault.what
+
+
+def test_of_an_undeclared_priority_that_submissions_may_have_it_is_a_warning() -> None:
+    app = App("shop")
+    app.queue("mail", priorities=["normal", "low"]).define(
+        "note", Note, timeout=LONG, rate_limit=RateLimit(1, per=1, scope="fleet")
+    )
+    timeout, limits = check(app, NOW, by_priority(Priority.LOW, app=app))
+    assert (timeout.rule, timeout.severity) == ("timeout-above-functions", "warning")
+    assert "which runs those submitted as low, ends after" in timeout.what
+    assert "let workers serve low of its queue" in timeout.instead
+    assert (limits.rule, limits.severity) == ("limits-not-in-functions", "warning")
+    assert "the function 'mailer' runs those submitted as low, and type note" in limits.what
+
+
+def test_a_priority_that_only_another_type_names_is_nothing_of_a_type_s() -> None:
+    app = App("shop")
+    app.define("note", Note, timeout=LONG)
+    app.define("brief", Note, timeout=timedelta(seconds=5), priority="low")
+    assert check(app, NOW, by_priority(Priority.LOW, app=app)) == []
+
+
+@pytest.mark.parametrize(
+    ("of_function", "of_workers"),
+    [(Priority.NORMAL, Priority.LOW), (Priority.LOW, Priority.NORMAL)],
+)
+def test_a_timeout_is_compared_with_the_functions_of_queues_that_a_type_accepts_from(
+    of_function: Priority, of_workers: Priority
+) -> None:
+    app = App("shop")
+    app.queue("old", priorities=["normal", "low"])
+    app.define("note", Note, timeout=LONG, accepts_from=["old"])
+    mailer = ConsumerGroup(
+        name="mailer", handler="shop.handler", queues=("old",), priorities=(of_function,)
+    )
+    workers = (
+        WorkerGroup(queues=("jobs",)),
+        WorkerGroup(name="old", queues=("old",), priorities=(of_workers,)),
+    )
+    [fault] = check(app, NOW, trial(workers=workers, consumers=(mailer,)))
+    assert (fault.rule, fault.severity) == ("timeout-above-functions", "error")
+
+
 @pytest.mark.parametrize("priority", Priority)
 def test_a_type_that_is_endless_on_purpose_is_named_whatever_its_lane(priority: Priority) -> None:
     [fault] = check(declared(priority=priority, timeout=None), NOW)
