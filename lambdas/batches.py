@@ -21,6 +21,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.execution.calling.batch_call import Seat
@@ -54,6 +55,12 @@ _JITTER = 0.2
 """Jitter on the time that a paused message stays away, as a fraction of it."""
 
 _WHY = "the function's time is nearly up"
+
+_NO_MORE = "the function has no more for a job"
+
+_WHOLE = 0.9
+"""The part of the function's time for jobs that is as good as all of it: the rest may have gone
+into a cold start, or into reading the jobs' records."""
 
 
 class InvocationBatch:
@@ -303,7 +310,8 @@ class InvocationBatch:
 
     def _interrupt(self) -> None:
         for run in self._running:
-            run.interrupt(_WHY)
+            spent = _has_had_all(run, self._times, self._means.clock)
+            run.interrupt(_NO_MORE if spent else _WHY, spent=spent)
         self._give_back_unstarted(deque())
 
     def _abandon(self) -> None:
@@ -365,6 +373,18 @@ def _cancel(run: Run, cancelling: Cancelling) -> bool:
 def _is_dangerous(run: Run) -> bool:
     """Return True if the run's job is a suspect that would run."""
     return run.job is not None and run.foregone is None and run.job.attempt.suspect
+
+
+def _has_had_all(run: Run, times: Timetable, clock: Clock) -> bool:
+    """Return True for a job that no other invocation would give more time: given back, it would be
+    interrupted at the same place each time, for ever.
+
+    One that shares its call with others has its time for itself when it comes again.
+    """
+    if not run.running or (run.seat is not None and run.seat.jobs > 1):
+        return False
+    ran_s, whole_s = clock.monotonic() - run.began_at, times.interrupt_at - times.began_at
+    return ran_s >= _WHOLE * whole_s
 
 
 def _log_fault(task: asyncio.Task[Any]) -> None:

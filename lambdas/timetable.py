@@ -1,7 +1,8 @@
 """The timetable of an invocation.
 
     0                    the invocation begins; jobs start as slots come free
-    T - 3 s              no job starts any more; running ones are interrupted and given back
+    T - 3 s              no job starts any more; running ones are interrupted and given back,
+                         or have failed if they had nearly all the time since 0
     T - 2 s              jobs that still run are abandoned; if they could be cancelled, their
                          attempts have failed
     T - 1 s              requests that SQS has not answered are given up

@@ -11,7 +11,7 @@ from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.executor import Executor
-from headgate.jobs.execution.outcome import Interrupted
+from headgate.jobs.execution.outcome import Failed, Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.settler import End
@@ -65,7 +65,7 @@ class Verdicts:
         """Carry out a verdict; return True if the message may be deleted."""
         if self.answered:
             return False  # Lambda has been told that it stays, so that is what it does
-        if run in self.abandoned and isinstance(verdict.outcome, Interrupted):
+        if run in self.abandoned and isinstance(verdict.outcome, Interrupted | Failed):
             verdict = _left(verdict, run)
         if self._recorder is not None:
             await self._recorder.explain(run, verdict)

@@ -8,7 +8,8 @@ from headgate.jobs.errors.root import HeadgateError
 
 
 class JobTimeout(HeadgateError, TimeoutError):
-    """An attempt ran past its type's timeout and was cancelled; counts as transient."""
+    """An attempt ran past its type's timeout, or used up all the time that a Lambda function has
+    for a job; counts as transient."""
 
     def __init__(self, job_type: str, timeout_s: float, *, detail: str = "") -> None:
         self.timeout_s = timeout_s

@@ -62,9 +62,7 @@ _CANCELLABLE = (Interrupted, Failed, Deferred, Crashed, Spent)
 
 
 class Run:
-    """One delivery on its way to a verdict.
-
-    It is read at once; `verdict` calls the handler.
+    """One delivery on its way to a verdict. It is read at once; `verdict` calls the handler.
 
     Args:
         executor: the host, and the means of calling its handlers.
@@ -246,17 +244,18 @@ class Run:
             return None
         return self._settled(job, self._unless_cancelled(self._call.given_up()), job.attempt)
 
-    def interrupt(self, reason: str, *, abandon: bool = False) -> None:
+    def interrupt(self, reason: str, *, abandon: bool = False, spent: bool = False) -> None:
         """Ask the attempt to end early.
 
         An async handler is cancelled, and a child process ended. A synchronous handler only sees
-        ``ctx.cancelled``; with ``abandon`` the run ends without it, while its thread goes on.
+        ``ctx.cancelled``; with ``abandon`` the run ends without it, while its thread goes on. With
+        ``spent`` it has had all the time that the host has for any, and fails as at a timeout.
         """
         if self._interruption is not None and not abandon:
             return  # already asked: it must not be disturbed while it cleans up
         self._interruption = self._interruption or reason
         if self._call is not None:
-            self._call.interrupt(reason, abandon=abandon)
+            self._call.interrupt(reason, abandon=abandon, spent=spent)
 
     def cancel(self, reason: str) -> None:
         """End the job for good: interrupt it, and accept no outcome but its completion."""

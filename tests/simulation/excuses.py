@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from headgate.jobs.core.events import JobInterrupted, JobStarted
+from headgate.jobs.core.events import JobFailed, JobInterrupted, JobStarted
 from headgate.jobs.core.retention import RecordsLevel
+from headgate.jobs.errors import JobTimeout
 from headgate.jobs.records.items import keeps
 from headgate.jobs.records.lives import LEASE_S, RENEW_S
 from headgate.workers.running.trimmer import EVERY_S
@@ -213,7 +214,7 @@ def shown_by_an_old_receipt(world: World, message: Message, held: Delivery) -> b
 
 
 def is_left_to_itself(world: World, life: Life, run: Run) -> bool:
-    """True for an interrupted run of a synchronous handler: its thread goes on.
+    """True for a run of a synchronous handler that was cut off: its thread goes on.
 
     A worker that stops gives the message back at once. On Lambda, where the thread outlives its
     invocation, the message stays hidden for its whole visibility timeout.
@@ -224,21 +225,30 @@ def is_left_to_itself(world: World, life: Life, run: Run) -> bool:
         [message] = (each for each in life.messages if its in each.deliveries)
         if world.ledger.now < its.at + world.aws.watch.sources[message.queue].visibility_s:
             return False
-    told = life.told(JobInterrupted)
-    return any(name == run.actor.name and at >= run.began_at for at, name, _ in told)
+    return any(name == run.actor.name and at >= run.began_at for at, name in _cut_offs(life))
 
 
 def went_on_behind(life: Life, run: Run) -> bool:
-    """True if a synchronous handler returned after its job had been given back.
+    """True if a synchronous handler returned after its job had been given back, or had timed out.
 
     Nothing ends a thread; and once an invocation of Lambda is over, nobody hears of its end.
     """
     if life.declared is None or not life.declared.plain or run.ended_at is None:
         return False
-    told = life.told(JobInterrupted)
     return any(
-        name == run.actor.name and run.began_at <= at <= run.ended_at for at, name, _ in told
+        name == run.actor.name and run.began_at <= at <= run.ended_at
+        for at, name in _cut_offs(life)
     )
+
+
+def _cut_offs(life: Life) -> Iterator[tuple[float, str]]:
+    """Yield the times at which attempts were cut off, with their actors: a thread that is out of
+    time when it is abandoned has timed out."""
+    for at, name, _ in life.told(JobInterrupted):
+        yield at, name
+    for at, name, failed in life.told(JobFailed):
+        if failed.error_type == JobTimeout.__name__:
+            yield at, name
 
 
 def was_delivered_twice(world: World, life: Life) -> bool:

@@ -198,7 +198,7 @@ def timeout_above_functions(app: App, deployment: Deployment) -> Iterator[Fault]
             where=place_of(job),
             what=f"it {runs}, and the function {group.name!r}, which runs {run.what}, ends after "
             f"{group.timeout}, of which the last {GIVE_BACK} are for giving jobs back",
-            why="A job that needs longer is interrupted and starts again, each time",
+            why="A job that needs longer fails at each of its attempts, whatever its own timeout",
             instead=f"Declare timeout=timedelta(...) of at most {group.longest_job} on the type, "
             f"raise the consumer's timeout, or let workers serve {run.where}",
             severity="error" if declared and not run.overrides else "warning",

@@ -97,7 +97,8 @@ class HandlerCall:
         """True while a thread runs the handler, which can't be ended then."""
         self._returned = False
         """True once the handler has returned: what is left is waited for, and not cancelled."""
-        self._overran = False
+        self._out_of_time: JobTimeout | None = None
+        """Its failure, once its time is up, unless the handler ends otherwise."""
         self.began = False
         """True once the handler has been called."""
         self.began_at = 0.0
@@ -133,8 +134,11 @@ class HandlerCall:
         """True while the handler runs."""
         return self._task is not None
 
-    def interrupt(self, reason: str, *, abandon: bool) -> None:
+    def interrupt(self, reason: str, *, abandon: bool, spent: bool = False) -> None:
         """Ask the handler to end early; see `jobs.execution.run.Run.interrupt`."""
+        if spent and self.running:
+            ran_s = self._means.clock.monotonic() - self.began_at
+            self._is_late(round(ran_s), detail=f": {reason}")
         self._interruption = self._interruption or reason
         request_stop(self.ctx)
         may_cancel = not self.in_thread and not self._returned
@@ -193,8 +197,8 @@ class HandlerCall:
                 result = await self._surrounded(task)
                 return Done() if result is None else await self._done(result)
         except asyncio.CancelledError as error:
-            if self._interruption is not None:
-                return Interrupted(reason=self._interruption)
+            if (outcome := self._cut_short()) is not None:
+                return outcome
             if task.cancelling():
                 raise  # this task was cancelled from outside: the message will be delivered again
             return self._failed(error)
@@ -275,17 +279,27 @@ class HandlerCall:
 
     def overrun(self) -> None:
         """Note that the handler, which a thread runs, has taken longer than its timeout."""
-        self._overran = True
+        self._is_late(self.job.timeout_s)
         request_stop(self.ctx)
         at = self._means.clock.now()
         self._means.events.emit(job_events.stalled(self.job, self._names, at))
 
+    def _cut_short(self) -> Failed | Interrupted | None:
+        """Return the outcome of a handler that ended because it was to; None if it was not to."""
+        if self._out_of_time is not None:
+            return self._failed(self._out_of_time)
+        if self._interruption is not None:
+            return Interrupted(reason=self._interruption)
+        return None
+
+    def _is_late(self, timeout_s: float, detail: str = "") -> None:
+        if self._out_of_time is None:
+            self._out_of_time = JobTimeout(self.job.type.name, timeout_s, detail=detail)
+
     def _outcome_of(self, error: BaseException) -> Outcome:
+        if is_stop(error) and (outcome := self._cut_short()) is not None:
+            return outcome
         match error:
-            case _ if self._overran and is_stop(error):
-                return self._failed(JobTimeout(self.job.type.name, self.job.timeout_s))
-            case _ if self._interruption is not None and is_stop(error):
-                return Interrupted(reason=self._interruption)
             case RetryLater(after=after, reason=reason):
                 return Deferred(after_s=after.total_seconds(), reason=self._told(reason))
             case Discard(reason=reason):

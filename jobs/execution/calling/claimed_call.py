@@ -150,14 +150,14 @@ class OnceCall:
         """Seconds that the handler ran, once it has ended; 0 if it was not called."""
         return self._call.ran_s
 
-    def interrupt(self, reason: str, *, abandon: bool) -> None:
+    def interrupt(self, reason: str, *, abandon: bool, spent: bool = False) -> None:
         """Ask the handler to end early; see `jobs.execution.run.Run.interrupt`."""
         self._interruption = self._interruption or reason
         if abandon and self._call.running:
             self._goes_on = not self._means.can_cancel(self._job)
             if self._keeping is not None:
                 self._keeping.cancel()  # nothing waits for it any more, so the lease may run out
-        self._call.interrupt(reason, abandon=abandon)
+        self._call.interrupt(reason, abandon=abandon, spent=spent)
         if self._asking is not None and self._asking.when() is None:
             self._asking.reschedule(asyncio.get_running_loop().time() + _PATIENCE_S)
 
@@ -234,7 +234,7 @@ class OnceCall:
         """Record the outcome in the claim, and return the outcome that counts."""
         if self._keeping is not None:
             self._keeping.cancel()  # or it would renew from a state that is out of date
-        if self._goes_on and isinstance(outcome, Interrupted):
+        if self._goes_on and isinstance(outcome, Interrupted | Failed):
             return outcome  # a retry must not start before the lease has ended
         try:
             if isinstance(outcome, Done | Discarded):

@@ -37,7 +37,7 @@ from headgate.jobs.definitions.app import DEFAULT_PARKING
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.executor import Executor
-from headgate.jobs.execution.outcome import Cancelled, Done
+from headgate.jobs.execution.outcome import Cancelled, Done, Failed, Interrupted, Reason
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Ack, DeadLetter, Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
@@ -358,6 +358,58 @@ async def test_a_thread_that_is_abandoned_releases_its_message() -> None:
     await asyncio.sleep(1)
     run.interrupt("the worker is stopping", abandon=True)
     assert (await task).action == Release()
+
+
+async def test_a_thread_that_overran_and_is_abandoned_has_timed_out() -> None:
+    """Given back, it would hang the next worker as well, and the one after."""
+
+    def handler(_note: Note) -> None:
+        return None
+
+    bench = _Bench(handler, timeout=timedelta(seconds=5), retry=Retry(max_attempts=1))
+
+    async def stuck_thread(_function: Callable[[], Any]) -> Any:
+        await asyncio.Event().wait()
+
+    bench.executor.means.call_blocking = stuck_thread
+    run = bench.begin()
+    task = asyncio.create_task(run.verdict())
+    await asyncio.sleep(6)
+    run.interrupt("the worker is stopping", abandon=True)
+    action = (await task).action
+    assert isinstance(action, DeadLetter)
+    assert (action.reason, action.error_type) == (Reason.ATTEMPTS_EXHAUSTED, "JobTimeout")
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_an_attempt_without_more_time_fails_unless_its_job_is_cancelled(
+    is_cancelled: bool,
+) -> None:
+    async def handler(_note: Note) -> None:
+        await asyncio.sleep(600)
+
+    bench = _Bench(handler)
+    run = bench.begin()
+    task = asyncio.create_task(run.verdict())
+    await asyncio.sleep(1)
+    run.interrupt("there is no more", spent=True)
+    if is_cancelled:
+        run.cancel("no longer wanted")
+    outcome = (await task).outcome
+    assert isinstance(outcome, Cancelled if is_cancelled else Failed)
+
+
+async def test_an_attempt_that_was_interrupted_before_is_not_out_of_time() -> None:
+    async def handler(_note: Note) -> None:
+        await asyncio.sleep(600)
+
+    bench = _Bench(handler)
+    run = bench.begin()
+    task = asyncio.create_task(run.verdict())
+    await asyncio.sleep(1)
+    run.interrupt("the worker is stopping")
+    run.interrupt("there is no more", spent=True)
+    assert (await task).outcome == Interrupted(reason="the worker is stopping")
 
 
 async def test_a_synchronous_handler_that_raises_stop_iteration_fails() -> None:
