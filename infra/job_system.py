@@ -265,14 +265,14 @@ class JobSystem(IJobSystem):
         )
         environment = {**environment_of(self), "HEADGATE_APP": app_path}
         for group in deployment.workers:
-            service = workers.add(
+            workers.add(
                 group,
                 service_name=worker_service_name(topology, group.name),
                 topology=topology,
                 roll_back_on=roll_back_on(self.app, deployment, group.selection),
                 environment=environment | worker_variables(group, app_path),
             )
-            grant_group(self, service.task_definition.task_role, group)
+            grant_group(self, workers.grantees[group.name], group)
         self.console = console_beside(self, workers, deployment, environment)
         return workers
 

@@ -29,11 +29,11 @@ def task_definition(
     cpu: int,
     memory_mib: int,
     architecture: Architecture,
-    role: str | None = None,
+    role: iam.IRole | None = None,
 ) -> ecs.FargateTaskDefinition:
     """Add a task definition with a volume for ``/tmp``.
 
-    Its role is the one of that ARN, or a new one, which may do nothing yet.
+    Without a role it gets a new one, which may do nothing yet.
     """
     task = ecs.FargateTaskDefinition(
         scope,
@@ -44,7 +44,7 @@ def task_definition(
             cpu_architecture=_PROCESSORS[architecture],
             operating_system_family=ecs.OperatingSystemFamily.LINUX,
         ),
-        task_role=iam.Role.from_role_arn(scope, "Role", role) if role else _role(scope),
+        task_role=role or _role(scope),
     )
     acknowledge_wildcard(
         task.obtain_execution_role(), "*", "ecr:GetAuthorizationToken takes no resource by name"

@@ -13,6 +13,7 @@ from constructs import Construct
 
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge, acknowledge_wildcard
+from headgate.infra.data.permissions import check_account
 from headgate.infra.fargate.network import Network
 from headgate.infra.fargate.scaling_policies import Scaling
 from headgate.infra.fargate.sidecars import add_sidecars
@@ -32,6 +33,7 @@ from headgate.infra.fargate.worker_command import (
     command,
     health_check,
 )
+from headgate.infra.roles.existing_role import ExistingRole
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.worker_group import HEALTH_HOSTS, WorkerGroup
@@ -69,6 +71,9 @@ class Workers(Construct):
         self._deployment = deployment
         self.cluster = cluster or self._existing(deployment.cluster) or self._own_cluster()
         self.services: dict[str, ecs.FargateService] = {}
+        self.grantees: dict[str, iam.IGrantable] = {}
+        """Where to grant what their jobs need, by group name."""
+        self._existing_roles: dict[str, ExistingRole] = {}
         self.log_groups: list[logs.ILogGroup] = []
         """The log groups of the workers."""
 
@@ -127,10 +132,23 @@ class Workers(Construct):
             cluster=self.cluster,
             network=self.network,
             image=self.image,
+            role=self._existing_role(group.task_role, topology.schedule_group),
         )
         self.services[group.name] = made.service
+        self.grantees[group.name] = made.grantee
         self.log_groups.append(made.log_group)
         return made.service
+
+    def _existing_role(self, arn: str | None, system: str) -> ExistingRole | None:
+        """Return the role of that ARN, which groups may share."""
+        if arn is None:
+            return None
+        if (found := self._existing_roles.get(arn)) is None:
+            found = ExistingRole(self, f"Role-{arn}", arn=arn, system=system)
+            # Grants are made to its policy, which is of this account in any case.
+            check_account(found.role, Stack.of(self).account, system)
+            self._existing_roles[arn] = found
+        return found
 
 
 class WorkerService(Construct):
@@ -152,9 +170,19 @@ class WorkerService(Construct):
         cluster: ecs.ICluster,
         network: Network,
         image: ecs.ContainerImage,
+        role: ExistingRole | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        task = self._task(group, cluster, architecture)
+        task = task_definition(
+            self,
+            cpu=group.cpu,
+            memory_mib=group.memory_mib,
+            architecture=architecture,
+            role=role.role if role is not None else None,
+        )
+        self.grantee: iam.IGrantable = role.policy if role is not None else task.task_role
+        """Where to grant what its jobs need."""
+        self._let_protect(cluster)
         # Workers that don't start fail the deployment, and their log alone says why: it outlives
         # even the rollback of its creation.
         self.log_group = add_log_group(self, log_days, RemovalPolicy.RETAIN)
@@ -181,28 +209,21 @@ class WorkerService(Construct):
         )
         # The first task needs them to start: the route to its image, and the permission to pull it.
         self.service.node.add_dependency(network, task.obtain_execution_role())
+        if role is not None:
+            self.service.node.add_dependency(role.policy)
         Scaling(self, "Scaling", group=group, topology=topology, service=self.service)
 
-    def _task(
-        self, group: WorkerGroup, cluster: ecs.ICluster, architecture: Architecture
-    ) -> ecs.FargateTaskDefinition:
-        task = task_definition(
-            self,
-            cpu=group.cpu,
-            memory_mib=group.memory_mib,
-            architecture=architecture,
-            role=group.task_role,
-        )
+    def _let_protect(self, cluster: ecs.ICluster) -> None:
+        """Let its tasks protect themselves from scaling in."""
         own_tasks = Stack.of(self).format_arn(
             service="ecs", resource="task", resource_name=f"{cluster.cluster_name}/*"
         )
-        task.add_to_task_role_policy(
-            iam.PolicyStatement(actions=["ecs:UpdateTaskProtection"], resources=[own_tasks])
+        iam.Grant.add_to_principal(
+            grantee=self.grantee, actions=["ecs:UpdateTaskProtection"], resource_arns=[own_tasks]
         )
         acknowledge_wildcard(
-            task.task_role, own_tasks, "A task protects itself, and its id is made as it starts"
+            self.grantee, own_tasks, "A task protects itself, and its id is made as it starts"
         )
-        return task
 
     def _add_container(
         self,

@@ -97,7 +97,8 @@ class WorkerGroup:
     """Further containers in each of its tasks."""
     task_role: str | None = None
     """The ARN of an existing role that its tasks assume, which is given the permissions of a worker
-    as a policy; it has to trust ``ecs-tasks.amazonaws.com``. None: a role of its own."""
+    as a managed policy of each stack; it has to trust ``ecs-tasks.amazonaws.com``. None: a role of
+    its own."""
 
     def __post_init__(self) -> None:
         check_name("worker group", self.name)

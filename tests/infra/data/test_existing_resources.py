@@ -103,8 +103,8 @@ def test_only_what_does_not_exist_is_created(written: Written) -> None:
 def test_the_existing_role_of_the_tasks_is_given_what_workers_need(written: Written) -> None:
     [policy] = [
         each
-        for each in resources(written.parent, "AWS::IAM::Policy").values()
-        if each["Roles"] == ["tasks"]
+        for each in resources(written.parent, "AWS::IAM::ManagedPolicy").values()
+        if each.get("Roles") == ["tasks"]
     ]
     allowed = {
         (action, json.dumps(resource))

@@ -1,0 +1,1 @@
+"""The roles of what a system runs, and their policies."""
