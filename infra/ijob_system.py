@@ -322,7 +322,7 @@ class IJobSystem(Construct):
         return self.app.topology.queue(queue, priority)
 
     def _check_grantee(self, grantee: iam.IGrantable) -> None:
-        permissions.check_account(grantee, self._resources.account, self.app.name)
+        self._resources.check_grantee(grantee, self.app.name)
 
     @property
     def _delays(self) -> ScheduleAccess | None:

@@ -273,6 +273,7 @@ class JobSystem(IJobSystem):
                 environment=environment | worker_variables(group, app_path),
             )
             grant_group(self, workers.grantees[group.name], group)
+        workers.split_policies()
         self.console = console_beside(self, workers, deployment, environment)
         return workers
 

@@ -37,6 +37,10 @@ WORK = (
 DEPTHS = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl")
 """Counting a queue's messages."""
 
+_MOST_QUEUES = 36
+"""Queues of one statement. CDK splits a role's policy between statements alone, into managed ones
+of at most 6,144 characters, and an ARN of a queue may have 127."""
+
 _CARRY = frozenset({"sqs:SendMessage", "sqs:ReceiveMessage"})
 """Actions that encrypt or decrypt messages, and so need the key of a queue.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html"""
@@ -263,11 +267,13 @@ def rows_statement(
 def _grant(
     grantee: iam.IGrantable, actions: Sequence[str], queues: Sequence[sqs.IQueue]
 ) -> iam.Grant:
-    grant = iam.Grant.add_to_principal(
-        grantee=grantee,
-        actions=list(actions),
-        resource_arns=[queue.queue_arn for queue in queues],
-    )
+    grant = iam.Grant.drop(grantee, "there is no queue")
+    for at in range(0, len(queues), _MOST_QUEUES):
+        some = [queue.queue_arn for queue in queues[at : at + _MOST_QUEUES]]
+        added = iam.Grant.add_to_principal(
+            grantee=grantee, actions=list(actions), resource_arns=some
+        )
+        grant = grant.combine(added)
     for key in queue_keys(queues) if not _CARRY.isdisjoint(actions) else ():
         grant = grant_key_use(grant, grantee, key, "sqs")
     return grant

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import Stack
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
@@ -14,9 +15,11 @@ from constructs import Construct
 
 from headgate.infra.data.bucket import Objects
 from headgate.infra.data.payload_keys import PayloadKeys
+from headgate.infra.data.permissions import check_account
 from headgate.infra.data.queues import Queues
 from headgate.infra.data.schedule_access import ScheduleAccess
 from headgate.infra.data.table import Records
+from headgate.infra.roles.lengths import require_short
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.triggers import has_bridge
@@ -44,6 +47,16 @@ class SystemResources:
     payload_keys: PayloadKeys
     signing_key: secretsmanager.ISecret | None
     """None: the app's messages are not signed."""
+
+    def check_grantee(self, grantee: iam.IGrantable, app: str) -> None:
+        """Refuse a principal of another account, and one that is granted too much, at synthesis.
+
+        Raises:
+            ConfigurationError: the principal is of another account.
+        """
+        check_account(grantee, self.account, app)
+        queues = (*self.queues.items(), *self.dead_letters.items())
+        require_short(self.payload_keys.scope, grantee, queues)
 
     @property
     def set_aside(self) -> Sequence[sqs.IQueue]:

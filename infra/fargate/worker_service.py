@@ -132,21 +132,26 @@ class Workers(Construct):
             cluster=self.cluster,
             network=self.network,
             image=self.image,
-            role=self._existing_role(group.task_role, topology.schedule_group),
+            role=self._existing_role(group.task_role, topology),
         )
         self.services[group.name] = made.service
         self.grantees[group.name] = made.grantee
         self.log_groups.append(made.log_group)
         return made.service
 
-    def _existing_role(self, arn: str | None, system: str) -> ExistingRole | None:
+    def split_policies(self) -> None:
+        """Split the policies of existing roles that are too long; after the last grant."""
+        for role in self._existing_roles.values():
+            role.split_policy()
+
+    def _existing_role(self, arn: str | None, topology: Topology) -> ExistingRole | None:
         """Return the role of that ARN, which groups may share."""
         if arn is None:
             return None
         if (found := self._existing_roles.get(arn)) is None:
-            found = ExistingRole(self, f"Role-{arn}", arn=arn, system=system)
+            found = ExistingRole(self, f"Role-{arn}", arn=arn, topology=topology)
             # Grants are made to its policy, which is of this account in any case.
-            check_account(found.role, Stack.of(self).account, system)
+            check_account(found.role, Stack.of(self).account, topology.app)
             self._existing_roles[arn] = found
         return found
 

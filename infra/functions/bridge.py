@@ -21,6 +21,7 @@ from headgate.infra.data.permissions import SUBMIT, rows_statement, statement
 from headgate.infra.data.signing_key import read_statements, secret_variable
 from headgate.infra.data.table_rows import BRIDGED
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
+from headgate.infra.roles.own_role import own_role
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
 from headgate.jobs.deployment.triggers import scheduled_types
@@ -110,13 +111,7 @@ class BridgeFunction(Construct):
             *key_use(table.encryption_key, "dynamodb"),
             *read_statements(signing_key),
         ]
-        # Inline, so that the role never exists without its permissions.
-        return iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            inline_policies={"bridge": iam.PolicyDocument(statements=statements)},
-        )
+        return own_role(self, "Role", "lambda.amazonaws.com", "bridge", statements)
 
 
 def fed_by_bridge(app: App, queues: Mapping[str, sqs.IQueue]) -> list[sqs.IQueue]:

@@ -12,8 +12,9 @@ from constructs import Construct
 from headgate.infra.data.log_groups import add_log_group
 from headgate.infra.data.nag_suppressions import acknowledge
 from headgate.infra.data.permissions import DEPTHS, statement
-from headgate.infra.functions.periodic import invoke_every, own_role
+from headgate.infra.functions.periodic import invoke_every
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
+from headgate.infra.roles.own_role import own_role
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Stack
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
@@ -17,6 +16,7 @@ from constructs import Construct
 
 from headgate.infra.data.encryption import key_use
 from headgate.infra.data.permissions import statement
+from headgate.infra.roles.own_role import own_role
 
 
 def invoke_every(
@@ -71,23 +71,4 @@ def invoke_every(
             retry_attempts=retries,
             max_event_age=interval,
         ),
-    )
-
-
-def own_role(
-    scope: Construct,
-    construct_id: str,
-    service: str,
-    policy: str,
-    statements: Sequence[iam.PolicyStatement],
-    conditions: Mapping[str, str] | None = None,
-) -> iam.Role:
-    """Return a role of a service's with one policy, which is inline: it never exists without it."""
-    return iam.Role(
-        scope,
-        construct_id,
-        assumed_by=iam.ServicePrincipal(
-            service, conditions={"StringEquals": dict(conditions)} if conditions else None
-        ),
-        inline_policies={policy: iam.PolicyDocument(statements=list(statements))},
     )

@@ -24,8 +24,9 @@ from headgate.infra.data.permissions import rows_statement, statement
 from headgate.infra.data.queues import Queues
 from headgate.infra.data.signing_key import read_statements, secret_variable
 from headgate.infra.data.table_rows import RESENDING, SWEEPING
-from headgate.infra.functions.periodic import invoke_every, own_role
+from headgate.infra.functions.periodic import invoke_every
 from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
+from headgate.infra.roles.own_role import own_role
 from headgate.jobs.core.naming import DEAD_LETTERS, PAYLOADS
 from headgate.jobs.core.topology import Topology
 from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB

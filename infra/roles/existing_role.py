@@ -6,7 +6,9 @@ from aws_cdk import Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from headgate.infra.roles.lengths import split
 from headgate.jobs.core.naming import role_in
+from headgate.jobs.core.topology import Topology
 
 
 class ExistingRole(Construct):
@@ -19,12 +21,15 @@ class ExistingRole(Construct):
 
     Args:
         arn: the role's ARN.
-        system: the app's name, with its stage's if any.
+        topology: the topology of the app whose jobs it runs.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, arn: str, system: str) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, arn: str, topology: Topology
+    ) -> None:
         super().__init__(scope, construct_id)
-        region = Stack.of(self).region
+        self._topology = topology
+        system, region = topology.schedule_group, Stack.of(self).region
         self.role = iam.Role.from_role_arn(
             self,
             "Role",
@@ -40,3 +45,8 @@ class ExistingRole(Construct):
             roles=[self.role],
         )
         """The policy, to grant to."""
+
+    def split_policy(self) -> None:
+        """Split the policy where it is too long for IAM; after the last grant to it."""
+        longest = max(len(spec.dlq_name) for spec in self._topology.queues)
+        split(self.policy, self.role, longest)

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from headgate.jobs.core.existing.arns import is_arn
 from headgate.jobs.core.naming import role_in
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
+from headgate.jobs.deployment.policy_parts import Document, document_of, parts
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.export.artifacts import Artifact
 from headgate.ops.export.cdk import synthesized_policies
 from headgate.ops.export.target import Target
 
-LONGEST_POLICY = 6_144
-"""Characters of a managed policy, white space not counted.
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
-
-_VERSION = "2012-10-17"
 _PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
-
-Document = Mapping[str, Any]
-Statement = Mapping[str, Any]
-Length = Callable[[Sequence[Statement]], int]
 
 
 def partition_of(region: str) -> str:
@@ -51,7 +43,7 @@ def policy_files(target: Target) -> Iterator[Artifact]:
 def keda_document(target: Target) -> Document:
     """Return the policy by which KEDA's operator counts the jobs of all worker groups."""
     counted = {arn for group in target.groups for arn in _arns(target, group)}
-    return _document(
+    return document_of(
         [
             {
                 "Effect": "Allow",
@@ -80,50 +72,6 @@ def resolved(value: Any, partition: str) -> Any:
         case list():
             return [resolved(each, partition) for each in value]
     return value
-
-
-def _document(statements: Sequence[Statement]) -> Document:
-    return {"Version": _VERSION, "Statement": list(statements)}
-
-
-def written_length(statements: Sequence[Statement]) -> int:
-    """Return the length of a policy with these statements, as IAM counts it."""
-    return len(json.dumps(_document(statements), separators=(",", ":")))
-
-
-def parts(document: Document, length: Length = written_length) -> Iterator[Document]:
-    """Yield documents that say the same together, none longer than a managed policy may be.
-
-    Args:
-        document: the policy.
-        length: the length of a document with these statements.
-
-    Raises:
-        ConfigurationError: a statement for a single resource is longer.
-    """
-    held: list[Statement] = []
-    for statement in _pieces(document["Statement"], length):
-        if held and length([*held, statement]) > LONGEST_POLICY:
-            yield _document(held)
-            held = []
-        held.append(statement)
-    yield _document(held)
-
-
-def _pieces(statements: Sequence[Statement], length: Length) -> Iterator[Statement]:
-    """Yield statements each of which fits alone; a longer one is split by its resources."""
-    for statement in statements:
-        if length([statement]) <= LONGEST_POLICY:
-            yield statement
-            continue
-        resources = statement["Resource"]
-        if not isinstance(resources, list) or len(resources) < 2:
-            raise ConfigurationError(
-                f"a policy's statement for {statement['Action']} is longer than AWS allows"
-            )
-        middle = len(resources) // 2
-        halves = (resources[:middle], resources[middle:])
-        yield from _pieces([{**statement, "Resource": half} for half in halves], length)
 
 
 def _files(name: str, document: Document) -> Iterator[Artifact]:

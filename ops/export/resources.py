@@ -12,8 +12,8 @@ from typing import Any
 from headgate.jobs.core.existing.arns import bare_name, is_arn, owner_of
 from headgate.jobs.core.existing.resources import Existing
 from headgate.jobs.core.topology import Topology
+from headgate.jobs.deployment.policy_parts import Statement, parts, written_length
 from headgate.jobs.values.light_dataclass import light_dataclass
-from headgate.ops.export.policies import Statement, parts, written_length
 
 _PATH = "aws:cdk:path"
 _SYSTEM = "Jobs"
@@ -97,7 +97,7 @@ def outputs_of(resources: Resources, topology: Topology) -> Mapping[str, Output]
                 found["table"] = _output("The records of jobs", {"Ref": each.logical_id})
             case "AWS::S3::Bucket":
                 found["bucket"] = _output("Large payloads and results", {"Ref": each.logical_id})
-            case "AWS::IAM::ManagedPolicy":
+            case "AWS::IAM::ManagedPolicy" if _is_for_others(each):
                 name = each.path[-1].lower()
                 about = str(each.properties["Description"])
                 found[f"{name}-arn"] = _output(about, {"Ref": each.logical_id})
@@ -160,9 +160,15 @@ def _pruned(value: Any, gone: set[str]) -> Any:
     return found
 
 
+def _is_for_others(policy: Resource) -> bool:
+    """Return whether a managed policy is to be attached; those of the functions' roles are, and
+    have no names."""
+    return "ManagedPolicyName" in policy.properties
+
+
 def _within_length(resource: Resource, resources: Resources) -> Iterator[Resource]:
     """Yield a policy in parts that are short enough for IAM; anything else as it is."""
-    if resource.kind != _POLICY:
+    if resource.kind != _POLICY or not _is_for_others(resource):
         yield resource
         return
 

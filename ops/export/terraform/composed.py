@@ -241,12 +241,17 @@ _INLINE: Mapping[str, Argument] = {
 def _role(resource: Resource, references: References) -> Iterator[Part]:
     properties = dict(resource.properties)
     inline = properties.pop("Policies", [])
+    managed = properties.pop("ManagedPolicyArns", [])
     yield _part(resource, arguments(_ROLE, properties, references))
     for each in inline:
         role = references.value({"Ref": resource.logical_id})
         found = {"role": role, **arguments(_INLINE, each, references)}
         suffix = "_" + str(each["PolicyName"]).replace("-", "_")
         yield _part(resource, found, suffix, "aws_iam_role_policy")
+    for at, policy in enumerate(managed, start=1):
+        role = references.value({"Ref": resource.logical_id})
+        found = {"role": role, "policy_arn": references.value(policy)}
+        yield _part(resource, found, f"_{at}", "aws_iam_role_policy_attachment")
 
 
 # --- events and functions ------------------------------------------------------------------------

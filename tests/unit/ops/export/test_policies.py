@@ -11,10 +11,8 @@ from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.export import policies
 from headgate.ops.export.policies import (
-    LONGEST_POLICY,
     keda_document,
     partition_of,
-    parts,
     policy_files,
     resolved,
 )
@@ -34,28 +32,6 @@ def allowed(document: Any) -> set[tuple[str, str]]:
         for each in document["Statement"]
         for resource in each["Resource"]
     }
-
-
-def test_a_policy_that_is_short_enough_stays_one() -> None:
-    document = {"Version": "2012-10-17", "Statement": [statement(3)]}
-    assert list(parts(document)) == [document]
-
-
-@pytest.mark.parametrize("counts", [(40, 40, 40), (300,), (300, 1, 90)])
-def test_a_longer_one_is_split_and_allows_the_same(counts: tuple[int, ...]) -> None:
-    statements = [statement(count, f"sqs:Action{at}") for at, count in enumerate(counts)]
-    whole = {"Version": "2012-10-17", "Statement": statements}
-    split = list(parts(whole))
-    assert len(split) > 1
-    for part in split:
-        assert len(json.dumps(part, separators=(",", ":"))) <= LONGEST_POLICY
-    assert set().union(*map(allowed, split)) == allowed(whole)
-
-
-def test_a_statement_that_no_split_makes_short_enough_is_refused() -> None:
-    huge = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "x" * LONGEST_POLICY}
-    with pytest.raises(ConfigurationError, match="s3:GetObject is longer than AWS allows"):
-        list(parts({"Statement": [huge]}))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from headgate.ops.export.policies import LONGEST_POLICY
+from headgate.jobs.deployment.policy_parts import LONGEST_POLICY
 from headgate.ops.export.resources import outputs_of, references, resources_of
 from tests.unit.ops.export.shop import EXISTING, LETTERS, moved_in, shop
 from tests.unit.ops.export.templates import template
