@@ -5,13 +5,13 @@ from __future__ import annotations
 from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_iam as iam
 
-from headgate.infra.fargate.worker_command import app_variables
 from headgate.infra.ijob_system import IJobSystem
 from headgate.infra.monitoring.budget import SYSTEM_TAG
 from headgate.jobs.aws.descriptions import tags_of
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
+from headgate.jobs.deployment.groups.variables import app_variables
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError

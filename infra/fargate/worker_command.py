@@ -5,7 +5,6 @@ It is the same on ECS, Kubernetes and Compose, and needs no CDK.
 
 from __future__ import annotations
 
-from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.groups.worker_group import HEALTH_HOSTS, WorkerGroup
 
 HEALTH_PORT = 8080
@@ -80,20 +79,8 @@ def health_check(group: WorkerGroup, path: str = "/startupz") -> list[str]:
     return ["python", "-I", "-S", "-c", program]
 
 
-def app_variables(app: App, *, bucket: str, account: str) -> dict[str, str]:
-    """Return the environment variables that the app reads wherever its jobs run."""
-    found = {
-        "HEADGATE_STAGE": app.stage,
-        # Both would otherwise take a request to STS, which the workers' own network doesn't reach.
-        "HEADGATE_BUCKET": bucket,
-        "HEADGATE_ACCOUNT": account,
-        "HEADGATE_EXISTING": app.existing.to_text() if app.existing else None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
 def worker_variables(group: WorkerGroup, app_path: str) -> dict[str, str]:
-    """Return those that a group's workers read in addition.
+    """Return the variables that a group's workers read besides the app's.
 
     Args:
         group: the worker group.

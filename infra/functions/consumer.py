@@ -28,6 +28,7 @@ from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.deployment.groups.pollers import ProvisionedPollers
+from headgate.jobs.deployment.groups.variables import function_variables
 from headgate.jobs.deployment.resource_names import function_name
 from headgate.jobs.deployment.serving import consumed
 from headgate.jobs.deployment.surroundings import Architecture
@@ -106,12 +107,7 @@ class ConsumerFunction(Construct):
             timeout=_duration(group.timeout),
             role=self._role(log_group, tracing=group.tracing),
             log_group=log_group,
-            environment={
-                "POWERTOOLS_SERVICE_NAME": name,
-                "HEADGATE_EMF": "1",
-                "HEADGATE_CONCURRENCY": str(group.concurrency),
-                **environment,
-            },
+            environment=function_variables(group, name, environment),
             reserved_concurrent_executions=group.reserved_concurrency,
             # Otherwise Lambda takes the seventeenth in a chain of jobs that submit each other for a
             # loop, and SQS moves it to the dead letters, though it never ran.

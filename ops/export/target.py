@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headgate.infra.fargate.worker_command import app_variables, worker_variables
+from headgate.infra.fargate.worker_command import worker_variables
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.groups.variables import app_variables
 from headgate.jobs.deployment.groups.worker_group import HEALTH_HOSTS, WorkerGroup
 from headgate.jobs.deployment.resource_names import worker_service_name
 from headgate.jobs.deployment.serving import groups_elsewhere

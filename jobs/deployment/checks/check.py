@@ -57,6 +57,10 @@ from headgate.jobs.deployment.checks.type_rules import (
     result_lost_in_json,
     timeout_beyond_lane,
 )
+from headgate.jobs.deployment.checks.variable_rules import (
+    variables_of_lambda,
+    variables_too_large,
+)
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import AppFaulty, Fault
 
@@ -95,6 +99,8 @@ DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     limits_not_in_functions,
     limits_multiply,
     names_too_long,
+    variables_of_lambda,
+    variables_too_large,
     alarm_never_fires,
     alarms_of_no_queue,
     nested_of_no_queue,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -302,6 +303,14 @@ WITH_A_DEPLOYMENT: dict[
         (declared, trial(workers=(WorkerGroup(name="w" * 59),))),
         (declared, trial(workers=(WorkerGroup(name="w" * 60),))),
     ),
+    "variables-of-lambda": (
+        (brief, replace(on_lambda(), environment={"REGION": "eu-west-1"})),
+        (brief, replace(on_lambda(), environment={"AWS_REGION": "eu-west-1"})),
+    ),
+    "variables-too-large": (
+        (brief, replace(on_lambda(), environment={"CERTIFICATE": "x" * 3_850})),
+        (brief, replace(on_lambda(), environment={"CERTIFICATE": "x" * 3_950})),
+    ),
     "alarm-never-fires": (
         (brisk, trial(alarms=Thresholds(oldest=timedelta(days=4) - timedelta(seconds=1)))),
         (brisk, trial(alarms=Thresholds(oldest=timedelta(days=4)))),
@@ -401,6 +410,24 @@ def test_every_name_of_a_deployment_is_measured() -> None:
     said = " ".join(each.what for each in check(app, NOW, deployment))
     for part in ("bridge", "sweep", "role", "-workers'", "-mailer'", "has a schedule"):
         assert part in said, part
+
+
+@pytest.mark.parametrize("name", ["_HANDLER", "_OWN", "X"])
+def test_a_name_that_lambda_does_not_take_is_a_fault_of_functions_alone(name: str) -> None:
+    environment = {name: "1"}
+    [fault] = check(brief(), NOW, replace(on_lambda(), environment=environment))
+    assert (fault.rule, fault.severity) == ("variables-of-lambda", "error")
+    assert f"environment has {name}," in fault.what
+    assert check(declared(), NOW, trial(environment=environment)) == []
+
+
+def test_too_many_variables_of_a_function_are_told_with_the_largest() -> None:
+    environment = {"CERTIFICATE": "x" * 6_000, "CURRENCY": "EUR"}
+    [fault] = check(brief(), NOW, replace(on_lambda(), environment=environment))
+    assert (fault.rule, fault.severity) == ("variables-too-large", "error")
+    assert "of the function 'function' have 6," in fault.what
+    assert fault.what.endswith("the largest is CERTIFICATE")
+    assert check(declared(), NOW, trial(environment=environment)) == []
 
 
 def test_a_type_without_a_timeout_in_a_function_is_a_warning() -> None:
