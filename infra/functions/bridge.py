@@ -24,7 +24,7 @@ from headgate.infra.functions.pip_install import OLDER_RUNTIME, RUNTIME
 from headgate.infra.roles.own_role import own_role
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
-from headgate.jobs.deployment.triggers import scheduled_types
+from headgate.jobs.deployment.triggers import has_schedules
 
 _HANDLER = "headgate.lambdas.bridge.handler"
 _TIMEOUT = Duration.seconds(90)  # two calls of at most three tries, 10 s each, with their pauses
@@ -115,10 +115,12 @@ class BridgeFunction(Construct):
 
 
 def fed_by_bridge(app: App, queues: Mapping[str, sqs.IQueue]) -> list[sqs.IQueue]:
-    """Return the queues of scheduled and event-driven types; all queues with long delays."""
-    if app.long_delays:
+    """Return the queues of event-driven types; all queues of an app with schedules.
+
+    A schedule that is made at run time may be of any type, and name any of its queues.
+    """
+    if has_schedules(app):
         return list(queues.values())
-    on_event = (rule.type for rule in app.event_rules.values())
-    submitted = (*scheduled_types(app), *on_event)
-    names = {app.topology.queue(job.queue, job.priority).name for job in submitted}
+    driven = (rule.type for rule in app.event_rules.values())
+    names = {app.topology.queue(job.queue, job.priority).name for job in driven}
     return [queues[name] for name in sorted(names)]

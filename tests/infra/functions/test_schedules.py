@@ -108,27 +108,37 @@ def test_what_is_made_at_run_time_finds_what_the_stack_has_by_its_names(
 
 def test_the_bridge_may_feed_every_queue_since_any_job_may_be_delayed() -> None:
     app = declared()
+    assert fed_by_the_bridge(app) == {spec.name for spec in app.topology.queues}
+
+
+def fed_by_the_bridge(app: App) -> set[str]:
     template = synthesized(app)
-    fed = {
+    return {
         name_of(template, resource)
         for statement in statements(template, "JobsBridge")["lambda.amazonaws.com"]
         if "sqs:GetQueueUrl" in listed(statement["Action"])
         for resource in listed(statement["Resource"])
     }
-    assert fed == {spec.name for spec in app.topology.queues}
 
 
-def test_without_long_delays_the_bridge_feeds_the_scheduled_types_queues_alone() -> None:
+def test_without_long_delays_the_bridge_feeds_whatever_a_schedule_may_name() -> None:
     app = declared(long_delays=False)
-    app.define("daily", Params, priority=Priority.LOW, schedule=cron("0 8 * * ? *"))
-    template = synthesized(app)
-    fed = {
-        name_of(template, resource)
-        for statement in statements(template, "JobsBridge")["lambda.amazonaws.com"]
-        if "sqs:GetQueueUrl" in listed(statement["Action"])
-        for resource in listed(statement["Resource"])
-    }
-    assert fed == {"shop-test-jobs-low"}
+    app.define(
+        "daily",
+        Params,
+        priority=Priority.LOW,
+        other_priorities=[Priority.HIGH],
+        schedule=cron("0 8 * * ? *"),
+    )
+    app.queue("mail").define("send-mail", Params)
+    assert fed_by_the_bridge(app) == {spec.name for spec in app.topology.queues}
+
+
+def test_without_any_schedules_the_bridge_feeds_the_queues_of_events_alone() -> None:
+    app = declared(long_delays=False)
+    placed = app.define("placed", Params, priority=Priority.LOW)
+    app.event_rule("order-placed", pattern={"source": ["shop"]}, job=placed)
+    assert fed_by_the_bridge(app) == {"shop-test-jobs-low"}
 
 
 @pytest.mark.parametrize("role", ["Web", "Worker"])
