@@ -26,7 +26,9 @@ Use = Literal["payload", "result"]
 class PayloadKey(Construct):
     """The app's own key, under the alias by which its processes name it; rotated every year.
 
-    What it has sealed is lost with it, so it has the removal policy of the app's data.
+    What it has sealed is lost with it, so it has the removal policy of the app's data. So has its
+    alias, or a stack that returns would give it to a new key, which opens nothing of the old one's:
+    as it is, the alias is in the way until both are imported.
     """
 
     def __init__(
@@ -36,9 +38,15 @@ class PayloadKey(Construct):
         self.key = kms.Key(
             self,
             "Key",
-            alias=own_alias(app),
             description=f"Seals the payloads and results of {app.name}",
             enable_key_rotation=True,
+            removal_policy=removal_policy,
+        )
+        kms.Alias(
+            self.key,
+            "Alias",
+            alias_name=own_alias(app),
+            target_key=self.key,
             removal_policy=removal_policy,
         )
 

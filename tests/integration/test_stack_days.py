@@ -10,7 +10,7 @@ from uuid import uuid4
 import aws_cdk as cdk
 import pytest
 
-from headgate import App, Priority, cron
+from headgate import App, Encryption, Priority, Signing, cron
 from headgate.infra.stack import HeadgateStack
 from headgate.jobs.aws.cloudformation import CloudFormationStacks
 from headgate.jobs.core.topology import Topology
@@ -22,11 +22,14 @@ from tests.support.environment import REGION, with_test_credentials
 
 IDENTIFIED_BY = {
     "AWS::DynamoDB::GlobalTable": "TableName",
+    "AWS::KMS::Alias": "AliasName",
+    "AWS::KMS::Key": "KeyId",
     "AWS::S3::Bucket": "BucketName",
     "AWS::SQS::Queue": "QueueUrl",
     "AWS::Scheduler::ScheduleGroup": "Name",
+    "AWS::SecretsManager::Secret": "Id",
 }
-"""The types of what holds jobs, each with the property by which CloudFormation imports it."""
+"""The types of what holds jobs or opens them, each with what CloudFormation imports it by."""
 
 IMPORTED = ("AWS::S3::Bucket", "AWS::SQS::Queue")
 """Those of them that MiniStack imports."""
@@ -43,7 +46,8 @@ def cloud(ministack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> It
 
 @pytest.fixture(scope="module")
 def app() -> App:
-    app = App(f"days-{uuid4().hex[:8]}", stage="prod")
+    name = f"days-{uuid4().hex[:8]}"
+    app = App(name, stage="prod", encryption=Encryption(), signing=Signing())
     reports = app.queue("reports", priorities=[Priority.NORMAL])
     reports.define("report", Params, schedule=cron("0 8 * * ? *"))
     return app
@@ -62,7 +66,7 @@ def template(app: App) -> Mapping[str, Any]:
     held = {
         name: each
         for name, each in template_of(stack)["Resources"].items()
-        if each["Type"] in IDENTIFIED_BY and not name.startswith("JobsSweep")
+        if each["Type"] in IDENTIFIED_BY and not name.startswith(("JobsSweep", "JobsAlerts"))
     }
     return {"Resources": held}
 
@@ -81,7 +85,10 @@ def there(cloud: Cloud, topology: Topology) -> set[str]:
     buckets = [each["Name"] for each in ask("s3").list_buckets()["Buckets"]]
     tables = ask("dynamodb").list_tables()["TableNames"]
     groups = ask("scheduler").list_schedule_groups()["ScheduleGroups"]
-    names = [*buckets, *tables, *(group["Name"] for group in groups)]
+    aliases = [each["AliasName"] for each in ask("kms").list_aliases()["Aliases"]]
+    secrets = [each["Name"] for each in ask("secretsmanager").list_secrets()["SecretList"]]
+    names = [*buckets, *tables, *(group["Name"] for group in groups), *secrets]
+    names += [alias.removeprefix("alias/") for alias in aliases]
     queues = {url.rpartition("/")[2] for url in urls}
     return queues | {name for name in names if name.startswith(topology.app)}
 
@@ -102,11 +109,12 @@ def importable(template: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def names(template: Mapping[str, Any]) -> dict[str, str]:
-    """Return the physical names of a template's resources, by logical id."""
-    naming = IDENTIFIED_BY | {"AWS::SQS::Queue": "QueueName"}
+    """Return the physical names of a template's resources, by logical id; a key has none."""
+    naming = IDENTIFIED_BY | {"AWS::SQS::Queue": "QueueName", "AWS::SecretsManager::Secret": "Name"}
     return {
-        name: each["Properties"][naming[each["Type"]]]
+        name: each["Properties"][naming[each["Type"]]].removeprefix("alias/")
         for name, each in template["Resources"].items()
+        if each["Type"] != "AWS::KMS::Key"
     }
 
 

@@ -18,10 +18,11 @@ from headgate.jobs.deployment.removals import removals
 from tests.infra.conftest import NO_BUNDLING, Params
 from tests.infra.templates import queues, template_of
 
-BUCKET, KEY, GROUP = "AWS::S3::Bucket", "AWS::KMS::Key", "AWS::Scheduler::ScheduleGroup"
+BUCKET, GROUP = "AWS::S3::Bucket", "AWS::Scheduler::ScheduleGroup"
+KEY, ALIAS = "AWS::KMS::Key", "AWS::KMS::Alias"
 QUEUE, SECRET = "AWS::SQS::Queue", "AWS::SecretsManager::Secret"
 TABLE, EMPTIES = "AWS::DynamoDB::GlobalTable", "Custom::S3AutoDeleteObjects"
-HOLDERS = (BUCKET, GROUP, KEY, QUEUE, SECRET, TABLE)
+HOLDERS = (ALIAS, BUCKET, GROUP, KEY, QUEUE, SECRET, TABLE)
 
 NOT_DATA = ("JobsAlertsKey", "JobsSweepGroup")
 """A key that nothing is stored under, and a group with the sweep's own schedule alone."""
@@ -125,3 +126,25 @@ def test_the_stack_policy_of_the_docs_holds_all_that_holds_data_and_nothing_else
     assert allowed["Resource"] == denied["Resource"] == "*"
     types = denied["Condition"]["StringEquals"]["ResourceType"]
     assert types == sorted({each["Type"] for each in holders(kept).values()})
+
+
+def test_the_import_file_of_the_docs_has_all_that_a_deployment_does_not_import_by_itself(
+    kept: Mapping[str, Any],
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    [written] = re.findall(r"<!-- existing.json -->\n```json\n(.+?)```", page, re.DOTALL)
+    named: dict[str, dict[str, str]] = json.loads(written)
+    found = {name: kept["Resources"][name] for name in named}
+    # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/, "Return values"
+    assert {(found[name]["Type"], key) for name in named for key in named[name]} == {
+        (ALIAS, "AliasName"),
+        (KEY, "KeyId"),
+        (QUEUE, "QueueUrl"),
+        (SECRET, "Id"),
+    }
+    held = {each["Type"] for each in holders(kept).values()}
+    assert held - {each["Type"] for each in found.values()} == {BUCKET, GROUP, TABLE}
+    for name, identified in named.items():
+        own = found[name]["Properties"]
+        [physical] = {"AliasName", "Name", "QueueName"} & own.keys() or [None]
+        assert physical is None or own[physical] in next(iter(identified.values()))
