@@ -17,9 +17,10 @@ from headgate.infra.fargate.worker_command import (
     command,
     health_check,
 )
-from headgate.jobs.core.naming import role_in
+from headgate.jobs.core.naming import MAX_SCHEDULER_NAME, role_in
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.deployment.surroundings import WORKER, Sidecar
+from headgate.jobs.errors import ConfigurationError
 from headgate.ops.export.policies import partition_of
 from headgate.ops.export.scaled_object import Manifest, scaled_object
 from headgate.ops.export.target import Target, reachable
@@ -43,7 +44,7 @@ def manifests(target: Target, image: str) -> Iterator[Manifest]:
         image: the workers' image.
 
     Raises:
-        ConfigurationError: a name is longer than Kubernetes allows.
+        ConfigurationError: a name is longer than Kubernetes or IAM allows.
         UnknownQueue: a worker group names a queue that the app doesn't have.
     """
     yield _authentication(target)
@@ -66,8 +67,16 @@ def role_arn(target: Target, group: WorkerGroup) -> str:
     """Return the ARN of the role that a group's pods assume: that of its service, and the region.
 
     https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html
+
+    Raises:
+        ConfigurationError: no role may have so long a name.
     """
     name = role_in(target.service(group), target.region)
+    if len(name) > MAX_SCHEDULER_NAME:
+        raise ConfigurationError(
+            f"the role {name!r} would have {len(name)} characters; IAM allows "
+            f"{MAX_SCHEDULER_NAME}: shorten the name of the app, the stage or the group"
+        )
     return f"arn:{partition_of(target.region)}:iam::{target.account}:role/{name}"
 
 

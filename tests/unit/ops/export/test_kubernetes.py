@@ -200,6 +200,19 @@ def test_a_name_too_long_for_a_label_is_refused() -> None:
         list(manifests(target(deployment=Deployment(workers=(long,))), "shop:1"))
 
 
+def test_a_name_too_long_for_a_role_in_that_region_is_refused() -> None:
+    longest = "g" * (64 - len(f"shop-prod--{REGION}"))
+    fits, over = (
+        target(deployment=Deployment(workers=(WorkerGroup(name=name),)))
+        for name in (longest, f"{longest}g")
+    )
+    _, account, *_ = manifests(fits, "shop:1")
+    [role] = account["metadata"]["annotations"].values()
+    assert role.endswith(f":role/shop-prod-{longest}-{REGION}")
+    with pytest.raises(ConfigurationError, match="would have 65 characters; IAM allows 64"):
+        list(manifests(over, "shop:1"))
+
+
 def test_where_functions_run_all_jobs_there_is_nothing_to_export() -> None:
     mailer = ConsumerGroup(name="mailer", handler="x.handler")
     with pytest.raises(ConfigurationError, match="functions run all jobs of shop-prod"):
