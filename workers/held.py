@@ -23,8 +23,8 @@ class Hold:
     """The parsed delivery and its execution."""
     extended_at: float
     """Time at which its visibility was last set, on the monotonic clock."""
-    failed_at: float = -math.inf
-    """Time of the latest extension that failed, on the monotonic clock."""
+    asked_at: float = -math.inf
+    """Time at which SQS was last asked to extend it, on the monotonic clock."""
     number: int = 0
     """Its number among all messages received here, in the order in which SQS sent them."""
     since: float = 0.0
@@ -48,8 +48,8 @@ class Hold:
     """True once its final visibility is being set: the heartbeat must not extend it any more."""
     deleting: bool = False
     """True while a delete is under way: an unknown receipt is then no loss."""
-    beat: asyncio.Task[None] | None = None
-    """The latest extension; a verdict that changes visibility waits for its end."""
+    beats: tuple[asyncio.Task[None], ...] = ()
+    """Its latest extensions; a verdict that changes visibility waits for their end."""
     left: bool = False
     """True once it is no longer held, and the others of its FIFO group know."""
     delivery: Delivery = field(init=False)

@@ -185,7 +185,7 @@ class QueueSpec:
 
     @property
     def heartbeat_s(self) -> float:
-        """Seconds between two extensions: a third of the timeout, so that two may fail."""
+        """Seconds between two extensions: a third of the timeout, so that some may fail."""
         return self.visibility_s / 3
 
 

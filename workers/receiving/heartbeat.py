@@ -1,8 +1,9 @@
 """The heartbeat: extends the visibility timeout of all held messages, running and prefetched.
 
 Each hold is extended at a third of its queue's visibility timeout, or up to an eighth of that
-earlier to share a request, so that two beats may fail before its message becomes visible; and never
-beyond the 12 hours that SQS allows since the receive.
+earlier to share a request; and never beyond the 12 hours that SQS allows since the receive. What
+fails, or is not answered, is asked for again half of that later: three such requests in a row may
+come to nothing before the message becomes visible. An answer that comes late still counts.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 """
 
@@ -24,7 +25,12 @@ _COMPANY = 1 / 8
 """Fraction of its interval by which an extension may come early to share a request."""
 
 _AGAIN = 1 / 2
-"""Fraction of its interval after which an extension that failed is tried again."""
+"""Fraction of its interval after which an extension that failed, or has had no answer, is asked for
+again. The request under way keeps its connection, so the next has another one."""
+
+_LEAST_S = 1.0
+"""Time that an extension has at least, since it may have to open a connection. All others are given
+up after an interval, so that no more than three of a message are under way."""
 
 
 class Heartbeat:
@@ -68,10 +74,12 @@ class Heartbeat:
         for holds in self._due().values():
             for start in range(0, len(holds), MAX_BATCH):
                 batch = holds[start : start + MAX_BATCH]
-                beat = group.create_task(self._extend(batch), name="headgate-extend")
+                asked_at = self._clock.monotonic()
+                beat = group.create_task(self._extend(batch, asked_at), name="headgate-extend")
                 # Before it starts: a verdict in between has to wait for it.
                 for hold in self._all_of(batch):
-                    hold.beat = beat
+                    hold.asked_at = asked_at
+                    hold.beats = (*(each for each in hold.beats if not each.done()), beat)
 
     def _due(self) -> dict[str, list[Hold]]:
         """Return the holds whose interval has nearly or fully ended, by queue; one a message."""
@@ -86,9 +94,8 @@ class Heartbeat:
                 due[queue.name].append(hold)
         return due
 
-    async def _extend(self, holds: Sequence[Hold]) -> None:
+    async def _extend(self, holds: Sequence[Hold], asked_at: float) -> None:
         queue = holds[0].delivery.queue
-        asked_at = self._clock.monotonic()
         changes = [
             VisibilityChange(
                 receipt=hold.receipt,
@@ -96,22 +103,27 @@ class Heartbeat:
             )
             for hold in holds
         ]
+        given_up_after_s = max(queue.heartbeat_s, _LEAST_S)
         try:
-            failures = await self._transport.change_visibility(queue.name, changes)
+            async with asyncio.timeout(given_up_after_s):
+                failures = await self._transport.change_visibility(queue.name, changes)
+        except TimeoutError:
+            self._failed(holds, f"SQS did not answer within {given_up_after_s:g} s")
+            return
         except TransportError as error:
-            for hold in self._all_of(holds):
-                hold.failed_at = asked_at
-            self._events.emit(
-                HeartbeatFailed(
-                    at=self._clock.now(), queue=queue.name, error=str(error), messages=len(holds)
-                )
-            )
+            self._failed(holds, str(error))
             return
         self._read(holds, failures, asked_at)
         extended = HeartbeatExtended(
             at=self._clock.now(), queue=queue.name, messages=len(holds) - len(failures)
         )
         self._events.emit(extended)
+
+    def _failed(self, holds: Sequence[Hold], error: str) -> None:
+        queue = holds[0].delivery.queue.name
+        self._events.emit(
+            HeartbeatFailed(at=self._clock.now(), queue=queue, error=error, messages=len(holds))
+        )
 
     def _read(
         self, holds: Sequence[Hold], failures: Sequence[EntryFailure], asked_at: float
@@ -122,11 +134,9 @@ class Heartbeat:
             together = self._holdings.together(hold)
             if failure is None:
                 for each in together:
-                    each.extended_at = asked_at  # the timeout counts from the request
-                continue
-            for each in together:
-                each.failed_at = asked_at
-            if failure.sender_fault and any(each in self._holdings for each in together):
+                    # The timeout counts from the request, and a later one may have been answered.
+                    each.extended_at = max(each.extended_at, asked_at)
+            elif failure.sender_fault and any(each in self._holdings for each in together):
                 self._lose(together, failure)
 
     def _doubt(self, hold: Hold) -> None:
@@ -137,8 +147,8 @@ class Heartbeat:
         self._report(hold, "it was not extended in time, so another worker may have it as well")
 
     def _lose(self, holds: Collection[Hold], failure: EntryFailure) -> None:
-        """Give up the holds of one message, unless it is being settled."""
-        if any(map(_is_settling, holds)):
+        """Give up the holds of one message, unless that is done, or it is being settled."""
+        if any(hold.lost or _is_settling(hold) for hold in holds):
             return
         for hold in holds:
             hold.lost = True
@@ -164,13 +174,11 @@ class Heartbeat:
 def _due_at(hold: Hold) -> float:
     """Return the time at which its visibility has to be extended, on the monotonic clock."""
     interval_s = hold.delivery.queue.heartbeat_s
-    return max(hold.extended_at + interval_s, hold.failed_at + interval_s * _AGAIN)
+    return max(hold.extended_at + interval_s, hold.asked_at + interval_s * _AGAIN)
 
 
 def _may_be_extended(hold: Hold, now: float) -> bool:
-    if hold.closing or hold.lost or (hold.beat is not None and not hold.beat.done()):
-        return False
-    return hold.delivery.hides_s(now) > 0
+    return not (hold.closing or hold.lost) and hold.delivery.hides_s(now) > 0
 
 
 def _is_settling(hold: Hold) -> bool:

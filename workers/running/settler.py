@@ -112,6 +112,6 @@ class HoldSettler:
     async def showing(self, kept: Hold) -> None:
         """End the extensions of a hold."""
         kept.closing = True
-        if kept.beat is not None:
+        if kept.beats:
             # An extension that overtook this change would undo it.
-            await asyncio.wait([kept.beat])
+            await asyncio.wait(kept.beats)

@@ -30,12 +30,18 @@ async def async_http(route: Route, connection: Connection) -> AsyncIterator[Asyn
         await http.close()
 
 
+_SILENCE_S = 1.0
+"""Silence from which on the network may be at fault: AWS answers within milliseconds."""
+
+
 class AsyncHttp:
     """A `jobs.aws.lean.caller.Http` for an event loop, with a pool of connections to one endpoint.
 
     A request waits for one of the pool's places. It is then given up after the read timeout's
     silence, and is bounded as a whole by the connect and the read timeout together: an answer that
-    arrives byte by byte is never silent. One that is cancelled closes its connection.
+    arrives byte by byte is never silent. One that is cancelled closes its connection. If it has
+    waited by then, those that were idle all the time are closed as well: what has cut off one of
+    them, as a gateway that was replaced, has cut off all.
 
     Args:
         route: the endpoint, and TLS.
@@ -58,15 +64,16 @@ class AsyncHttp:
         """`Http.post`."""
         request = request_of(head, body)
         async with self._places:
-            until_s = self._loop.time() + self._connect_timeout_s + self._read_timeout_s
+            asked_s = self._loop.time()
+            until_s = asked_s + self._connect_timeout_s + self._read_timeout_s
             connection = self._taken() or await self._opened()
             try:
                 answer = await connection.exchange(request, until_s)
             except FAILURES as error:
-                connection.abort()
+                self._drop(connection, asked_s)
                 raise failed(error, self._url) from error
             except BaseException:
-                connection.abort()
+                self._drop(connection, asked_s)
                 raise
             self._keep(connection)
             return answer
@@ -96,7 +103,17 @@ class AsyncHttp:
             connection.abort()
         else:
             self._idle.append((connection, now_s + KEEP_ALIVE_S))
-        while self._idle and self._idle[0][1] <= now_s:
+        self._close_idle_since(now_s - KEEP_ALIVE_S)
+
+    def _drop(self, connection: _Connection, asked_s: float) -> None:
+        """Close a connection whose request came to nothing, and those that are no better."""
+        connection.abort()
+        if self._loop.time() - asked_s >= _SILENCE_S:
+            self._close_idle_since(asked_s)
+
+    def _close_idle_since(self, time_s: float) -> None:
+        """Close the connections that have been idle since that time, or for longer."""
+        while self._idle and self._idle[0][1] <= time_s + KEEP_ALIVE_S:
             self._idle.popleft()[0].abort()
 
     async def _opened(self) -> _Connection:

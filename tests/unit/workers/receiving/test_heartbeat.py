@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ import pytest
 
 from headgate import App, Backoff, JobContext, Priority, Retry
 from headgate.jobs.core.events import (
+    HeartbeatFailed,
     JobCompleted,
     JobDeadLettered,
     JobFailed,
@@ -152,6 +154,117 @@ async def test_two_failed_beats_in_a_row_are_survived(error: Exception) -> None:
     assert rig.remaining() == 0
 
 
+def _unanswered(times: int) -> Callable[[], Awaitable[None]]:
+    """Return a network that swallows the first requests of a kind."""
+    left = times
+
+    async def swallow() -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            await asyncio.Event().wait()
+
+    return swallow
+
+
+@pytest.mark.parametrize("visibility_s", [2, 12, 30, 300])
+@pytest.mark.parametrize("side", ["requests", "answers"])
+async def test_requests_without_an_answer_cost_no_message_its_lease(
+    visibility_s: int, side: str
+) -> None:
+    app, mail = one_lane(visibility_s=visibility_s)
+
+    @mail.job("render", timeout=None)
+    async def render(_note: Note) -> None:
+        await asyncio.sleep(2 * visibility_s)
+
+    rig = Rig(app)
+    getattr(rig.wire, side)["change_visibility"] = _unanswered(3)
+    await rig.submit(render)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert len(rig.heard(JobStarted)) == 1
+    assert not rig.heard(ReceiptLost)
+    assert [event.error for event in rig.heard(HeartbeatFailed)] == [
+        f"SQS did not answer within {max(1, visibility_s / 3):g} s"
+    ] * 3
+
+
+async def test_without_answers_no_more_than_three_extensions_are_under_way() -> None:
+    app, mail = one_lane(visibility_s=12)
+
+    @mail.job("render", timeout=None)
+    async def render(_note: Note) -> None:
+        await asyncio.sleep(300)
+
+    rig, back = Rig(app), asyncio.Event()
+    under_way = most = 0
+
+    async def swallow() -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            await back.wait()
+        finally:
+            under_way -= 1
+
+    rig.wire.requests["change_visibility"] = swallow
+    await rig.submit(render)
+    async with rig.working(concurrency=1):
+        await rig.happens(JobStarted)
+        await asyncio.sleep(11)  # its lease has not lapsed: nothing else changes its visibility
+        assert under_way == most <= 3
+        back.set()
+        await rig.happens(JobCompleted)
+    assert len(rig.heard(JobStarted)) == 1
+
+
+async def test_a_late_answer_tells_of_a_lost_receipt_though_sqs_was_asked_again() -> None:
+    app, mail = one_lane(visibility_s=30)
+
+    @mail.job("render", timeout=None)
+    async def render(_note: Note) -> None:
+        await asyncio.sleep(600)
+
+    rig = Rig(app)
+
+    async def slow_answer() -> None:
+        await asyncio.sleep(9)  # longer than it takes until SQS is asked again
+
+    rig.wire.answers["change_visibility"] = slow_answer
+    await rig.submit(render)
+    async with rig.working(concurrency=1):
+        [started] = await rig.happens(JobStarted)
+        rig.sqs.faults.fail_entries("change_visibility", times=2, sender_fault=True)
+        [lost] = await rig.happens(ReceiptLost)
+        assert (lost.at - started.at).total_seconds() == pytest.approx(19, abs=1)
+        await asyncio.sleep(9)  # by then both have been answered
+    assert rig.heard(ReceiptLost) == [lost]
+
+
+async def test_a_retry_waits_for_each_of_the_extensions_under_way() -> None:
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(500)), visibility_s=30)
+
+    @mail.job("render")
+    async def render(_note: Note) -> None:
+        await asyncio.sleep(16)  # SQS has been asked twice by then
+        raise ConnectionError
+
+    rig = Rig(app)
+    delays = iter([9.0, 7.0, 0.0])
+
+    async def slow_network() -> None:
+        await asyncio.sleep(next(delays))
+
+    rig.wire.requests["change_visibility"] = slow_network
+    await rig.submit(render)
+    async with rig.working():
+        await rig.happens(JobRetryScheduled)
+    timeouts = [call.timeouts_s for call in rig.sqs.calls if call.action == "change_visibility"]
+    assert timeouts == [(30,), (30,), (500,)]
+
+
 async def test_a_lost_receipt_interrupts_an_async_job_and_settles_nothing() -> None:
     app, mail = one_lane(visibility_s=6)
     interrupted: list[int] = []
@@ -221,7 +334,7 @@ async def test_an_extension_under_way_never_overtakes_a_retrys_visibility_change
     async def slow_network() -> None:
         requests.append("request")
         if len(requests) == 1:
-            await asyncio.sleep(15)
+            await asyncio.sleep(9)
 
     rig.wire.requests["change_visibility"] = slow_network
     await rig.submit(render)

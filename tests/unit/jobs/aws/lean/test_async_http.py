@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ConnectionClosedError
 
+from headgate.jobs.aws.lean import async_http
 from headgate.jobs.aws.lean.async_http import AsyncHttp, _Connection
 from tests.support.raw_server import (
     BOUND_S,
@@ -145,6 +147,37 @@ def test_a_connection_that_the_server_closed_while_idle_is_not_used_again(run: R
     with serving(says(OK, hangs_up=True), says(OK)) as server:
         run(post_twice(server))
     assert len(server.requests) == 2, "nothing was sent on the closed connection"
+
+
+@pytest.mark.parametrize("waits_s", [0.0, math.inf])
+def test_silence_of_one_connection_closes_those_that_were_idle_meanwhile(
+    run: Run, waits_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    async def post(server: RawServer) -> None:
+        http = http_to(server)
+        await asyncio.gather(http.post(HEAD, b"{}"), http.post(HEAD, b"{}"))
+        asking = asyncio.create_task(http.post(HEAD, b"{}"))
+        await asyncio.to_thread(server.until, 3)
+        monkeypatch.setattr(async_http, "_SILENCE_S", waits_s)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        released.set()
+        assert (await http.post(HEAD, b"{}")).body == b"{}"
+        await http.close()
+
+    both = threading.Barrier(2)
+
+    def together(connection: socket.socket) -> None:
+        both.wait(BOUND_S)
+        says(OK)(connection)
+
+    scripts = [together, together, lambda _: _wait(released), says(OK)]
+    with serving(*scripts) as server:
+        run(post(server))
+    assert server.connections == (3 if waits_s == 0 else 2)
 
 
 def test_tasks_never_have_more_connections_than_the_pool(run: Run) -> None:
