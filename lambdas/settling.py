@@ -39,7 +39,11 @@ class Invocation:
 
     ends_at: float | None
     """Deadline on the event loop's time; a request not answered by then has failed."""
-    deletes: bool = False
+
+    def deletes(self, kept: Run) -> bool:
+        """Return False: Lambda deletes."""
+        del kept
+        return False
 
     def lost(self, kept: Run) -> bool:
         """Return False: nothing extends a receipt, so none is found to be lost."""

@@ -44,6 +44,9 @@ class Hold:
     shared: bool = False
     """True if it was not extended in time, so that another worker may have it too. A running job
     continues and may still be deleted, but its visibility must not be changed here any more."""
+    outlived: bool = False
+    """True once SQS has deleted it at the end of its queue's retention: no worker will have it any
+    more, so its job goes on here, and what follows from its outcome needs another message."""
     closing: bool = False
     """True once its final visibility is being set: the heartbeat must not extend it any more."""
     deleting: bool = False
@@ -71,6 +74,8 @@ class Hold:
 
     def lapsed(self, now: float) -> bool:
         """Return True if its visibility timeout has ended, as far as this worker knows."""
+        if self.outlived:
+            return False  # it won't be visible to anybody
         return now - self.extended_at > self.delivery.queue.visibility_s
 
 

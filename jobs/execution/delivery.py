@@ -98,14 +98,20 @@ class Delivery:
         left_s = MAX_VISIBILITY.total_seconds() - (now - self.received_at)
         return max(0, int(left_s) - _MARGIN_S)
 
-    def lives_s(self, now: datetime) -> float:
+    def lives_s(self, now: datetime, run_s: float = 0.0) -> float:
         """Return the seconds for which the message may stay hidden; below 0 if it is too late.
 
-        SQS deletes it at the end of its retention, and before that it may have to wait for its next
-        receive.
+        SQS deletes it at the end of its retention, whether its job runs or not. Before that it may
+        have to wait for its next receive, and a job of ``run_s`` seconds has to run; but no more
+        than half of the retention is kept free for that, which a new message would have as well.
         """
-        expires_at = self.message.sent_at + self.queue.retention
-        return (expires_at - self.queue.spare - now).total_seconds()
+        kept_s = min(run_s, self.queue.retention.total_seconds() / 2)
+        return (self.deleted_at - self.queue.spare - now).total_seconds() - kept_s
+
+    @property
+    def deleted_at(self) -> datetime:
+        """The end of its retention, at which SQS deletes the message, in flight or not."""
+        return self.message.sent_at + self.queue.retention
 
     def may_go_back(self, now: datetime) -> bool:
         """Return True if SQS would show the message again: it is neither too old for that, nor has

@@ -234,7 +234,7 @@ class Attempt:
     """The delivery from which on a message is no longer released to wait."""
     lives_s: float = math.inf
     """Seconds for which the message may stay hidden before SQS would delete it, less the time
-    spared for its next receive; below 0 if it is too late."""
+    spared for its next receive, and for the run of a renewable job; below 0 if it is too late."""
     renewable: bool = True
     """True if the job can go on in another message: its own is Headgate's, and not of a FIFO queue,
     where the job would come behind its successors."""

@@ -312,7 +312,9 @@ class Run:
         room, tell = WHOLE_ROOM, None
         if not isinstance(outcome, Done):  # the message of a completed job needs no more time
             begun = attempt.begun or self.began
-            attempt, room = replace(attempt, lives_s=self._lives_s, begun=begun), self._room
+            # A job that can't go on in another message may as well begin in the end of its own.
+            lives_s = self._lives_s(job.timeout_s if attempt.renewable else 0.0)
+            attempt, room = replace(attempt, lives_s=lives_s, begun=begun), self._room
             if job.retry.backoff.needs_context:
                 attempt = replace(attempt, failed=failure_of(job, outcome, attempt))
             names = self._names | {"attempt": attempt.number}
@@ -327,9 +329,8 @@ class Run:
             tell=tell,
         )
 
-    @property
-    def _lives_s(self) -> float:
-        return self.delivery.lives_s(self._executor.means.clock.now())
+    def _lives_s(self, run_s: float = 0.0) -> float:
+        return self.delivery.lives_s(self._executor.means.clock.now(), run_s)
 
     @property
     def _room(self) -> Room:
@@ -357,6 +358,6 @@ class Run:
             unfit=self._unfit,
             tries=self._tries,
             known=self.known,
-            lives_s=self._lives_s,
+            lives_s=self._lives_s(),
             room=self._room,
         )

@@ -10,9 +10,11 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-v
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import timedelta
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events, HeartbeatExtended, HeartbeatFailed, ReceiptLost
@@ -20,6 +22,8 @@ from headgate.jobs.core.ports.transport import AsyncTransport, EntryFailure, Vis
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.errors import TransportError
 from headgate.workers.held import Hold, Holdings
+
+_log = logging.getLogger("headgate.worker")
 
 _COMPANY = 1 / 8
 """Fraction of its interval by which an extension may come early to share a request."""
@@ -31,6 +35,15 @@ again. The request under way keeps its connection, so the next has another one."
 _LEAST_S = 1.0
 """Time that an extension has at least, since it may have to open a connection. All others are given
 up after an interval, so that no more than three of a message are under way."""
+
+
+_CLOCKS_DIFFER = timedelta(minutes=1)
+"""Largest difference between this clock and SQS's at the end of a message's retention."""
+
+_OUTLIVED = (
+    "a message of %s has reached the end of its retention while it was held here, so SQS has "
+    "deleted it: its job goes on, and is lost if this worker dies before the job ends (message %s)"
+)
 
 
 class Heartbeat:
@@ -148,12 +161,21 @@ class Heartbeat:
 
     def _lose(self, holds: Collection[Hold], failure: EntryFailure) -> None:
         """Give up the holds of one message, unless that is done, or it is being settled."""
-        if any(hold.lost or _is_settling(hold) for hold in holds):
+        if any(hold.lost or hold.outlived or _is_settling(hold) for hold in holds):
+            return
+        if all(self._has_outlived(hold) for hold in holds):
+            for hold in holds:
+                hold.outlived = True
+                _log.warning(_OUTLIVED, hold.delivery.queue.name, hold.delivery.message.message_id)
             return
         for hold in holds:
             hold.lost = True
             hold.run.interrupt("its receipt was lost")
         self._report(next(iter(holds)), f"{failure.code}: {failure.message}")
+
+    def _has_outlived(self, hold: Hold) -> bool:
+        """Return True if SQS has deleted its message for its age, so that nobody else has it."""
+        return not hold.shared and self._clock.now() >= hold.delivery.deleted_at - _CLOCKS_DIFFER
 
     def _all_of(self, holds: Iterable[Hold]) -> Iterator[Hold]:
         """Yield all holds of some messages, given one of each."""
@@ -178,7 +200,7 @@ def _due_at(hold: Hold) -> float:
 
 
 def _may_be_extended(hold: Hold, now: float) -> bool:
-    return not (hold.closing or hold.lost) and hold.delivery.hides_s(now) > 0
+    return not (hold.closing or hold.lost or hold.outlived) and hold.delivery.hides_s(now) > 0
 
 
 def _is_settling(hold: Hold) -> bool:

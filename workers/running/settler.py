@@ -35,7 +35,6 @@ class HoldSettler:
         make: makes the settler of a keeper.
     """
 
-    deletes = True
     ends_at: float | None = None
 
     def __init__(
@@ -84,6 +83,10 @@ class HoldSettler:
         await self._settler.drain()
 
     # --- the keeper of its settler ---------------------------------------------------------------
+
+    def deletes(self, kept: Hold) -> bool:
+        """Return True, unless SQS has deleted the message itself."""
+        return not kept.outlived
 
     def lost(self, kept: Hold) -> bool:
         """Return True if the hold's receipt was lost."""

@@ -23,9 +23,8 @@ class Keeper(Protocol[_K_contra]):
     """The keeper of the messages that are settled: `workers.running.settler.HoldSettler`, or
     `lambdas.settling.Invocation`."""
 
-    @property
-    def deletes(self) -> bool:
-        """False if what is settled is deleted elsewhere, as by Lambda."""
+    def deletes(self, kept: _K_contra) -> bool:
+        """Return False if a settled message is deleted elsewhere, as by Lambda, or is gone."""
         ...
 
     @property

@@ -21,8 +21,9 @@ A wait, of RetryAfter or Release, also says where the job waits:
 
     the wait                                             the way
     fits                                                 HIDDEN: its message is hidden until then
-    over 12 h, or past the retention; or the receives    SCHEDULED: a one-time schedule holds the
-    are nearly used up                                   job and sends it when it is due
+    over 12 h, or so near the end of the retention that  SCHEDULED: a one-time schedule holds the
+    no time is left for the run; or the receives are     job and sends it when it is due
+    nearly used up
     likewise, and up to 15 min; or no schedule can       ANEW: it is sent anew at once, and released
                                                          unstarted until it is due
     the message is not Headgate's, or its queue FIFO     HIDDEN, for at most 12 h; DeadLetter if SQS

@@ -233,14 +233,14 @@ class Settler(Generic[K]):
         return await self._insist("send", sends, message, kept, verdict, hopeless)
 
     async def _deleted(self, kept: K, verdict: Verdict) -> bool:
-        """Delete a message, unless its keeper leaves that to Lambda; return False if SQS failed.
+        """Delete a message, unless its keeper says not to; return False if SQS failed.
 
         A bundle is deleted with the last of its jobs.
         """
         part = kept.delivery.part
         if part is not None and not part.settle():
             return True
-        if not self._keeper.deletes:
+        if not self._keeper.deletes(kept):
             return True
         self._keeper.deleting(kept)
         queue = kept.delivery.queue

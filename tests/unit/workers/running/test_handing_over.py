@@ -130,6 +130,35 @@ async def test_a_retry_beyond_twelve_hours_leaves_the_queue_and_comes_when_it_is
     assert rig.schedules.schedules == []
 
 
+@pytest.mark.parametrize(("left_h", "in_a_schedule"), [(7.5, True), (9.5, False)])
+async def test_a_wait_leaves_its_message_in_time_for_the_run_that_follows(
+    left_h: float, in_a_schedule: bool
+) -> None:
+    app, mail = one_lane(visibility_s=300)
+    begun: list[int] = []
+
+    @mail.job("sync", timeout=timedelta(hours=3))
+    async def sync(_note: Note, ctx: JobContext) -> None:
+        begun.append(ctx.attempt)
+        if len(begun) == 1:
+            raise RetryLater(after=timedelta(hours=4))
+
+    rig = Scheduled(app)
+    await rig.submit(sync)
+    await asyncio.sleep(4 * DAY_S - left_h * 3_600)
+    async with rig.working():
+        await rig.happens(JobDeferred)
+    assert len(rig.schedules.schedules) == in_a_schedule
+    assert rig.remaining() == (not in_a_schedule)
+    if in_a_schedule:
+        await rig.fire_next()
+    else:
+        await asyncio.sleep(4 * 3_600)
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert begun == [1, 1], "waiting uses up no attempt"
+
+
 async def test_retry_later_beyond_twelve_hours_uses_up_no_attempt() -> None:
     app, mail = one_lane(Retry(max_attempts=2), visibility_s=300)
     made: list[int] = []
