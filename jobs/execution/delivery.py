@@ -105,8 +105,14 @@ class Delivery:
         have to wait for its next receive, and a job of ``run_s`` seconds has to run; but no more
         than half of the retention is kept free for that, which a new message would have as well.
         """
-        kept_s = min(run_s, self.queue.retention.total_seconds() / 2)
-        return (self.deleted_at - self.queue.spare - now).total_seconds() - kept_s
+        return (self.deleted_at - self.queue.spare - now).total_seconds() - self._kept_s(run_s)
+
+    def lasts(self, run_s: float, now: datetime) -> bool:
+        """Return True if the message lasts for a run of that length that begins now."""
+        return (self.deleted_at - now).total_seconds() >= self._kept_s(run_s)
+
+    def _kept_s(self, run_s: float) -> float:
+        return min(run_s, self.queue.retention.total_seconds() / 2)
 
     @property
     def deleted_at(self) -> datetime:
@@ -175,6 +181,12 @@ class Job:
     read off the event loop."""
     rewritten: bool = False
     """True if the envelope differs from the message's body."""
+
+    @property
+    def kept_free_s(self) -> float:
+        """Seconds of its message's retention to keep free for its run; 0 if it can't go on in
+        another message, since it may as well begin in the end of its own."""
+        return self.timeout_s if self.attempt.renewable else 0.0
 
 
 def load(

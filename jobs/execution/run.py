@@ -312,13 +312,11 @@ class Run:
         room, tell = WHOLE_ROOM, None
         if not isinstance(outcome, Done):  # the message of a completed job needs no more time
             begun = attempt.begun or self.began
-            # A job that can't go on in another message may as well begin in the end of its own.
-            lives_s = self._lives_s(job.timeout_s if attempt.renewable else 0.0)
-            attempt, room = replace(attempt, lives_s=lives_s, begun=begun), self._room
+            attempt = replace(attempt, lives_s=self._lives_s(job.kept_free_s), begun=begun)
             if job.retry.backoff.needs_context:
                 attempt = replace(attempt, failed=failure_of(job, outcome, attempt))
             names = self._names | {"attempt": attempt.number}
-            tell = partial(job_events.aftermath, names, outcome)
+            room, tell = self._room, partial(job_events.aftermath, names, outcome)
         return Verdict(
             outcome=outcome,
             attempt=attempt,

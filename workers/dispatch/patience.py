@@ -6,7 +6,7 @@
     a limit                      12 times that, growing          as the limit says, and briefly
     a limit that lasts longer    not at all                      as the limit says
     a limit, and is too much     two seconds, or not at all      as the limit says, and growing
-    others of its FIFO group     as long as they                 not at all
+    others of its FIFO group     as long as they, and see below  not at all
     others of its batch          as its type says                not at all
     its time                     not at all                      until then
     the end of a pause           not at all                      as the pause says, ever longer
@@ -16,6 +16,9 @@ these are offered to other workers now and then. Any surplus is held for a momen
 pace is known, unless there is far too much of it. SQS delivers a message only so often, so the
 times grow with each delivery that ended without a start, since each time no worker could start the
 message. The time away is capped by the pace at which the limit lets other messages start.
+
+What has been held for so long that its receipt would not last for its run goes back when it could
+start (`workers.dispatch.freshness`).
 
 Pure but for its randomness: it knows no clock and no event loop.
 """

@@ -8,6 +8,7 @@ from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.pausing import returned
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.records.pausing.pause import Pause
+from headgate.workers.dispatch.freshness import is_stale
 from headgate.workers.held import Hold, Holdings
 from headgate.workers.running.faults import log_fault
 from headgate.workers.running.settler import HoldSettler
@@ -70,6 +71,10 @@ class Releases:
     def is_gone(self, hold: Hold) -> bool:
         """Return True if another worker may have an unstarted message as well."""
         return hold.lost or hold.shared or hold.lapsed(self._means.clock.monotonic())
+
+    def must_go_back(self, hold: Hold) -> bool:
+        """Return True if a message must not start as it is, although it could."""
+        return self.is_gone(hold) or is_stale(hold, self._means.clock)
 
     async def _give_back(self, hold: Hold, delay_s: int, pause: Pause | None) -> None:
         if pause is None:

@@ -139,8 +139,8 @@ class Running:
         has_moved, loop = False, asyncio.get_running_loop()
         while hold := self._next():
             has_moved = True
-            if self._releases.is_gone(hold):
-                self._leave(hold, gone=False)
+            if self._releases.must_go_back(hold):
+                self.release(hold)
                 continue
             self._admission.occupy(hold)
             company = self._forming.company(hold, self._joins)
@@ -170,7 +170,7 @@ class Running:
 
     def _joins(self, hold: Hold) -> bool:
         """Take what a waiting job needs to start beside another one; return False if it can't."""
-        if self._releases.is_gone(hold) or self._admission.block(hold) is not None:
+        if self._releases.must_go_back(hold) or self._admission.block(hold) is not None:
             return False
         self._admission.occupy(hold)
         return True
