@@ -18,7 +18,7 @@ from typing import Any
 from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.calling.batch_call import Seat
+from headgate.jobs.execution.calling.batch_call import Seat, seat_of
 from headgate.jobs.execution.calling.call import HandlerCall
 from headgate.jobs.execution.calling.claimed_call import OnceCall, call_of
 from headgate.jobs.execution.calling.payload import deferred, fetched
@@ -91,7 +91,7 @@ class Run:
         self._unread = False
         """True while there are records of earlier deliveries that have not been read."""
         self.seat: Seat | None = None
-        """Its place in the call of a batch handler, if it has one."""
+        """Its place in the call of a batch handler; if it is alone there, from its start on."""
         self.beats: Mapping[str, int] = {}
         """Beats of the silent workers that began the job, as seen after its receipt."""
         try:
@@ -281,6 +281,7 @@ class Run:
             return Interrupted(reason=self._interruption)
         if self._hindrance is not None:
             return self._hindrance
+        self.seat = seat_of(job, self.seat, means)
         self._call = call_of(means, job, self.delivery, self._names, self.seat)
         return await self._call.outcome()
 

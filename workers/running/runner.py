@@ -317,10 +317,8 @@ class Running:
             verdict = await hold.run.verdict()
             outcome = verdict.outcome
         finally:
-            if (seat := hold.run.seat) is None:
-                self._demand.finished(hold.delivery.queue)
-            elif seat.leave():
-                self._demand.finished(hold.delivery.queue, seat.jobs)
+            if (seat := hold.run.seat) is None or seat.leave():
+                self._demand.finished(hold.delivery.queue, 1 if seat is None else seat.jobs)
             self._admission.vacate(hold, outcome)
             self._on_change()
         return await self._admission.retried(hold, verdict)

@@ -71,7 +71,7 @@ class HandlerCall:
         job: the job.
         delivery: its delivery.
         names: the fields that each of its events carries.
-        seat: its place in a call that it shares with others; None if it has one for itself.
+        seat: its place in the call of a batch handler; None if its handler takes single jobs.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import job_keep_of
 from headgate.jobs.errors import ConfigurationError, ItemUnreadable, TransportError
 from headgate.jobs.execution import job_events
-from headgate.jobs.execution.calling.batch_call import Seat, seat_of
+from headgate.jobs.execution.calling.batch_call import Seat
 from headgate.jobs.execution.calling.call import BatchSeat, HandlerCall
 from headgate.jobs.execution.calling.claim_items import Ended, Held, Unreadable
 from headgate.jobs.execution.calling.claims import Claim
@@ -92,10 +92,10 @@ def call_of(
         job: the job.
         delivery: its delivery.
         names: the fields that each of its events carries.
-        seat: its place in a call that it shares with others, if any.
+        seat: its place in the call of a batch handler; None if its handler takes single jobs.
     """
     make = OnceCall if job.type.once else HandlerCall
-    return make(means, job, delivery, names, seat_of(job, seat, means))
+    return make(means, job, delivery, names, seat)
 
 
 class OnceCall:
