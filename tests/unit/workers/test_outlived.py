@@ -107,6 +107,27 @@ async def test_what_a_stop_interrupts_after_the_end_of_its_message_goes_on_in_an
     assert rig.remaining() == 0
 
 
+async def test_each_job_of_a_bundle_is_settled_after_the_end_of_its_message() -> None:
+    app, mail = one_lane(Retry(max_attempts=2, backoff=Backoff.fixed(60)))
+
+    @mail.job("render", timeout=timedelta(hours=4), bundle=True)
+    async def render(note: Note, ctx: JobContext) -> None:
+        await asyncio.sleep(RUN_S)
+        if note.text == "fails" and ctx.attempt == 1:
+            raise ConnectionError
+
+    rig = Rig(app)
+    ids = await rig.submit(render, "works", "fails")
+    assert rig.remaining() == 1
+    await _nearly_over()
+    async with rig.working(concurrency=2):
+        done = await rig.happens(JobCompleted, 2)
+    assert [event.job_id for event in done] == ids
+    assert len(rig.heard(JobFailed)) == 1
+    assert rig.remaining() == 0
+    assert not rig.heard(ReceiptLost)
+
+
 async def test_what_waits_behind_a_fifo_job_starts_after_the_end_of_its_message() -> None:
     app = App("shop")
     ledger = app.queue("ledger", fifo=True, priorities=[Priority.NORMAL])
