@@ -106,10 +106,15 @@ class Worker:
 
     @property
     def is_held_back(self) -> bool:
-        """True while it receives from no queue because its limits and slots leave no room."""
-        return self._parts.gate.is_known and all(
-            poller.has_no_room for poller in self._parts.pollers
-        )
+        """True while it receives from no queue because its limits and slots leave no room.
+
+        A worker without a child process that can run jobs is not: a deploy whose children can't
+        start has to fail.
+        """
+        children = self._parts.children
+        if not self._parts.gate.is_known or (children is not None and not children.capacity):
+            return False
+        return all(poller.has_no_room for poller in self._parts.pollers)
 
     def stop(self) -> None:
         """Begin to stop: nothing new is received, and running jobs may finish within ``drain``."""

@@ -110,6 +110,8 @@ class StubChild:
     async def _live(self) -> None:
         await self._inbox.get()
         await steps(3)
+        if self._children.ready_s:
+            await asyncio.sleep(self._children.ready_s)
         self._send(Kind.READY)
         while (await self._inbox.get())["kind"] != Kind.STOP:
             await self._run()
@@ -149,6 +151,7 @@ class StubChildren:
 
     Args:
         work: the handler's work; called when it is about to end.
+        ready_s: seconds of the loop's time that a process takes to import the app.
         handler_steps: iterations of the loop that the handler takes.
         result_steps: iterations from its end until its result is sent.
         result_s: seconds of the loop's time in addition.
@@ -162,6 +165,7 @@ class StubChildren:
         self,
         work: Callable[[], None],
         *,
+        ready_s: float = 0,
         handler_steps: int = 6,
         result_steps: int = 0,
         result_s: float = 0,
@@ -169,6 +173,7 @@ class StubChildren:
         ending: str = "returns",
     ) -> None:
         self.work = work
+        self.ready_s = ready_s
         self.handler_steps = handler_steps
         self.result_steps = result_steps
         self.result_s = result_s

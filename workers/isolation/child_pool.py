@@ -55,7 +55,7 @@ class ChildPool:
         rng: adds jitter to the pauses after children that didn't start.
         answers: answers the requests of handlers to the worker, by kind; see
             `workers.isolation.channel.Channel.call`.
-        on_change: called when `capacity` has grown.
+        on_change: called when `capacity` has grown: a child has become ready.
         on_fault: called with a description of the fault whenever a child can't run jobs.
         grace_s: how long a cancelled job may take to end by itself before it is killed.
         ready_s: how long a child may take to import the app.
@@ -88,6 +88,8 @@ class ChildPool:
         self._grace_s = grace_s
         self._ready_s = ready_s
         self._keepers: set[asyncio.Task[None]] = set()
+        self._ready: dict[int, Child] = {}
+        """By place, the child that has become ready there."""
         self._idle: list[Child] = []
         self._changed = asyncio.Event()
         self._faults: dict[int, str] = {}
@@ -99,9 +101,12 @@ class ChildPool:
     def capacity(self) -> int:
         """The number of jobs that it can run at once, including those that run.
 
-        A place whose child failed to start is not counted until one starts.
+        A place is not counted while its child starts: a job that took the tokens of its rate limits
+        and then waited for the import would start together with those that took later ones.
         """
-        return self._size - len(self._faults) if self._open else 0
+        if not self._open:
+            return 0
+        return sum(not child.spent.is_set() for child in self._ready.values())
 
     async def start(self) -> None:
         """Start the children, without waiting until they are ready."""
@@ -155,7 +160,7 @@ class ChildPool:
             except NotStarted as error:
                 fault = error  # it died before the job had begun, which is not the job's fault
             finally:
-                self._put_back(child)
+                self._put_back(child, job)
         raise self._deferral(f"{_TRIES} children died before they had begun it: {fault}")
 
     async def _take(self, job: Job) -> Child:
@@ -182,11 +187,12 @@ class ChildPool:
     def _deferral(self, why: str) -> RetryLater:
         return RetryLater(timedelta(seconds=max(1.0, self._pause_s)), why)
 
-    def _put_back(self, child: Child) -> None:
+    def _put_back(self, child: Child, job: Job) -> None:
         if child.spent.is_set():
             return
         grown = self._max_rss_mb is not None and child.rss_mb > self._max_rss_mb
-        if child.jobs >= self._jobs_per_child or grown:
+        # Now, and not when the next such job has been let through and waits for another child.
+        if child.jobs >= self._jobs_per_child or grown or not _has_room(child, job):
             child.retire()
         else:
             self._offer(child)
@@ -224,9 +230,14 @@ class ChildPool:
         child_of = partial(spawned, answers=self._answers, clock=self._clock, grace_s=self._grace_s)
         async with child_of(self._app_path) as child:
             await child.ready(self._ready_s)
-            self._recovered(place)
+            self._faults.pop(place, None)
+            self._ready[place] = child
             self._offer(child)
-            await child.spent.wait()
+            self._on_change()
+            try:
+                await child.spent.wait()
+            finally:
+                del self._ready[place]
         return child.jobs > 0
 
     def _failed(self, place: int, fault: str, pause_s: float) -> None:
@@ -236,10 +247,6 @@ class ChildPool:
             f"Another is tried in {pause_s:.1f} s; jobs for it wait or are deferred"
         )
         self._ring()
-
-    def _recovered(self, place: int) -> None:
-        if self._faults.pop(place, None) is not None:
-            self._on_change()
 
     def _left(self, place: int, keeper: asyncio.Task[None]) -> None:
         """Log the end of a keeper that was not cancelled: it failed by a fault of our own."""

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from headgate import App, Priority, RateLimit
 from headgate.jobs.core.events import JobCancelled, JobCompleted, JobCrashed, JobDeferred, JobFailed
+from headgate.workers.isolation import child_pool
 from headgate.workers.worker import Worker
 from tests.support.stub_children import StubChildren, steps
 from tests.unit.workers.rig import Note, Rig, one_lane
@@ -172,3 +174,80 @@ async def test_children_that_die_before_their_job_are_replaced_with_pauses(
     assert charges.count == 1
     assert not rig.heard(JobCrashed)
     assert not rig.heard(JobFailed)
+
+
+class Renders:
+    """An app whose one type runs in stub children under a rate, and the times of its starts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rate: RateLimit, **children: Any) -> None:
+        app = App("shop")
+        calls = app.queue("calls", priorities=[Priority.NORMAL], rate_limit=rate)
+
+        @calls.job("render", isolation="process", timeout=timedelta(minutes=5))
+        def render(_note: Note) -> str:
+            raise AssertionError("it runs in a child")
+
+        self.job = render
+        self.rig = Rig(app)
+        self.starts: list[float] = []
+        """The times at which handlers worked; they take none."""
+        self.children = StubChildren(self._work, **children)
+        self.children.install(monkeypatch)
+
+    def _work(self) -> None:
+        self.starts.append(self.rig.clock.monotonic())
+
+    def most_within(self, seconds: float) -> int:
+        """Return the largest number of starts within any period of that length."""
+        return max(
+            sum(begin <= start < begin + seconds for start in self.starts) for begin in self.starts
+        )
+
+
+async def test_a_rate_holds_while_the_child_processes_are_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    renders = Renders(monkeypatch, RateLimit(1, per=1), ready_s=4)
+    await renders.rig.submit(renders.job, *map(str, range(10)))
+    async with renders.rig.working(children=4):
+        await renders.rig.happens(JobCompleted, 10)
+    assert renders.most_within(0.999) == 1
+    assert renders.starts[-1] - renders.starts[0] < 11, "and it is used"
+
+
+async def test_a_rate_holds_while_child_processes_that_died_are_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    renders = Renders(monkeypatch, RateLimit(4, per=4), ready_s=6, ending="dies")
+    await renders.rig.submit(renders.job, *map(str, range(12)))
+    async with renders.rig.working(children=4):
+        await renders.rig.happens(JobCrashed, 4)
+        renders.children.ending = "returns"
+        await renders.rig.happens(JobCompleted, 12)
+    assert renders.most_within(3.999) == 4
+
+
+async def test_a_worker_receives_no_job_for_children_that_are_still_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    renders = Renders(monkeypatch, RateLimit(100, per=1), ready_s=30)
+    rig = renders.rig
+    await rig.submit(renders.job, *map(str, range(10)))
+    async with rig.working(children=4) as worker:
+        await asyncio.sleep(29)
+        assert rig.calls("receive") == 0, "a worker that is ready can have them"
+        assert not worker.is_held_back, "it has not started, as one whose children can't"
+        await rig.happens(JobCompleted, 10)
+        assert rig.clock.monotonic() < 31
+
+
+async def test_a_child_without_room_for_another_such_job_is_replaced_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    renders = Renders(monkeypatch, RateLimit(1, per=1), ready_s=4)
+    monkeypatch.setattr(child_pool, "_has_room", lambda child, _job: child.jobs == 0)
+    await renders.rig.submit(renders.job, *map(str, range(6)))
+    async with renders.rig.working(children=2):
+        await renders.rig.happens(JobCompleted, 6)
+    assert renders.most_within(0.999) == 1
+    assert len(renders.children.processes) >= 6
