@@ -7,7 +7,8 @@ immediately; then settlements are flushed. Every step is bounded.
 `workers.process.starting` ends a process that gets a signal during its imports;
 `workers.process.entry` connects the signals from then on, and `workers.worker` calls `drain`. The
 first step is `Parts.close`, and the last is `Parts.flush`, after `drain`: hooks have ended, records
-are written, leases given back and the client is closed.
+are written, leases given back and the client is closed. `workers.lifespan` ends the opening of
+resources before all this, and bounds their closing after it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class Report:
     """Number of messages whose settlement was not confirmed; they may be delivered again."""
     polls_cut: int = 0
     """Number of receives that did not return in time; their messages stay hidden for a while."""
+    left_open: tuple[str, ...] = ()
+    """What was being done with a resource that ignores its cancellation: opening or closing it."""
 
     @property
     def clean(self) -> bool:

@@ -10,9 +10,11 @@ from typing import Any
 from headgate.jobs.core.backend import AsyncBackend
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.policies import load_handlers
 from headgate.jobs.execution.calling.means import OpenSpan, no_span
 from headgate.workers.configuration import DEFAULTS, WorkerSettings
+from headgate.workers.lifespan import Lifespan
 from headgate.workers.parts import Parts
 from headgate.workers.services import Services, made_up_name
 from headgate.workers.shutdown import Report, drain
@@ -54,18 +56,25 @@ class Worker:
             rng=ports.rng,
             name=name or made_up_name(),
         )
-        self._app = app
         self._clock = services.clock
         self._settings = settings
         self._begun = False
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._lifespan = Lifespan(
+            app.resources,
+            drain_s=settings.drain.total_seconds(),
+            clock=services.clock,
+            stop=self._stop,
+            hurry=self._hurry,
+        )
         self._parts = Parts(services, settings, backend, open_span=open_span)
 
     @property
     def is_stuck(self) -> bool:
-        """True while a synchronous handler runs, so that the process would not end by itself."""
-        return self._parts.threads.busy
+        """True while a synchronous handler runs, or a resource was left open that ignores its
+        cancellation: the process would not end by itself."""
+        return self._parts.threads.busy or self._lifespan.is_stuck
 
     def active(self) -> list[tuple[str, str]]:
         """Return the type and queue of each job whose handler runs now."""
@@ -130,6 +139,8 @@ class Worker:
     async def run(self) -> Report:
         """Run until `stop` is called or a part fails; return a report of unfinished work.
 
+        A stop while the app's resources open cancels that, and then they have to close in time.
+
         When cancelled, it gives back all held messages at once before it ends.
 
         Raises:
@@ -139,7 +150,7 @@ class Worker:
         """
         if self._stop.is_set():
             return Report()
-        work = asyncio.create_task(self._work(), name="headgate-worker")
+        work = asyncio.create_task(self._lifespan.run(self._work), name="headgate-worker")
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -149,13 +160,13 @@ class Worker:
                     await asyncio.wait([work])
             raise
 
-    async def _work(self) -> Report:
-        async with self._app.resources.opened() as resources, self._parts.children_open():
-            self._parts.means.resources = resources
+    async def _work(self, resources: OpenResources) -> Report:
+        self._parts.means.resources = resources
+        async with self._parts.children_open():
             self._begun = True
-            return await self._work_with_resources()
+            return await self._work_with_children()
 
-    async def _work_with_resources(self) -> Report:
+    async def _work_with_children(self) -> Report:
         await self._parts.introduce()
         polls = {
             asyncio.create_task(poller.run(), name=f"headgate-poll-{poller.queue.name}")

@@ -135,13 +135,15 @@ async def _run(
         _log.info("stopped: everything was finished and settled")
         return EXIT_CLEAN
     _log.warning(
-        "stopped: jobs returned unfinished: %s; stuck handlers: %s; unsettled: %d; polls cut: %d",
+        "stopped: jobs returned unfinished: %s; stuck handlers: %s; unsettled: %d; polls cut: %d; "
+        "stuck resources: %s",
         ", ".join(report.interrupted) or "none",
         ", ".join(report.abandoned) or "none",
         report.unsettled,
         report.polls_cut,
+        ", ".join(report.left_open) or "none",
     )
-    if report.abandoned:
+    if report.abandoned or report.left_open:
         exit_at_once(EXIT_UNFINISHED)
     return EXIT_UNFINISHED if report.unsettled or report.polls_cut else EXIT_CLEAN
 
@@ -151,7 +153,7 @@ async def _until_it_ends(worker: Worker) -> Report:
         return await worker.run()
     except Exception as error:
         if worker.is_stuck:
-            _log.exception("a part of the worker failed while a handler runs in a thread")
+            _log.exception("a part of the worker failed while a handler or a resource doesn't end")
             exit_at_once(EXIT_NO_QUEUES if isinstance(error, QueuesMissing) else EXIT_FAULT)
         raise
 

@@ -12,7 +12,7 @@ EXIT_FAULT = 1
 EXIT_CONFIGURATION = 2
 """The command line, the app or the environment has to change: trying again can't help."""
 EXIT_UNFINISHED = 3
-"""Stopped, but something was cut off: a stuck handler, a settlement, or a receive."""
+"""Stopped, but something was cut off: a stuck handler or resource, a settlement, or a receive."""
 EXIT_NO_QUEUES = 4
 """None of the worker's queues has existed for ``queue_grace``: the stage, account or region is
 wrong, or nothing is deployed there yet."""

@@ -30,7 +30,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import chain, filterfalse
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin
 
 from headgate.jobs.definitions.handlers.batch_context import AnyContext
 from headgate.jobs.definitions.handlers.handler import Handler
@@ -51,6 +51,31 @@ Scope = Literal["worker", "job"]
 
 _ASYNC = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator)
 _PLAIN = (collections.abc.Iterator, collections.abc.Generator)
+
+
+class ResourceWatch(Protocol):
+    """Is told of each resource of the process before it opens, and before it closes."""
+
+    def opens(self, owner: str) -> None:
+        """Note that a resource is about to open."""
+        ...
+
+    def closes(self, owner: str) -> None:
+        """Note that a resource is about to close."""
+        ...
+
+
+class _Unwatched:
+    """A `ResourceWatch` of nobody."""
+
+    def opens(self, owner: str) -> None:
+        """Do nothing."""
+
+    def closes(self, owner: str) -> None:
+        """Do nothing."""
+
+
+_UNWATCHED = _Unwatched()
 
 
 class Opener:
@@ -178,7 +203,11 @@ class Resources:
 
     @asynccontextmanager
     async def opened(
-        self, instead: Shared = NOTHING, *, handlers: Iterable[Handler] = ()
+        self,
+        instead: Shared = NOTHING,
+        *,
+        handlers: Iterable[Handler] = (),
+        watch: ResourceWatch = _UNWATCHED,
     ) -> AsyncIterator[OpenResources]:
         """Open the resources of the process; they are closed in reverse when the context is left.
 
@@ -186,6 +215,7 @@ class Resources:
             instead: values by kind that take the place of resources, which are not opened then, nor
                 is what they alone want.
             handlers: the app's handlers; only needed with ``instead``.
+            watch: is told which resource opens or closes.
 
         Raises:
             ConfigurationError: ``instead`` names a resource that the app doesn't have.
@@ -195,7 +225,9 @@ class Resources:
         async with AsyncExitStack() as stack:
             for opener in self.in_order(self._roots(handlers), without=instead):
                 if opener.scope == "worker":
+                    watch.opens(opener.owner)
                     shared[opener.kind] = await _entered(stack, opener, shared)
+                    stack.callback(watch.closes, opener.owner)
             yield OpenResources(self, shared)
 
     def _roots(self, handlers: Iterable[Handler]) -> Iterator[Any]:
