@@ -115,6 +115,12 @@ class Bookkeeping:
             return None
         return self._cancelling.reason(job_id, job_type)
 
+    @property
+    def fault(self) -> str:
+        """The reason why the sign of life or the status can't be written now; empty if they are."""
+        faults = (each.fault for each in (self._lifeline, self._presence) if each is not None)
+        return next(filter(None, faults), "")
+
     async def introduce(self) -> None:
         """Read what is cancelled or paused, which must not start, and write the first beat."""
         if self._cancelling is not None:

@@ -102,6 +102,14 @@ class Worker:
         """Return the number of retries left in each budget, by limit name."""
         return self._parts.gate.budgets_left()
 
+    def faults(self) -> Mapping[str, str]:
+        """Return the faults of the table that last, by the health check that they belong to.
+
+        Each is an event once, however long it lasts.
+        """
+        faults = {"records": self._parts.books.fault, "limits": self._parts.gate.fault}
+        return {name: fault for name, fault in faults.items() if fault}
+
     def outlasts(self, seconds: float) -> bool:
         """Return True if a running job was received more than ``seconds`` ago."""
         now = self._clock.monotonic()

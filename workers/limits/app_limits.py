@@ -215,6 +215,12 @@ class AppBudgets:
         """Return the number of retries left in each budget's window, by limit name."""
         return {each.name: each.budget.left() for each in self._spendings.values()}
 
+    @property
+    def fault(self) -> str:
+        """A budget whose retries can't be counted now, and the reason; empty without one."""
+        faults = ((each.name, each.budget.fault) for each in self._spendings.values())
+        return next((f"{name}: {fault}" for name, fault in faults if fault), "")
+
     def hurry(self) -> None:
         """Wait only briefly for fleet budgets from now on: the worker is stopping."""
         for spending in self._spendings.values():

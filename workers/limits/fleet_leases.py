@@ -27,6 +27,8 @@ class _Kept:
     lease: Lease
     in_use: Callable[[], int]
     asked_at: float
+    fault: str = ""
+    """Reason why the last renewal failed; empty if it succeeded."""
 
 
 class FleetLeases:
@@ -36,7 +38,7 @@ class FleetLeases:
         table: the table that holds them; None if there are no fleet limits.
         worker: this worker's name.
         clock: tells the time.
-        events: receives an event for each renewal that fails.
+        events: receives an event when renewals fail, once for each fault.
         rng: adds jitter to renewals.
         on_renewed: called with the names of the limits that may have more tokens than before.
     """
@@ -97,6 +99,13 @@ class FleetLeases:
         """True while every lease is valid, so that the table has shown what each limit leaves."""
         return all(kept.lease.stands for kept in self._kept.values())
 
+    @property
+    def fault(self) -> str:
+        """A limit whose lease can't be renewed now, and the reason; empty without one."""
+        return next(
+            (f"{name}: {kept.fault}" for name, kept in self._kept.items() if kept.fault), ""
+        )
+
     async def run(self) -> NoReturn:
         """Renew leases when they are due, until cancelled."""
         while True:
@@ -117,13 +126,14 @@ class FleetLeases:
         self._kept.clear()
 
     async def _renew(self, kept: _Kept) -> None:
-        before, skipped = kept.lease.fault, kept.lease.skipped
+        before, skipped = kept.fault, kept.lease.skipped
         await kept.lease.renew()
+        kept.fault = kept.lease.fault
         if kept.lease.skipped > skipped:
             self._tell_skipped(kept.lease)
-        if kept.lease.fault and kept.lease.fault != before:
+        if kept.fault and kept.fault != before:
             self._events.emit(
-                LeaseFailed(at=self._clock.now(), limit=kept.lease.name, error=kept.lease.fault)
+                LeaseFailed(at=self._clock.now(), limit=kept.lease.name, error=kept.fault)
             )
 
     def _tell_skipped(self, lease: Lease) -> None:

@@ -53,6 +53,9 @@ _LONGEST_PAUSE_S = 1.0
 _AWAY_S = 5.0
 """Seconds between requests to a table that is unreachable."""
 
+_LATELY_S = 60.0
+"""Time for which a failed request shows that the table is away, if no retry makes another."""
+
 _FORGOTTEN = timedelta(hours=1)
 """Time after its last window at which an item expires."""
 
@@ -106,6 +109,10 @@ class FleetBudget:
         self._serving = asyncio.Lock()
         self._hurried = asyncio.Event()
         self._away_since: float | None = None
+        self._failed_at = float("-inf")
+        """Time of the last failed request."""
+        self._error = ""
+        """Its error."""
         self._ask_at = float("-inf")
         """While the table is unreachable, the time of the next request."""
         self._tries = 0
@@ -126,6 +133,13 @@ class FleetBudget:
     def left(self) -> int:
         """Return the places left in the present window, as far as this worker knows."""
         return self._book.left(self._now())
+
+    @property
+    def fault(self) -> str:
+        """See `workers.limits.retry_budget.Budget.fault`."""
+        is_away = self._away_since is not None
+        is_late = self._clock.monotonic() - self._failed_at > _LATELY_S
+        return self._error if is_away and not is_late else ""
 
     def hurry(self) -> None:
         """Wait only briefly for the table from now on."""
@@ -198,11 +212,12 @@ class FleetBudget:
         return standing is None
 
     async def _unanswered(self, error: Exception, chosen: Mapping[_Wish, int]) -> None:
-        now = self._clock.monotonic()
+        now = self._failed_at = self._clock.monotonic()
+        self._error = str(error) or "the table doesn't answer"
         if self._away_since is None:
             self._away_since = now
             self._ask_at = float("-inf")
-            self._tell(str(error) or "the table doesn't answer")
+            self._tell(self._error)
         if self._hurried.is_set() or now - self._away_since >= PATIENCE_S:
             self._ask_at = now + _AWAY_S
             self._go_alone(chosen)

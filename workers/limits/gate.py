@@ -151,6 +151,11 @@ class Gate:
         """True while every lease is valid, so that this worker's part of fleet limits is known."""
         return self._fleet.stands
 
+    @property
+    def fault(self) -> str:
+        """The reason why a limit of the fleet can't be kept up now; empty without one."""
+        return self._fleet.fault or self._budgets.fault
+
     async def run(self) -> None:
         """Keep leases renewed until cancelled."""
         await self._fleet.run()

@@ -21,6 +21,11 @@ _NONE: Mapping[int, int] = {}
 class Budget(Protocol):
     """A retry budget in use."""
 
+    @property
+    def fault(self) -> str:
+        """The reason why retries can't be counted for all workers now; empty if they are."""
+        ...
+
     async def take(self, delay_s: int, *, longest_s: float) -> BudgetAnswer:
         """Take a place for a retry that is to come after ``delay_s``.
 
@@ -104,6 +109,8 @@ class Book:
 
 class WorkerBudget:
     """A `Budget` of a single worker, in windows of its monotonic clock."""
+
+    fault = ""
 
     def __init__(self, limit: int, per_s: float, *, clock: Clock, rng: random.Random) -> None:
         self._book = Book(limit, per_s, rng=rng)

@@ -1,4 +1,4 @@
-"""A worker's health: its recent failures, and one verdict on them.
+"""A worker's health: its recent and lasting failures, and one verdict on them.
 
 ``healthy``: nothing fails. ``degraded``: something fails, and the worker continues as best it can.
 ``unhealthy``: it can receive no work. Neither calls for a restart, which neither ends an outage nor
@@ -93,6 +93,8 @@ class Health:
         held_back: returns True while the worker receives nothing because there is no room. A lack
             of answers is no fault then; before the first receive it means that other workers hold
             all of a fleet limit.
+        faults: returns the worker's lasting faults by check. Each is an event only once, and would
+            be forgotten while it lasts.
     """
 
     def __init__(
@@ -101,9 +103,11 @@ class Health:
         *,
         clock: Clock,
         held_back: Callable[[], bool] = lambda: False,
+        faults: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._clock = clock
         self._held_back = held_back
+        self._faults = faults
         self._started_at = clock.monotonic()
         self._queues = QueueWatch(queues, clock=clock)
         self._lately: dict[str, tuple[float, str]] = {}
@@ -157,7 +161,8 @@ class Health:
         now = self._clock.monotonic()
         queues = [_check_queue(name, state, now) for name, state in self._queues.states.items()]
         lately = dict.fromkeys((*_CHECKS.values(), "event loop"))
-        others = [self._check_lately(name, now) for name in lately]
+        lasting = self._faults()
+        others = [self._check_failures(name, now, lasting.get(name, "")) for name in lately]
         states = (self._check_breakers(), self._check_pauses())
         return Assessment(checks=(self._check_sqs(), *queues, *others, *states))
 
@@ -177,11 +182,11 @@ class Health:
             detail=f"the last answer came {silent_s:.0f} s ago" if answers else "no answer yet",
         )
 
-    def _check_lately(self, name: str, now: float) -> HealthCheck:
+    def _check_failures(self, name: str, now: float, lasting: str) -> HealthCheck:
         failed_at, error = self._lately.get(name, (float("-inf"), ""))
-        if now - failed_at > _LATELY_S:
-            return HealthCheck(name=name, status=Status.HEALTHY)
-        return HealthCheck(name=name, status=Status.DEGRADED, detail=error)
+        if lasting or now - failed_at <= _LATELY_S:
+            return HealthCheck(name=name, status=Status.DEGRADED, detail=lasting or error)
+        return HealthCheck(name=name, status=Status.HEALTHY)
 
     def _check_breakers(self) -> HealthCheck:
         if not self._open:

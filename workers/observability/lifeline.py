@@ -62,7 +62,8 @@ class Lifeline:
         self._events = events
         self._rng = rng
         self._beats = 0
-        self._fault = ""
+        self.fault = ""
+        """Reason why the last beat failed; empty if it succeeded."""
         self._closed = False
         self._writing = asyncio.Lock()
         """Held while a beat is being written, and for good once this worker has ended."""
@@ -75,7 +76,7 @@ class Lifeline:
         """Beat until closed. Cancel it only after that: a beat under way has to end first."""
         while True:
             spread = self._rng.uniform(1 - _JITTER, 1 + _JITTER)
-            await asyncio.sleep(_AGAIN_S if self._fault else RENEW_S * spread)
+            await asyncio.sleep(_AGAIN_S if self.fault else RENEW_S * spread)
             if self._closed:
                 return
             await self._beat(_ANSWER_S)
@@ -112,7 +113,7 @@ class Lifeline:
             self._lives.doubt()
             self._tell(text_of(error))
         else:
-            self._fault = ""
+            self.fault = ""
 
     async def _write(self) -> None:
         life = Life(name=self._name, beat=self._beats, groups=self._groups, at=self._clock.now())
@@ -126,8 +127,8 @@ class Lifeline:
             await self._table.delete([(LIVES, name) for name in old[:MAX_PUT]])
 
     def _tell(self, fault: str) -> None:
-        if fault != self._fault:
-            self._fault = fault
+        if fault != self.fault:
+            self.fault = fault
             told = RecordsFailed(at=self._clock.now(), action="renew", error=fault)
             self._events.emit(told)
 

@@ -58,7 +58,8 @@ class Presence:
         self._clock = clock
         self._events = events
         self._rng = rng
-        self._fault = ""
+        self.fault = ""
+        """Reason why the last write failed; empty if it succeeded."""
         self._due = asyncio.Event()
         """Set when a status is to be written before its time."""
         self._closed = False
@@ -106,10 +107,10 @@ class Presence:
         except TransportError as error:
             self._tell(text_of(error))
         else:
-            self._fault = ""
+            self.fault = ""
 
     def _tell(self, fault: str) -> None:
-        if fault != self._fault:
-            self._fault = fault
+        if fault != self.fault:
+            self.fault = fault
             told = RecordsFailed(at=self._clock.now(), action="status", error=fault)
             self._events.emit(told)

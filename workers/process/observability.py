@@ -98,6 +98,7 @@ async def _served(
         [queue.name for queue in queues],
         clock=SystemClock(),
         held_back=lambda: worker.is_held_back,
+        faults=worker.faults,
     )
     quarantine = app.topology.quarantine_name
     depths = QueueDepths(queues, quarantine, receiver, clock=SystemClock())
