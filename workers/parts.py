@@ -153,6 +153,7 @@ class Parts:
         app, settings = self._app, self._settings
         self.gate = Gate(
             app,
+            queues,
             clock=services.clock,
             events=services.events,
             rng=services.rng,

@@ -477,6 +477,7 @@ def _lease(table: MemoryTable, clock: VirtualClock) -> Lease:
         10,
         in_use=lambda: 0,
         lasting_s=0,
+        rank=0,
         clock=clock,
         rng=RNG,
     )
@@ -493,7 +494,7 @@ def _leased_of_fleet(
         rng=RNG,
         on_renewed=lambda _names: None,
     )
-    return fleet, fleet.lease("l", 10, lasting_s=0, in_use=lambda: 0)
+    return fleet, fleet.lease("l", 10, lasting_s=0, rank=0, in_use=lambda: 0)
 
 
 async def test_an_item_that_cant_be_read_stops_a_limit_once_only() -> None:

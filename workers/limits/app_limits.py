@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import BudgetSpent, Events, LeaseFailed
 from headgate.jobs.core.limits import Concurrency, Limits, RateLimit, RetryBudget
 from headgate.jobs.core.ports.table import AsyncTable
-from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.core.topology import MAX_VISIBILITY, QueueSpec
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import types_from
 from headgate.jobs.execution.settling.settlement import BudgetAnswer, Exhausted, Granted
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.workers.limits.circuit_breaker import Circuit
+from headgate.workers.limits.fair_shares import UNRANKED
 from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.fleet_retry_budget import FleetBudget
 from headgate.workers.limits.guards import Guard
@@ -49,19 +52,35 @@ class AppGuards:
     Args:
         app: the app whose limits apply.
         fleet: leases the tokens of fleet limits.
+        queues: the queues that the worker receives from.
         clock: tells the time.
         events: receives an event when a breaker opens, probes or closes.
     """
 
-    def __init__(self, app: App, fleet: FleetLeases, *, clock: Clock, events: Events) -> None:
+    def __init__(
+        self,
+        app: App,
+        fleet: FleetLeases,
+        queues: Iterable[QueueSpec],
+        *,
+        clock: Clock,
+        events: Events,
+    ) -> None:
         self._app = app
         self._fleet = fleet
+        self._queues = tuple(queues)
         self._clock = clock
         self._events = events
-        by_app = self._at("app", app.limits)
-        by_queue = {name: self._at(f"queue:{name}", q.limits) for name, q in app.queues.items()}
+        types = app.types.values()
+        by_app = self._at("app", app.limits, types)
+        by_queue = {
+            name: self._at(
+                f"queue:{name}", queue.limits, [job for job in types if job.queue == name]
+            )
+            for name, queue in app.queues.items()
+        }
         by_type = {
-            name: (*self._at(f"type:{name}", job.limits), *self._breaker(name))
+            name: (*self._at(f"type:{name}", job.limits, [job]), *self._breaker(name))
             for name, job in app.types.items()
         }
         self.of_type: Mapping[str, tuple[Guard, ...]] = {
@@ -94,21 +113,31 @@ class AppGuards:
             return self.shared.get(group, ())
         return self.own.get(group, {}).get(job_type, ())
 
-    def _at(self, level: str, limits: Limits) -> tuple[Guard, ...]:
+    def _at(
+        self, level: str, limits: Limits, types: Iterable[JobType[Any, Any]]
+    ) -> tuple[Guard, ...]:
         """Return the guards for all jobs of one app, queue or type."""
-        return (*self._rate(level, limits.rate_limit), *self._slots(level, limits.concurrency))
+        rank = self._most_urgent(types)
+        rates = self._rate(level, limits.rate_limit, rank)
+        return (*rates, *self._slots(level, limits.concurrency, rank))
 
-    def _rate(self, level: str, rate: RateLimit | None) -> Iterator[Guard]:
+    def _most_urgent(self, types: Iterable[JobType[Any, Any]]) -> int:
+        """Return the rank of the most urgent of the worker's queues that any of the types is in."""
+        groups = {group for job in types for group in job.runs_from}
+        ranks = (queue.priority.rank for queue in self._queues if queue.group in groups)
+        return min(ranks, default=UNRANKED)
+
+    def _rate(self, level: str, rate: RateLimit | None, rank: int) -> Iterator[Guard]:
         if rate is not None:
             per_s = rate.per.total_seconds()
             name = f"rate:{level}"
             cost = cost_of(name, rate)
             window = Window if cost is None else CostWindow
-            yield self._guard(name, rate, lambda tokens: window(tokens, per_s), per_s, cost)
+            yield self._guard(name, rate, lambda tokens: window(tokens, per_s), per_s, rank, cost)
 
-    def _slots(self, level: str, slots: Concurrency | None) -> Iterator[Guard]:
+    def _slots(self, level: str, slots: Concurrency | None, rank: int) -> Iterator[Guard]:
         if slots is not None:
-            yield self._guard(f"concurrency:{level}", slots, Slots, 0)
+            yield self._guard(f"concurrency:{level}", slots, Slots, 0, rank)
 
     def _guard(
         self,
@@ -116,6 +145,7 @@ class AppGuards:
         declared: RateLimit | Concurrency,
         meter: Callable[[Tokens], Meter],
         lasting_s: float,
+        rank: int,
         cost: CostOf | None = None,
     ) -> Guard:
         """Return the guard of a limit that gives out tokens.
@@ -125,6 +155,7 @@ class AppGuards:
             declared: its number of tokens, its key, and its scope.
             meter: makes a meter with given tokens.
             lasting_s: how long a used token stays out after its worker has died.
+            rank: the rank of the most urgent queue that it concerns, of those of this worker.
             cost: returns the tokens that a start takes; None if each takes one.
         """
 
@@ -133,7 +164,12 @@ class AppGuards:
                 return OwnTokens(declared.limit)
             used = partial(in_use, limit)
             lease = partial(
-                self._fleet.lease, limit, declared.limit, lasting_s=lasting_s, in_use=used
+                self._fleet.lease,
+                limit,
+                declared.limit,
+                lasting_s=lasting_s,
+                rank=rank,
+                in_use=used,
             )
             return LeasedTokens(lease)
 

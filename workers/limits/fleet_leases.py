@@ -62,13 +62,16 @@ class FleetLeases:
         self._kept: dict[str, _Kept] = {}
         self._news = asyncio.Event()
 
-    def lease(self, name: str, limit: int, *, lasting_s: float, in_use: Callable[[], int]) -> Lease:
+    def lease(
+        self, name: str, limit: int, *, lasting_s: float, rank: int, in_use: Callable[[], int]
+    ) -> Lease:
         """Return the lease of a limit, made on the first call, and empty until it is renewed.
 
         Args:
             name: the limit's name, with the key if it counts by key.
             limit: the fleet's number of tokens.
             lasting_s: how long a used token stays out after its worker has died.
+            rank: the rank of the most urgent priority whose jobs this worker can start under it.
             in_use: returns the number of tokens that this worker has out.
 
         Raises:
@@ -87,6 +90,7 @@ class FleetLeases:
             limit,
             in_use=in_use,
             lasting_s=lasting_s,
+            rank=rank,
             clock=self._clock,
             rng=self._rng,
         )

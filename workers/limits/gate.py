@@ -51,6 +51,7 @@ class Gate:
 
     Args:
         app: the app whose limits apply.
+        queues: the queues that the worker receives from.
         clock: tells the time.
         events: receives events when a limit holds jobs back, and when it no longer does.
         rng: adds jitter to postponed retries, and to renewals of leases.
@@ -65,6 +66,7 @@ class Gate:
     def __init__(
         self,
         app: App,
+        queues: Sequence[QueueSpec],
         *,
         clock: Clock,
         events: Events,
@@ -80,7 +82,7 @@ class Gate:
         self._fleet = FleetLeases(
             table, worker, clock=clock, events=events, rng=rng, on_renewed=self._ease
         )
-        self._guards = AppGuards(app, self._fleet, clock=clock, events=events)
+        self._guards = AppGuards(app, self._fleet, queues, clock=clock, events=events)
         self._budgets = AppBudgets(app, table, clock=clock, events=events, rng=rng)
         self._held = HeldLimits(clock=clock, events=events, on_due=self._ease)
 

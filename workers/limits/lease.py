@@ -3,10 +3,11 @@
 A limit is a number of tokens: slots, or starts within a period. Each worker leases some of them,
 uses only those, and publishes them to the others in one item per limit:
 
-    pk  limit#NAME   sk  leases   data  {"leases": {WORKER: {"tokens", "until", "hungry"}}}
+    pk  limit#NAME   sk  leases   data  {"leases": {WORKER: {"tokens", "until", "hungry", "rank"}}}
 
-A worker with a job that needs more tokens at once than it has adds ``large``: how many, and since
-when.
+The rank is that of the most urgent priority whose jobs the worker could start; older versions leave
+it out. A worker with a job that needs more tokens at once than it has adds ``large``: how many, and
+since when.
 
 The leased tokens never add up to more than the limit, so it holds by construction. A job costs no
 request, a lease one request per renewal. `workers.limits.fair_shares` divides the tokens. A worker
@@ -31,7 +32,14 @@ from headgate.jobs.core.naming import LIMIT
 from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.errors import ItemUnreadable, TransportError
 from headgate.jobs.values.stored import mapping, number, whole
-from headgate.workers.limits.fair_shares import LargeNeed, Need, ShareClaim, wanted
+from headgate.workers.limits.fair_shares import (
+    UNRANKED,
+    LargeNeed,
+    Need,
+    ShareClaim,
+    turn_of,
+    wanted,
+)
 
 LEASE_S = 20.0
 """Duration of a lease."""
@@ -65,6 +73,7 @@ class Lease:
         limit: the total number of tokens.
         in_use: returns the number of tokens that this worker has out.
         lasting_s: how long a used token stays out after its worker has died.
+        rank: the rank of the most urgent priority whose jobs this worker can start under it.
         clock: tells the time.
         rng: adds jitter to renewals.
     """
@@ -78,6 +87,7 @@ class Lease:
         *,
         in_use: Callable[[], int],
         lasting_s: float,
+        rank: int,
         clock: Clock,
         rng: random.Random,
     ) -> None:
@@ -87,6 +97,7 @@ class Lease:
         self._limit = limit
         self._in_use = in_use
         self._lasting_s = lasting_s
+        self._rank = rank
         self._clock = clock
         self._rng = rng
         self._known = Item(pk=f"{LIMIT}{name}", sk="leases")
@@ -182,18 +193,19 @@ class Lease:
     async def _give_back(self) -> None:
         for _ in range(_TRIES):
             now, in_use = self._clock.now().timestamp(), self._in_use()
-            if await self._write(_entry(in_use, now, hungry=False) if in_use else None):
+            if await self._write(_entry(in_use, now) if in_use else None):
                 return
 
     async def _try(self) -> bool:
-        started, in_use, hungry = self._clock.monotonic(), self._in_use(), self._need is Need.HUNGRY
+        started, now = self._clock.monotonic(), self._clock.now().timestamp()
+        in_use, need = self._in_use(), self._need
         others = {name: _claim(entry, self._limit) for name, entry in self._living().items()}
         large = self._waiting_large(started)
-        goal = wanted(self._limit, self._worker, self.tokens, in_use, self._need, others, large)
+        mine = ShareClaim(self.tokens, need is Need.HUNGRY, large, self._rank)
+        goal = wanted(self._limit, self._worker, mine, in_use, need, others, turn_of(now))
         # Tokens given up are unused before that is published; new ones are used only after.
         self._tokens = min(self._tokens, goal)
-        until = self._clock.now().timestamp() + LEASE_S
-        if not await self._write(_entry(max(goal, in_use), until, hungry=hungry, large=large)):
+        if not await self._write(_entry(max(goal, in_use), now + LEASE_S, mine)):
             return False
         self._tokens, self._ends_at = goal, started + LEASE_S
         return True
@@ -235,21 +247,24 @@ class Lease:
         }
 
 
-def _entry(
-    tokens: int, until: float, *, hungry: bool, large: LargeNeed | None = None
-) -> dict[str, Any]:
-    entry: dict[str, Any] = {"tokens": tokens, "until": until, "hungry": hungry}
-    if large is not None:
-        entry["large"] = {"tokens": large.tokens, "since": large.since}
+_NOTHING = ShareClaim(0, hungry=False)
+
+
+def _entry(tokens: int, until: float, claim: ShareClaim = _NOTHING) -> dict[str, Any]:
+    entry: dict[str, Any] = {"tokens": tokens, "until": until, "hungry": claim.hungry}
+    if claim.large is not None:
+        entry["large"] = {"tokens": claim.large.tokens, "since": claim.large.since}
+    if claim.rank != UNRANKED:
+        entry["rank"] = claim.rank
     return entry
 
 
 def _claim(entry: Mapping[str, Any], limit: int) -> ShareClaim:
     large = mapping(entry.get("large")) or {}
     tokens, since = whole(large.get("tokens"), most=limit), number(large.get("since"))
-    if tokens is None or since is None:
-        return ShareClaim(entry["tokens"], entry["hungry"])
-    return ShareClaim(entry["tokens"], entry["hungry"], LargeNeed(since, tokens))
+    need = None if tokens is None or since is None else LargeNeed(since, tokens)
+    rank = whole(entry.get("rank", UNRANKED), most=UNRANKED)
+    return ShareClaim(entry["tokens"], entry["hungry"], need, UNRANKED if rank is None else rank)
 
 
 def _is_lease(entry: Any, now: float) -> bool:

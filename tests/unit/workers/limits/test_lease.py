@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -23,7 +24,14 @@ class Holder:
     """A worker with one lease, and the number of tokens that it uses."""
 
     def __init__(
-        self, table: MemoryTable, name: str, clock: LoopClock, limit: int = 10, lasting_s: float = 0
+        self,
+        table: MemoryTable,
+        name: str,
+        clock: LoopClock,
+        limit: int = 10,
+        *,
+        lasting_s: float = 0,
+        rank: int = 0,
     ) -> None:
         self.used = 0
         self.lease = Lease(
@@ -33,6 +41,7 @@ class Holder:
             limit,
             in_use=lambda: self.used,
             lasting_s=lasting_s,
+            rank=rank,
             clock=clock,
             rng=random.Random(name),  # noqa: S311 - spreads renewals
         )
@@ -305,9 +314,10 @@ def test_wherever_the_tokens_are_they_come_to_those_who_need_them(
         claims[str(number)] = ShareClaim(min(left, begun[number]), need is Need.HUNGRY)
     for _ in range(4):  # each in turn, with the tokens it uses if it is hungry, and none otherwise
         for number, need in enumerate(needs):
-            mine = claims.pop(me := str(number)).tokens
-            goal = wanted(limit, me, mine, mine if need is Need.HUNGRY else 0, need, claims)
-            claims[me] = ShareClaim(goal, need is Need.HUNGRY)
+            mine = claims.pop(me := str(number))
+            used = mine.tokens if need is Need.HUNGRY else 0
+            goal = wanted(limit, me, mine, used, need, claims)
+            claims[me] = replace(mine, tokens=goal)
             assert 0 <= sum(claim.tokens for claim in claims.values()) <= limit
     hungry = [claims[str(n)].tokens for n, need in enumerate(needs) if need is Need.HUNGRY]
     if hungry:
@@ -354,10 +364,10 @@ async def test_a_job_that_nobody_asks_about_any_more_needs_no_tokens() -> None:
 
 def test_of_two_jobs_that_need_several_tokens_the_older_one_gets_them_first() -> None:
     older, newer = LargeNeed(100.0, 8), LargeNeed(101.0, 9)
-    other = {"b": ShareClaim(0, hungry=True, large=newer)}
-    assert wanted(10, "a", 5, 0, Need.HUNGRY, other, older) == 8
-    other = {"b": ShareClaim(0, hungry=True, large=older)}
-    assert wanted(10, "a", 5, 0, Need.HUNGRY, other, newer) == 2
+    for mine, theirs, goal in ((older, newer, 8), (newer, older, 2)):
+        other = {"b": ShareClaim(0, hungry=True, large=theirs)}
+        claim = ShareClaim(5, hungry=True, large=mine)
+        assert wanted(10, "a", claim, 0, Need.HUNGRY, other) == goal
 
 
 @pytest.mark.looptime
@@ -372,6 +382,23 @@ async def test_a_need_in_the_item_that_is_none_is_ignored(large: object) -> None
     await table.replace(item)
     await one.renew(hungry=True)
     assert one.tokens == 5
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("rank", [None, "x", -1, 99, True, 2.5])
+async def test_a_lease_without_a_rank_is_served_last_and_never_beyond_the_limit(
+    rank: object,
+) -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    until = clock.now().timestamp() + LEASE_S
+    entry = {"tokens": 1, "until": until, "hungry": True}  # as an older version writes it
+    older = entry if rank is None else {**entry, "rank": rank}
+    leases = {"a": older, "b": {**entry, "tokens": 0}}
+    await table.replace(Item(pk="limit#rate:app", sk="leases", data={"leases": leases}, version=1))
+    mine = Holder(table, "z", clock, limit=2, rank=3)
+    await mine.renew(hungry=True)
+    assert mine.tokens == 1
 
 
 def test_times_of_leases_leave_room_for_two_failed_renewals() -> None:
