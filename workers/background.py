@@ -6,9 +6,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
+
+from headgate.jobs.messages.keyring import Keyring
 
 T = TypeVar("T")
+
+_KEYS_S = 1.0
+"""Interval at which a worker looks whether the keys have to be read, in seconds."""
 
 _log = logging.getLogger("headgate.worker")
 
@@ -55,3 +60,10 @@ async def seen_through(work: asyncio.Task[T] | Coroutine[Any, Any, T]) -> T:
     if cut is not None:
         raise cut
     return task.result()
+
+
+async def refreshed(keyring: Keyring) -> NoReturn:
+    """Read the keys that sign messages whenever that is due, until cancelled."""
+    while True:
+        await keyring.refresh()
+        await asyncio.sleep(_KEYS_S)

@@ -29,6 +29,13 @@ from headgate.workers.running.trimmer import Trimmer
 from headgate.workers.services import Services
 
 
+def lives_in(table: AsyncTable | None, services: Services) -> Lives | None:
+    """Return this worker's view of the others' lives; None without records."""
+    if table is None or not keeps_records(services.app):
+        return None
+    return Lives(table, own=services.name, clock=services.clock)
+
+
 class Bookkeeping:
     """Records, the sign of life, cancellations and trimming of one worker.
 
@@ -36,6 +43,7 @@ class Bookkeeping:
         services: the worker's services.
         table: an open table, left open; None keeps nothing.
         store: the store for results that are too large for a record.
+        lives: the observed lives of the workers; None without records.
         groups: the queue groups that it works on.
         paused: keeps the pauses that are read; without records none is.
         describe: returns the worker's status now.
@@ -49,6 +57,7 @@ class Bookkeeping:
         services: Services,
         table: AsyncTable | None,
         store: AsyncObjectStore | None,
+        lives: Lives | None,
         *,
         groups: set[str],
         paused: Paused,
@@ -67,8 +76,7 @@ class Bookkeeping:
         self._trimmer: Trimmer | None = None
         if table is None:
             return
-        if keeps_records(services.app):
-            lives = Lives(table, own=services.name, clock=clock)
+        if lives is not None:
             self.recorder = Recorder(
                 services.app,
                 table,
@@ -96,7 +104,7 @@ class Bookkeeping:
             )
         self._trimmer = Trimmer(services.app, table, clock=clock, events=events, rng=rng)
         events.subscribe(self._trimmer, wants=self._trimmer.wants)
-        if keeps_records(services.app):
+        if lives is not None:
             self._cancelling = Cancelling(
                 table, paused, clock=clock, events=events, rng=rng, on_news=on_requests
             )

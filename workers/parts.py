@@ -9,7 +9,7 @@ import random
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.child_handles import async_child_handles
@@ -29,11 +29,11 @@ from headgate.jobs.execution.calling.means import Means, OpenSpan
 from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.settling.settler import Settler
-from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.paused import Paused
-from headgate.workers.bookkeeping import Bookkeeping
+from headgate.workers.background import refreshed
+from headgate.workers.bookkeeping import Bookkeeping, lives_in
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.dispatch.admission import Admission
 from headgate.workers.dispatch.forming import jobs_a_slot
@@ -60,9 +60,6 @@ from headgate.workers.running.runner import Running
 from headgate.workers.running.settler import SETTLEMENT_PACING, HoldSettler
 from headgate.workers.services import Services
 from headgate.workers.shutdown import FLUSH_S
-
-_KEYS_S = 1.0
-"""Interval at which the worker looks whether the keys have to be read, in seconds."""
 
 _log = logging.getLogger("headgate.worker")
 
@@ -102,12 +99,14 @@ class Parts:
         self.holdings = Holdings()
         self.threads = HandlerThreads(settings.concurrency)
         self.paused = Paused(clock=clock, events=events)
+        self._lives = lives_in(table, services)
         self._admit(services, table, queues)
         seals = seals_of(app, ports.keys, Tasks())
         self.books = Bookkeeping(
             services,
             table,
             ports.store,
+            self._lives,
             groups={queue.group for queue in queues},
             paused=self.paused,
             describe=self._describe,
@@ -159,14 +158,13 @@ class Parts:
             rng=services.rng,
             table=table,
             worker=services.name,
+            lives=self._lives,
             on_eased=self._ease,
             on_change=self._look,
         )
         self.children = self._pool(settings.children, services.rng) if _isolates(app) else None
         self.pace = RecordsPace(
-            app,
-            is_behind=self._records_are_behind,
-            on_eased=self._ease_and_look,
+            app, is_behind=self._records_are_behind, on_eased=self._ease_and_look
         )
         self.admission = Admission(
             app,
@@ -289,7 +287,7 @@ class Parts:
         yield "hooks", self.hooks.run()
         yield "limits", self.gate.run()
         if self.client.keyring is not None:
-            yield "keys", _refresh(self.client.keyring)
+            yield "keys", refreshed(self.client.keyring)
         yield from self.books.running()
 
     def close(self) -> None:
@@ -379,13 +377,6 @@ def _claims_in(table: AsyncTable | None, services: Services, seals: Seals | None
     if table is None:
         return None
     return Claims(table, owner=services.name, clock=services.clock, seals=seals)
-
-
-async def _refresh(keyring: Keyring) -> NoReturn:
-    """Read the keys that sign messages whenever that is due."""
-    while True:
-        await keyring.refresh()
-        await asyncio.sleep(_KEYS_S)
 
 
 def _isolates(app: App) -> bool:

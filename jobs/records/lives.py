@@ -183,6 +183,17 @@ class Lives:
             return Fate.OPEN
         return Fate.LIVED if sighting.doubtful else Fate.DIED
 
+    def may_run(self, worker: str) -> bool:
+        """Return True unless a worker has ended, or has not beaten for `LEASE_S` that were watched.
+
+        After an outage of the table all that are alive beat at once, so this counts the silence of
+        those that no `fate` is known of, too.
+        """
+        if not self._has_looked:
+            return True
+        sighting = self._seen.get(worker)
+        return sighting is not None and self._silent_s(sighting) < LEASE_S
+
     def fate_of_any(
         self, group: str, since: datetime, until: datetime, *, without: Collection[str] = ()
     ) -> Fate:

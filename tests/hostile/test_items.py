@@ -477,6 +477,7 @@ def _lease(table: MemoryTable, clock: VirtualClock) -> Lease:
         10,
         in_use=lambda: 0,
         lasting_s=0,
+        may_run=lambda _worker: False,
         rank=0,
         clock=clock,
         rng=RNG,
@@ -492,6 +493,7 @@ def _leased_of_fleet(
         clock=clock,
         events=Events(told.append),
         rng=RNG,
+        may_run=lambda _worker: False,
         on_renewed=lambda _names: None,
     )
     return fleet, fleet.lease("l", 10, lasting_s=0, rank=0, in_use=lambda: 0)

@@ -137,14 +137,14 @@ class AppGuards:
 
     def _slots(self, level: str, slots: Concurrency | None, rank: int) -> Iterator[Guard]:
         if slots is not None:
-            yield self._guard(f"concurrency:{level}", slots, Slots, 0, rank)
+            yield self._guard(f"concurrency:{level}", slots, Slots, None, rank)
 
     def _guard(
         self,
         name: str,
         declared: RateLimit | Concurrency,
         meter: Callable[[Tokens], Meter],
-        lasting_s: float,
+        lasting_s: float | None,
         rank: int,
         cost: CostOf | None = None,
     ) -> Guard:
@@ -154,7 +154,8 @@ class AppGuards:
             name: the limit's name.
             declared: its number of tokens, its key, and its scope.
             meter: makes a meter with given tokens.
-            lasting_s: how long a used token stays out after its worker has died.
+            lasting_s: how long a used token stays out after its worker has died; None until its job
+                ends.
             rank: the rank of the most urgent queue that it concerns, of those of this worker.
             cost: returns the tokens that a start takes; None if each takes one.
         """

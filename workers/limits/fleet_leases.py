@@ -40,6 +40,7 @@ class FleetLeases:
         clock: tells the time.
         events: receives an event when renewals fail, once for each fault.
         rng: adds jitter to renewals.
+        may_run: returns True unless another worker is known to run nothing any more.
         on_renewed: called with the names of the limits that may have more tokens than before.
     """
 
@@ -51,6 +52,7 @@ class FleetLeases:
         clock: Clock,
         events: Events,
         rng: random.Random,
+        may_run: Callable[[str], bool],
         on_renewed: Callable[[Sequence[str]], None],
     ) -> None:
         self._table = table
@@ -58,19 +60,27 @@ class FleetLeases:
         self._clock = clock
         self._events = events
         self._rng = rng
+        self._may_run = may_run
         self._on_renewed = on_renewed
         self._kept: dict[str, _Kept] = {}
         self._news = asyncio.Event()
 
     def lease(
-        self, name: str, limit: int, *, lasting_s: float, rank: int, in_use: Callable[[], int]
+        self,
+        name: str,
+        limit: int,
+        *,
+        lasting_s: float | None,
+        rank: int,
+        in_use: Callable[[], int],
     ) -> Lease:
         """Return the lease of a limit, made on the first call, and empty until it is renewed.
 
         Args:
             name: the limit's name, with the key if it counts by key.
             limit: the fleet's number of tokens.
-            lasting_s: how long a used token stays out after its worker has died.
+            lasting_s: how long a used token stays out after its worker has died; None until its job
+                ends.
             rank: the rank of the most urgent priority whose jobs this worker can start under it.
             in_use: returns the number of tokens that this worker has out.
 
@@ -90,6 +100,7 @@ class FleetLeases:
             limit,
             in_use=in_use,
             lasting_s=lasting_s,
+            may_run=self._may_run,
             rank=rank,
             clock=self._clock,
             rng=self._rng,

@@ -18,6 +18,7 @@ from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.execution.settling.settlement import BudgetAnswer
+from headgate.jobs.records.lives import Lives
 from headgate.workers.limits.app_limits import AppBudgets, AppGuards
 from headgate.workers.limits.fleet_leases import FleetLeases
 from headgate.workers.limits.guards import Block, Passage
@@ -57,6 +58,8 @@ class Gate:
         rng: adds jitter to postponed retries, and to renewals of leases.
         table: the table in which fleet limits are leased; None if there are none.
         worker: this worker's name, for the leases.
+        lives: the observed lives of the workers, whose slots stay taken while they may run jobs
+            without a lease; None without records.
         on_eased: called with the name of a limit that may let more through, so that the jobs that
             it holds back are checked again.
         on_change: called after that, unless a job's end has eased it; it has to check those jobs
@@ -73,6 +76,7 @@ class Gate:
         rng: random.Random,
         table: AsyncTable | None,
         worker: str,
+        lives: Lives | None,
         on_eased: Callable[[str], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -80,7 +84,13 @@ class Gate:
         self._on_eased = on_eased
         self._on_change = on_change
         self._fleet = FleetLeases(
-            table, worker, clock=clock, events=events, rng=rng, on_renewed=self._ease
+            table,
+            worker,
+            clock=clock,
+            events=events,
+            rng=rng,
+            may_run=_unwatched if lives is None else lives.may_run,
+            on_renewed=self._ease,
         )
         self._guards = AppGuards(app, self._fleet, queues, clock=clock, events=events)
         self._budgets = AppBudgets(app, table, clock=clock, events=events, rng=rng)
@@ -172,3 +182,7 @@ class Gate:
         for limit in limits:
             self._on_eased(limit)
         self._on_change()
+
+
+def _unwatched(_worker: str) -> bool:
+    return False

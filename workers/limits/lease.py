@@ -15,6 +15,9 @@ stops using tokens before it publishes that it gives them up, and publishes thos
 are back. The tokens of a worker that died are free again once its lease, and any token that it may
 have used until then, has expired. Clocks may differ by `jobs.core.clock.SKEW_S`.
 
+A worker that can't reach the table starts nothing once its lease has expired, but what it runs goes
+on. So slots are free only once their worker shows no sign of life either.
+
 The item is replaced on the condition that no other worker has replaced it meanwhile; if one has,
 the result shows the others' leases. See `jobs.core.ports.table.AsyncTable.replace`.
 """
@@ -72,7 +75,9 @@ class Lease:
         worker: this worker's name.
         limit: the total number of tokens.
         in_use: returns the number of tokens that this worker has out.
-        lasting_s: how long a used token stays out after its worker has died.
+        lasting_s: how long a used token stays out after its worker has died; None until its job
+            ends, as a slot does.
+        may_run: returns True unless another worker is known to run nothing any more.
         rank: the rank of the most urgent priority whose jobs this worker can start under it.
         clock: tells the time.
         rng: adds jitter to renewals.
@@ -86,7 +91,8 @@ class Lease:
         limit: int,
         *,
         in_use: Callable[[], int],
-        lasting_s: float,
+        lasting_s: float | None,
+        may_run: Callable[[str], bool],
         rank: int,
         clock: Clock,
         rng: random.Random,
@@ -96,7 +102,8 @@ class Lease:
         self._worker = worker
         self._limit = limit
         self._in_use = in_use
-        self._lasting_s = lasting_s
+        self._lasting_s = lasting_s or 0.0
+        self._may_run = may_run if lasting_s is None else _runs_nothing
         self._rank = rank
         self._clock = clock
         self._rng = rng
@@ -199,7 +206,7 @@ class Lease:
     async def _try(self) -> bool:
         started, now = self._clock.monotonic(), self._clock.now().timestamp()
         in_use, need = self._in_use(), self._need
-        others = {name: _claim(entry, self._limit) for name, entry in self._living().items()}
+        others = {name: _claim(entry, self._limit, now) for name, entry in self._living().items()}
         large = self._waiting_large(started)
         mine = ShareClaim(self.tokens, need is Need.HUNGRY, large, self._rank)
         goal = wanted(self._limit, self._worker, mine, in_use, need, others, turn_of(now))
@@ -234,7 +241,7 @@ class Lease:
         return standing is None
 
     def _living(self) -> dict[str, Mapping[str, Any]]:
-        """Return the leases of others that have not expired for good."""
+        """Return the leases of others whose tokens may still be out."""
         now = self._clock.now().timestamp()
         found = mapping(self._known.data.get("leases", {})) or {}
         leases = {name: entry for name, entry in found.items() if _is_lease(entry, now)}
@@ -243,8 +250,12 @@ class Lease:
         return {
             name: entry
             for name, entry in leases.items()
-            if name != self._worker and entry["until"] > oldest
+            if name != self._worker and (entry["until"] > oldest or self._may_run(name))
         }
+
+
+def _runs_nothing(_worker: str) -> bool:
+    return False
 
 
 _NOTHING = ShareClaim(0, hungry=False)
@@ -259,7 +270,9 @@ def _entry(tokens: int, until: float, claim: ShareClaim = _NOTHING) -> dict[str,
     return entry
 
 
-def _claim(entry: Mapping[str, Any], limit: int) -> ShareClaim:
+def _claim(entry: Mapping[str, Any], limit: int, now: float) -> ShareClaim:
+    if entry["until"] <= now - SKEW_S:
+        return ShareClaim(entry["tokens"], hungry=False)  # out, and of no use to its worker
     large = mapping(entry.get("large")) or {}
     tokens, since = whole(large.get("tokens"), most=limit), number(large.get("since"))
     need = None if tokens is None or since is None else LargeNeed(since, tokens)

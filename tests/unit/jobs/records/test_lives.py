@@ -50,6 +50,38 @@ async def test_a_worker_that_has_been_silent_for_the_lease_has_died() -> None:
     assert it.fate() is Fate.DIED
 
 
+async def test_a_worker_may_run_jobs_until_it_has_ended_or_is_silent_for_the_lease() -> None:
+    it = Watching()
+    assert it.lives.may_run("other"), "nobody has looked"
+    await it.beats(1)
+    await it.look_for(LEASE_S)
+    assert it.lives.may_run("other")
+    await it.look_for(10)
+    assert not it.lives.may_run("other"), "it is silent"
+    await it.beats(2)
+    await it.lives.look()
+    assert it.lives.may_run("other"), "it is back"
+    it.table.faults.raise_on("page", ServiceUnavailable("gone"))
+    with pytest.raises(ServiceUnavailable):
+        await it.lives.look()
+    await it.table.delete([(LIVES, "other")])
+    assert it.lives.may_run("other"), "what is so now is unknown"
+    await it.lives.look()
+    assert not it.lives.may_run("other"), "it has ended"
+
+
+async def test_a_worker_that_does_not_come_back_after_an_outage_runs_nothing() -> None:
+    it = Watching()
+    await it.beats(1)
+    await it.lives.look()
+    it.lives.doubt()
+    await it.look_for(LEASE_S)
+    assert it.lives.may_run("other")
+    await it.look_for(10)
+    assert not it.lives.may_run("other")
+    assert it.fate() is Fate.LIVED, "though nobody can say that it crashed"
+
+
 async def test_a_worker_that_keeps_beating_never_counts_as_dead() -> None:
     it = Watching()
     for beat in range(1, 20):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -30,8 +31,9 @@ class Holder:
         clock: LoopClock,
         limit: int = 10,
         *,
-        lasting_s: float = 0,
+        lasting_s: float | None = 0,
         rank: int = 0,
+        may_run: Callable[[str], bool] = lambda _worker: False,
     ) -> None:
         self.used = 0
         self.lease = Lease(
@@ -41,6 +43,7 @@ class Holder:
             limit,
             in_use=lambda: self.used,
             lasting_s=lasting_s,
+            may_run=may_run,
             rank=rank,
             clock=clock,
             rng=random.Random(name),  # noqa: S311 - spreads renewals
@@ -298,6 +301,74 @@ async def test_whatever_fails_and_whoever_dies_no_more_is_in_use_than_the_limit(
         for each in living:  # lapsed tokens may no longer be in use
             each.used = rng.randint(0, each.used) if pause_s < SKEW_S else 0
         await asyncio.sleep(pause_s)
+
+
+@pytest.mark.looptime
+@given(seed=st.integers(0, 10_000), workers=st.integers(1, 6), limit=st.integers(1, 20))
+async def test_however_long_jobs_outlast_their_leases_no_slot_is_taken_twice(
+    seed: int, workers: int, limit: int
+) -> None:
+    rng = random.Random(seed)  # noqa: S311 - a test's own choices
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    made = count()
+    living: dict[str, Holder] = {}
+
+    def add() -> None:
+        name = f"{seed}-{next(made)}"
+        living[name] = Holder(
+            table, name, clock, limit, lasting_s=None, may_run=living.__contains__
+        )
+
+    for _ in range(workers):
+        add()
+    for _ in range(40):
+        name = rng.choice([*living])
+        one = living[name]
+        if rng.random() < 0.4:
+            fault = ServiceUnavailable("gone")
+            table.faults.raise_on("replace", fault, applied=rng.random() < 0.5)
+        if rng.random() < 0.1:  # killed, and another takes its place
+            del living[name]
+            add()
+        else:
+            await one.renew(hungry=rng.choice([None, False, True]))
+        if one.tokens > one.used:
+            one.used = rng.randint(one.used, one.tokens)
+        assert sum(each.used for each in living.values()) <= limit
+        for each in living.values():  # some jobs end; leases don't end the others
+            each.used = rng.randint(0, each.used) if rng.random() < 0.3 else each.used
+        await asyncio.sleep(rng.choice([0.1, 1, 5, 30, 300]))
+
+
+@pytest.mark.looptime
+async def test_slots_of_a_worker_without_a_lease_are_free_once_it_runs_nothing() -> None:
+    clock = LoopClock()
+    table = MemoryTable(clock)
+    alive = {"away"}
+    away, heir = (
+        Holder(table, name, clock, lasting_s=None, may_run=alive.__contains__)
+        for name in ("away", "heir")
+    )
+    await away.renew()
+    away.used = 6
+    await away.renew(hungry=True)
+    for _ in range(3):
+        await asyncio.sleep(LEASE_S + SKEW_S)
+        assert away.tokens == 0
+        await heir.renew(hungry=True)
+        assert heir.tokens == 0, "nobody knows how many of its slots it still uses"
+    await away.renew(hungry=True)
+    await heir.renew(hungry=True)
+    assert heir.tokens == 10 - away.used, "it is back, and has said so"
+    away.used = 5
+    await away.renew(hungry=True)
+    await heir.renew(hungry=True)
+    assert (away.tokens, heir.tokens) == (5, 5)
+    alive.clear()
+    await asyncio.sleep(LEASE_S + SKEW_S)
+    await heir.renew(hungry=True)
+    assert heir.tokens == 10
 
 
 @given(
