@@ -68,8 +68,9 @@ class Rounds:
     def begin(self, room: int | None) -> None:
         """Begin a pass, in which up to ``room`` letters are sent; None is no limit."""
         self._room = room
-        self.acted = self.undeleted = 0
-        """Letters that the pass has sent or deleted, and that it could not delete."""
+        self.acted = self.undeleted = self.unsent = 0
+        """Letters that the pass has sent, deleted or come to refuse, since SQS does; and those that
+        it could not delete, and not send for now."""
         self.was_late = False
         """True if the pass has held letters for too long to send them."""
 
@@ -77,6 +78,16 @@ class Rounds:
     def is_full(self) -> bool:
         """True once the pass has sent all that it may."""
         return self._room == 0 and self.acted > 0
+
+    @property
+    def said(self) -> str:
+        """What the pass could not have SQS do, in words; empty if nothing."""
+        told = []
+        if self.undeleted:
+            told.append(f"{self.undeleted} letters are sent, and can't be deleted")
+        if self.unsent:
+            told.append(f"SQS has not taken the jobs of {self.unsent} letters")
+        return "; ".join(told)
 
     async def visit(self, round_: Sequence[HeldLetter]) -> Collection[str]:
         """Replay the letters of a round that are to be; return the receipts of those deleted."""
@@ -137,13 +148,14 @@ class Rounds:
         at = self._clock.now()
         outcomes = await self._dispatcher.send(timed, partial(self._mark, at))
         sent = [each for each, failure in outcomes if failure is None]
-        await self._refuse(
-            [
-                left_letter(each.letter, f"SQS refuses it: {failure.code}: {failure.message}")
-                for each, failure in outcomes
-                if failure is not None and failure.sender_fault
-            ]
-        )
+        refused = [
+            left_letter(each.letter, f"SQS refuses it: {failure.code}: {failure.message}")
+            for each, failure in outcomes
+            if failure is not None and failure.sender_fault
+        ]
+        await self._refuse(refused)
+        self.acted += len(refused)  # what waits behind one in its FIFO group is sent next
+        self.unsent += len(remade) - len(sent) - len(refused)
         self._count(sent, at)
         return sent
 

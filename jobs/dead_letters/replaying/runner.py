@@ -9,11 +9,16 @@
 
 Killed at any point, the replay goes on from there once its lease is over: what was not marked is
 sent, what was marked is deleted. The letters that it held show again by themselves within `HOLD`.
+
+A pass that finds nothing to send proves that nothing is left only if it saw as many letters as SQS
+counts, hidden ones included. If it saw fewer, somebody else holds them: a sweep, a listing, an
+export, a purge, another replay or this one's killed process. All of these but the longest searches
+give letters back within `HOLD`, for which the replay waits; then it stops, and can be resumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from headgate.jobs.dead_letters.replaying.book import ReplayLease
 from headgate.jobs.dead_letters.replaying.marks import Marks
@@ -23,6 +28,7 @@ from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.jobs.dead_letters.replaying.rounds import Rounds
 from headgate.jobs.dead_letters.replaying.services import HOLD, ReplayServices, new_walk
 from headgate.jobs.dead_letters.replaying.watch import LEAST, LOOK_S, Watch
+from headgate.jobs.dead_letters.search import may_hold
 from headgate.jobs.dead_letters.walk import AT_ONCE, HeldLetter, Look, Walk
 from headgate.jobs.errors import ReplayRunning, TransportError
 from headgate.jobs.values.texts import text_of
@@ -31,7 +37,7 @@ STEP_S = 1.0
 """Seconds after which a pause looks for reasons to end."""
 
 HIDDEN_S = 5.0
-"""Seconds between passes while letters are hidden from this process."""
+"""Seconds between passes while letters are hidden from this process, or not taken by SQS."""
 
 INTERRUPTED = "interrupted"
 """The reason of a replay whose process was told to end."""
@@ -43,7 +49,7 @@ _FEW, _FEW_AT_ONCE = 40, 4
 """Letters up to which a pass makes so many receives at once."""
 
 _FRUITLESS = 5
-"""Passes in a row that could not delete what was sent, after which a replay stops."""
+"""Passes in a row in which SQS carried out nothing, after which a replay stops."""
 
 
 class _Halt(Exception):
@@ -81,8 +87,6 @@ class Replaying:
         )
         self._pace = pace_of(services, report)
         self._rounds = Rounds(services, self._progress, marks, self._watch, self._pace, self._wait)
-        self._hidden_until = services.clock.monotonic() + HOLD.total_seconds()
-        """Time by which letters show that an earlier process held, on the monotonic clock."""
 
     async def run(self) -> ReplayReport:
         """Carry the replay out to its end; return its last report.
@@ -118,19 +122,31 @@ class Replaying:
 
     async def _send_until(self, most: int | None) -> None:
         """Make passes until ``most`` letters are sent, or nothing is left to send."""
-        fruitless = 0
+        fruitless, shown_s = 0, None
         while (left := self._left_to(most)) != 0:
             await self._wait(self._pace.wait_s(self._clock.monotonic()))
-            look = await self._pass(self._pace.room(self._clock.monotonic(), left))
+            began_s = self._clock.monotonic()
+            look = await self._pass(self._pace.room(began_s, left))
             if self._rounds.acted or self._rounds.was_late:
-                fruitless = 0
+                fruitless, shown_s = 0, None
                 continue
-            if undeleted := self._rounds.undeleted:
+            if said := self._rounds.said:
                 if (fruitless := fruitless + 1) == _FRUITLESS:
-                    self._progress.stop(f"{undeleted} letters are sent, and can't be deleted")
-            elif look.complete or self._clock.monotonic() >= self._hidden_until:
+                    self._progress.stop(said)
+            elif not (unseen := self._unseen(look)):
                 return
-            await self._wait(HIDDEN_S)  # what is hidden may be what an earlier process held
+            elif shown_s is None:
+                shown_s = self._clock.monotonic() + HOLD.total_seconds()
+            elif began_s >= shown_s:
+                self._progress.stop(_said_of(unseen))
+            await self._wait(HIDDEN_S)
+
+    def _unseen(self, look: Look) -> Mapping[str, int]:
+        """Return the numbers of letters that a pass did not see, of queues that may hold any to
+        send: what else is hidden concerns this replay no more than what it doesn't select."""
+        chosen = self._progress.report.filter
+        places = {each.name for each in self._services.parking if may_hold(each, chosen)}
+        return {name: count for name, count in look.unseen.items() if name in places}
 
     async def _pass(self, room: int | None) -> Look:
         """Look through the queues once, and send up to ``room`` letters."""
@@ -191,6 +207,14 @@ class Replaying:
     def _check(self) -> None:
         if self._progress.is_ending:
             raise _Halt
+
+
+def _said_of(unseen: Mapping[str, int]) -> str:
+    told = " and ".join(f"about {count:,} in {name}" for name, count in unseen.items())
+    return (
+        f"letters that were not seen for {HOLD}: {told}; somebody else holds them, or they are "
+        "more than a look can see"
+    )
 
 
 def pace_of(services: ReplayServices, report: ReplayReport) -> ReplayPace:
