@@ -26,7 +26,7 @@ from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import MessageError, UnknownQueue
 from headgate.jobs.execution.outcome import Reason
-from headgate.jobs.execution.settling.dead_letter import QUARANTINED
+from headgate.jobs.execution.settling.dead_letter import QUARANTINED, REPLAYS, count_in
 from headgate.jobs.messages.bundles import jobs_of
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.inputs import OCCURRENCE, parse_input, tag_of
@@ -43,14 +43,8 @@ REASONS = frozenset({*map(str, Reason), QUARANTINED, REDRIVEN, NOT_SUBMITTED})
 """All reasons that Headgate gives. A message may name any other: its attributes are its sender's.
 """
 
-REPLAYS = "Replays"
-"""The message attribute that counts a job's replays."""
-
 REPLAYED = "replay:"
 """The start of ``source`` in the body of a job that was replayed."""
-
-_MAX_DIGITS = 9
-"""Digits in a count: Python refuses to read a number of thousands of digits."""
 
 _MAX_CHARS = 1_024
 """Characters of an error's message; the worker writes no more."""
@@ -119,7 +113,7 @@ def _read_parked(
         reason=_name(told.get("Reason")) or REDRIVEN,
         error_type=_name(told.get("ErrorType")) or "",
         error_message=legible(told.get("ErrorMessage") or named.note, _MAX_CHARS),
-        attempts=_count(told.get("Attempts", "")),
+        attempts=count_in(told.get("Attempts", "")),
         failed_at=_time(told.get("FailedAt", "")),
         sent_at=message.sent_at,
         queue=queue.name,
@@ -127,7 +121,7 @@ def _read_parked(
         group=queue.label if queue.home else named.group,
         priority=named.priority,
         tenant=named.tenant,
-        replays=_count(told.get(REPLAYS, "")) or int(named.is_replay),
+        replays=count_in(told.get(REPLAYS, "")) or int(named.is_replay),
         content=content_of(message),
     )
 
@@ -235,10 +229,6 @@ def _name(value: object) -> str | None:
 
 def _text(value: object) -> str | None:
     return _name(value) if isinstance(value, str) else None
-
-
-def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
 def _time(text: str) -> datetime | None:

@@ -18,14 +18,16 @@ from pydantic_core import from_json, to_json
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES, QueueSpec, how_to_have
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
-from headgate.jobs.dead_letters.reading import REPLAYED, REPLAYS
+from headgate.jobs.dead_letters.reading import REPLAYED
 from headgate.jobs.dead_letters.replaying.options import ReplayOptions
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import MessageError, PayloadInvalid, UnknownQueue
 from headgate.jobs.execution.adoption import JOB_ID, UNNAMED
+from headgate.jobs.execution.settling.dead_letter import REPLAYS
 from headgate.jobs.messages.bundles import bodies_of, bundle_body, is_bundle
 from headgate.jobs.messages.envelope import Envelope, parse
+from headgate.jobs.messages.foreign_formats import JOB_TYPE
 from headgate.jobs.messages.job_ids import derived_job_id
 from headgate.jobs.messages.keyring import KeyUnknown
 from headgate.jobs.messages.large_payloads import check_reference, max_packed, unpacked
@@ -116,7 +118,7 @@ class Remaker:
             bodies = [await self._job(each, job, content, origin, queue) for each, job in jobs]
             body = bundle_body(bodies) if is_bundle(content.body) else bodies[0]
             told = {
-                "JobType": job_type,
+                JOB_TYPE: job_type,
                 "Priority": str(queue.priority),
                 "Source": self._source,
                 JOB_ID: "",  # the body has it
@@ -220,11 +222,16 @@ class Remaker:
             raise Unfit(f"{error}. {how_to_have(priority)}") from error
 
     def _as_it_is(self, letter: DeadLetter, content: LetterContent) -> tuple[str, dict[str, str]]:
-        """Return the body of a message that is not Headgate's, and the attribute with its id."""
+        """Return the body of a message that is not Headgate's, and the attributes by which its
+        worker knows the job: its id, and its type if its sender named one."""
         if self._options.set or self._options.as_type:
             raise Unfit("it is no message of Headgate's, so its type and payload can't be changed")
         derived = str(derived_job_id(letter.sent_at, "sqs", letter.message_id))
-        return content.body, {JOB_ID: content.attributes.get(JOB_ID, derived)}
+        named = content.attributes.get(JOB_TYPE, UNNAMED)
+        return content.body, {
+            JOB_ID: content.attributes.get(JOB_ID, derived),
+            JOB_TYPE: "" if named == UNNAMED else named,
+        }
 
     # --- the body ---------------------------------------------------------------------------------
 
@@ -325,11 +332,12 @@ def _read(declared: JobType[Any, Any], value: Any) -> Any:
 def _attributes(content: LetterContent, told: Mapping[str, str], replays: int) -> dict[str, str]:
     """Return the attributes of a replayed message: as many of the letter's as SQS's ten allow.
 
-    Those of ``told`` come first; an empty one is left out.
+    Those of ``told`` come first, and an empty one is left out. The others come by name, since SQS
+    tells no order.
     """
     whole = {REPLAYS: str(replays), **told}
-    for name, value in content.attributes.items():
-        if name not in _ADDED and (name, value) != ("JobType", UNNAMED):
+    for name, value in sorted(content.attributes.items()):
+        if name not in _ADDED:
             whole.setdefault(name, value)
     filled = [(name, value) for name, value in whole.items() if value]
     return dict(filled[:MAX_ATTRIBUTES])

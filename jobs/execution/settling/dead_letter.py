@@ -17,9 +17,14 @@ from headgate.jobs.values.texts import encodable, legible
 QUARANTINED = "quarantined"
 """The reason of messages in the quarantine, beside those of `jobs.execution.outcome.Reason`."""
 
+REPLAYS = "Replays"
+"""The message attribute that counts a job's replays."""
+
 _MAX_ATTRIBUTES = 10  # of a message (SQS Developer Guide, message metadata)
 _MAX_CHARS = 1024
-_KEPT = ("Reason", "JobId")
+_KEPT = ("Reason", REPLAYS, "JobId")
+_MAX_DIGITS = 9
+"""Digits in a count: Python refuses to read a number of thousands of digits."""
 
 
 def dead_letter(
@@ -34,12 +39,15 @@ def dead_letter(
     """Return the message to send to the dead-letter or quarantine queue in place of ``message``.
 
     It carries ``JobId``, ``JobType``, ``ErrorType``, ``ErrorMessage``, ``Attempts``, ``FailedAt``
-    and ``Reason``, and as many of the original's attributes as fit into SQS's limit of ten. If
-    SQS's 1 MiB leaves little room beside the body, ``ErrorMessage`` is cut to fit, and attributes
-    that don't fit are left out.
+    and ``Reason``, and as many of the original's attributes as fit into SQS's limit of ten:
+    ``Replays``, by which replays end, whatever the others are, and those in the order of their
+    names, since SQS tells none. If SQS's 1 MiB leaves little room beside the body,
+    ``ErrorMessage`` is cut to fit, and attributes that don't fit are left out.
     """
+    replays = message.attributes.get(REPLAYS, "")
     details = {
         "Reason": QUARANTINED,
+        **({} if count_in(replays) is None else {REPLAYS: replays}),
         "JobId": attempt.job_id,
         "JobType": job_type,
         "Attempts": str(attempt.number),
@@ -56,13 +64,19 @@ def dead_letter(
     )
 
 
+def count_in(text: str) -> int | None:
+    """Return the count that an attribute holds; None if it is no count."""
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
+
+
 def _encodable(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Return the attributes without lone surrogates; names that need escaping are left out."""
-    return {name: encodable(value) for name, value in attributes.items() if is_utf8(name)}
+    """Return the attributes by name, without lone surrogates; names that need escaping are left
+    out."""
+    return {name: encodable(value) for name, value in sorted(attributes.items()) if is_utf8(name)}
 
 
 def bare(letter: OutgoingMessage) -> OutgoingMessage:
-    """Return a dead letter with only its reason and job id, for when SQS has refused the rest.
+    """Return a dead letter with only its reason, replays and job id, for when SQS has refused it.
 
     SQS accepted the original once, so it can only object to what was added.
     """

@@ -222,7 +222,7 @@ class MemorySqs:
         sqs_limits.check_message(outgoing, fifo=to.settings.fifo)
         message = Message(
             id=str(uuid.uuid4()),
-            content=replace(outgoing, attributes=dict(outgoing.attributes)),
+            content=replace(outgoing, attributes=dict(sorted(outgoing.attributes.items()))),
             sent_at=self._clock.now(),
             sent_s=now_s,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -109,6 +110,20 @@ def test_a_job_is_replayed_as_often_as_its_policy_says_and_then_waits_for_a_pers
         replayed.append(later(bench))
     assert replayed == [1, 1, 0, 0]
     assert len(bench.everything()) == 1
+
+
+@pytest.mark.parametrize("own", [["env", "lang"], ["Env", "Lang"], [f"Own{n}" for n in range(7)]])
+def test_a_job_is_out_of_replays_whatever_attributes_its_sender_gave_it(own: list[str]) -> None:
+    bench = bench_of(Replay(max_replays=2, after=HOUR))
+    message = message_of(bench.envelope("send-email"))
+    bench.send(
+        NORMAL, replace(message, attributes={**message.attributes, **dict.fromkeys(own, "x")})
+    )
+    replayed = []
+    for _ in range(4):
+        bench.die_again(NORMAL)
+        replayed.append(later(bench))
+    assert replayed == [1, 1, 0, 0]
 
 
 def test_a_sweep_that_has_just_found_a_letter_counts_it_before_it_is_sent_back() -> None:

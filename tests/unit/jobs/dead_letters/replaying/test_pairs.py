@@ -134,6 +134,17 @@ def test_messages_of_other_senders_that_are_alike_are_all_sent() -> None:
     assert shop.bench.replay().sent == 3
 
 
+def test_a_message_of_another_sender_keeps_its_type_beside_nine_attributes() -> None:
+    shop = Shop()
+    own = {f"A{number}": "x" for number in range(9)} | {"JobType": "send"}
+    foreign = OutgoingMessage(body='{"order": 1}', attributes=own)
+    assert shop.jobs.sqs.send_now("shop-mail-normal-dlq", [foreign]) == []
+    shop.jobs.clock.advance(LATER)
+    assert shop.bench.replay().sent == 1
+    [message] = shop.jobs.sqs.messages("shop-mail-normal")
+    assert (message.attributes["JobType"], len(message.attributes)) == ("send", 10)
+
+
 def test_attempts_under_earlier_messages_of_a_dead_job_are_not_counted() -> None:
     shop = Shop(retry=Retry(max_attempts=3))
     shop.die("a")

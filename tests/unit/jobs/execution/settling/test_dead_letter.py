@@ -109,9 +109,28 @@ def test_every_attribute_of_a_letter_is_text_that_sqs_takes() -> None:
     assert sent.attributes["ErrorMessage"] == "\\x1b[31mno"
 
 
-def test_a_bare_letter_keeps_body_group_reason_and_job() -> None:
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_letter_says_how_often_it_was_replayed_beside_any_others(backwards: bool) -> None:
+    own = {"Replays": "2", **{f"{name}Own": "x" for name in "AZaz"}}
+    original = replace(received(), attributes=dict(sorted(own.items(), reverse=backwards)))
+    assert letter(original).attributes["Replays"] == "2"
+    assert letter(original) == letter(replace(original, attributes=own))
+
+
+def test_an_error_leaves_room_for_the_number_of_replays() -> None:
+    body = "x" * (MAX_MESSAGE_BYTES - 300)
+    assert letter(received(body, Replays="2"), error="e" * 500).attributes["Replays"] == "2"
+
+
+def test_a_number_of_replays_that_is_none_takes_nobody_s_place() -> None:
+    forged = letter(received("x" * (MAX_MESSAGE_BYTES - 300), Replays="9" * 200))
+    assert "Replays" not in forged.attributes
+    assert forged.attributes["ErrorMessage"] == "card declined"
+
+
+def test_a_bare_letter_keeps_body_group_reason_replays_and_job() -> None:
     action = DeadLetter(reason=Reason.DO_NOT_RETRY, error_type="E", error_message="no")
-    sent = dead_letter(received(), action, ATTEMPT, "capture", NOW, fifo=True)
+    sent = dead_letter(received(Replays="1"), action, ATTEMPT, "capture", NOW, fifo=True)
     assert bare(sent) == replace(
-        sent, attributes={"Reason": "do-not-retry", "JobId": ATTEMPT.job_id}
+        sent, attributes={"Reason": "do-not-retry", "Replays": "1", "JobId": ATTEMPT.job_id}
     )
