@@ -11,7 +11,7 @@ from typing import Any
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.messages.envelope import PayloadRef, Sealed
-from headgate.jobs.records.items import Mark
+from headgate.jobs.records.items import REPLAY_SOURCE, Mark
 from headgate.jobs.records.reading import result_ref, sealed_value
 from headgate.jobs.records.state import (
     CANCEL,
@@ -39,6 +39,9 @@ _ATTEMPTED: Mapping[str, Mark] = {
     Mark.QUARANTINED: Mark.CRASHED,
 }
 """An attempt's outcome by the marks of its delivery; the first mark present decides."""
+
+_FOR_GOOD = frozenset({Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED, Mark.CANCELLED})
+"""Ends after which no replay follows."""
 
 _RESULTS = {"result", "result_ref", "result_sealed"}
 """Fields of a completion that hold the handler's result."""
@@ -95,6 +98,7 @@ class JobRecord:
     explanation: str = ""
     """The basis of a state that no record tells, or the pause that the job waits for."""
     type: str | None = None
+    """Of a job that was replayed as another type, that one."""
     other_types: tuple[str, ...] = ()
     """Types of other jobs that have the same id, which its sender chooses; this record has nothing
     of theirs."""
@@ -153,13 +157,15 @@ def read_job(
         job_id: the job's id.
         items: the items of its partition; those that aren't records are ignored.
         job_type: the job's type, since jobs of several types may have one id; None: that of the
-            first thing that happened under the id.
+            first thing that happened under the id. A job that was replayed as another type has
+            one history, under either.
         now: the time, by which a delayed job is due or not.
     """
     everything = timeline_of(items)
     types = dict.fromkeys(each.job_type for each in everything if each.job_type)
     chosen = job_type or next(iter(types), None)
-    timeline = [each for each in everything if each.job_type in (None, chosen)]
+    own = _types_of(everything, chosen)
+    timeline = [each for each in everything if each.job_type is None or each.job_type in own]
     state = state_of(timeline, now)
     ended = last_final(timeline) if state.is_final else None
     paused = paused_by(timeline, state)
@@ -172,7 +178,7 @@ def read_job(
         state=state,
         explanation=_pause(paused) if paused is not None else "",
         type=_named(timeline, "type"),
-        other_types=tuple(each for each in types if each != chosen),
+        other_types=tuple(each for each in types if each not in own),
         queue=_named(timeline, "queue"),
         **_submission(timeline, of_job.get(SUBMITTED)),
         attempts=tuple(_attempts(timeline)),
@@ -183,6 +189,32 @@ def read_job(
         cancel_actor=cancel.text("actor") if cancel else "",
         timeline=tuple(timeline),
     )
+
+
+def _types_of(everything: Sequence[Happening], chosen: str | None) -> set[str | None]:
+    """Return the types that a job has had: the one given, and those that replays link to it."""
+    own = {chosen}
+    links = [{each.job_type, each.former} for each in everything if _links(each, everything)]
+    while more := {name for link in links if own & link for name in link - own}:
+        own |= more
+    return own
+
+
+def _links(replay: Happening, everything: Sequence[Happening]) -> bool:
+    """Return True for a replay as another type, unless what workers wrote tells otherwise.
+
+    Clients write of replays, and may write anything: it must neither add to a job that has ended
+    for good, nor make a job that was submitted as its type one of another.
+    """
+    return replay.former is not None and not any(
+        (each.job_type == replay.former and each.what in _FOR_GOOD)
+        or (each.job_type == replay.job_type and each.message_id and not _is_of_replay(each))
+        for each in everything
+    )
+
+
+def _is_of_replay(delivered: Happening) -> bool:
+    return delivered.text("source").startswith(REPLAY_SOURCE)
 
 
 def _pause(release: Happening) -> str:

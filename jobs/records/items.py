@@ -120,7 +120,7 @@ _WELL = frozenset({Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED})
 
 _SUMMED_UP = (
     *("attempt", "error_type", "error_message", "reason", "detail", "ran_s"),
-    *("queue", "tenant"),
+    *("queue", "tenant", "former"),
 )
 
 
@@ -320,19 +320,29 @@ def submitted_item(envelope: Envelope, keep: Keep) -> Item:
 
 
 def replayed_item(
-    job_id: str, job_type: str, replay_id: str, *, replays: int, at: datetime, keep: Keep
+    job_id: str,
+    job_type: str,
+    replay_id: str,
+    *,
+    replays: int,
+    at: datetime,
+    keep: Keep,
+    former: str | None = None,
 ) -> Item:
     """Return the item of a dead job that a replay has sent to its queue again.
 
     Args:
         job_id: the job's id.
-        job_type: its type.
+        job_type: the type that it was sent as.
         replay_id: the replay's id.
         replays: how often the job has been replayed by now.
         at: when; aware.
         keep: the retention of the job's records.
+        former: the type that it died as, if that is another one.
     """
     data = {"at": at.isoformat(), "type": job_type, "replay": replay_id, "replays": replays}
+    if former is not None:
+        data["former"] = former
     return Item(
         pk=asked_partition(job_id),
         sk=f"{_REPLAYED}{replay_id}",

@@ -51,7 +51,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("worker", "type", "queue", "priority", "source", "parent", "kind"), _text),
     **dict.fromkeys(("reason", "detail", "note", "result_fault", "refused"), _text),
     **dict.fromkeys(("final", "sealed_fault", "actor"), _text),
-    **dict.fromkeys(("error_type", "error_message", "traceback", "replay"), _text),
+    **dict.fromkeys(("error_type", "error_message", "traceback", "replay", "former"), _text),
     **dict.fromkeys(("ran_s", "retry_in_s"), _seconds),
     **dict.fromkeys(("attempt", "replays"), partial(whole, most=_MOST_ATTEMPTS)),
     "percent": partial(number, most=100.0),

@@ -127,6 +127,11 @@ class Happening:
         """The type of the job that it happened to; None if the item names none."""
         return self.data.get("type")
 
+    @property
+    def former(self) -> str | None:
+        """Of a replay as another type, the type that the job had before; else None."""
+        return self.data.get("former")
+
     def text(self, name: str) -> str:
         """Return a text field of its data; empty if there is none."""
         return str(self.data.get(name) or "")

@@ -212,6 +212,22 @@ def test_a_typed_handle_goes_on_waiting_for_its_own_job() -> None:
     assert (record.type, record.other_types) == ("payout", ("forge",))
 
 
+def test_a_forged_replay_adds_nothing_to_a_job_that_has_ended_for_good() -> None:
+    own = Story(job_type="payout").run(1, "completed", result="paid")
+    forged = Story(job_type="forge").replayed(2, former="payout")
+    forged.run(3, "completed", message="m-2", result="forged", source="replay:r-1")
+    assert _handle(own, forged).result(timeout=1) == "paid"
+    assert _handle(own, forged).history().other_types == ("forge",)
+
+
+def test_a_forged_replay_turns_no_submitted_job_into_anothers() -> None:
+    own = Story(job_type="payout").run(1, "completed", result="paid")
+    forged = Story(job_type="payout").replayed(2, former="forge")
+    forger = Story(job_type="forge").run(3, "dead", message="m-2")
+    assert _handle(own, forged, forger).result(timeout=1) == "paid"
+    assert _handle(own, forged, forger).history().other_types == ("forge",)
+
+
 def test_progress_of_another_type_is_not_this_jobs() -> None:
     forged = Story(job_type="forge").progress(1, 99, "nearly done")
     assert _handle(forged).progress() is None

@@ -48,10 +48,18 @@ class Story:
         self.items.append(item)
         return self
 
-    def replayed(self, second: float, replay_id: str = "r-1") -> Story:
+    def replayed(
+        self, second: float, replay_id: str = "r-1", *, former: str | None = None
+    ) -> Story:
         self.items.append(
             replayed_item(
-                self.job_id, self.job_type, replay_id, replays=1, at=self.at(second), keep=Keep()
+                self.job_id,
+                self.job_type,
+                replay_id,
+                replays=1,
+                at=self.at(second),
+                keep=Keep(),
+                former=former,
             )
         )
         return self

@@ -181,7 +181,7 @@ class Trimmer:
         newest = max((each.at for each in record.timeline), default=now)
         if is_dead and newest > now - self._settled_after:
             return
-        if is_dead and not record.other_types:
+        if is_dead and record.type == job_type and not record.other_types:
             items = [item for item in found if is_record(item.sk)]
             keys = [(item.pk, item.sk) for item in items]
             await self._delete([*entries_of(job_id, items), *keys])

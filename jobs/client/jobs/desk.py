@@ -151,7 +151,7 @@ class AsyncJobDesk:
                 "ended since. List them, or see `headgate workers list`"
             )
         merged = self._counted(wanted, most)
-        seen: set[tuple[str, str]] = set()
+        seen: set[tuple[str, str | None]] = set()
         found: Counter[tuple[str, JobState]] = Counter()
         oldest: datetime | None = None
         for _ in range(most):
@@ -162,7 +162,7 @@ class AsyncJobDesk:
             oldest, job = entry.at, (entry.job_id, entry.job_type)
             if job not in seen and wanted.matches(entry) and wanted.has_state(entry.state):
                 found[entry.job_type, entry.state] += 1
-            seen.add(job)
+            seen |= {job, (entry.job_id, entry.former)}
         return JobCounts(
             total=found.total(),
             counts=_ordered(found),

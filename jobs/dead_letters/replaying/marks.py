@@ -49,6 +49,7 @@ class Marks:
         app: says what is recorded of its jobs.
         table: holds the marks.
         replay_id: the replay.
+        as_type: the type that the replay sends all jobs as; None: that of each.
         sleep: pauses when the table is busy.
         rng: spreads the pauses.
     """
@@ -59,12 +60,14 @@ class Marks:
         table: AsyncTable,
         replay_id: str,
         *,
+        as_type: str | None = None,
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
     ) -> None:
         self._app = app
         self._table = table
         self._replay_id = replay_id
+        self._as_type = as_type
         self._sleep = sleep
         self._rng = rng
         self._sent: set[str] = set()
@@ -149,7 +152,7 @@ class Marks:
 
     def _record(self, letter: DeadLetter, at: datetime) -> Item | None:
         """Return the item of the job's own history, if one is kept."""
-        declared = self._app.types.get(letter.job_type or "")
+        declared = self._app.types.get(self._as_type or letter.job_type or "")
         if letter.job_id is None or declared is None or records_of(self._app, declared) == "off":
             return None
         return replayed_item(
@@ -159,6 +162,7 @@ class Marks:
             replays=letter.replays + 1,
             at=at,
             keep=job_keep_of(self._app, declared, _envelope_of(letter)),
+            former=letter.job_type if letter.job_type != declared.name else None,
         )
 
 

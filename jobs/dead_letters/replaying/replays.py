@@ -95,7 +95,7 @@ class Replays:
             report = replace(report, total=counted.sent)
         lease = await self._book.begin(report := await self._sealed(report))
         tell(report)
-        marks = await self._marks(report.id)
+        marks = await self._marks(report)
         return await Replaying(self._services, report, lease, marks, tell, is_stopping).run()
 
     async def resume(
@@ -121,7 +121,7 @@ class Replays:
         report, lease = await self._book.take_over(replay_id)
         report = replace(report, options=wanted)
         tell(report)
-        marks = await self._marks(replay_id)
+        marks = await self._marks(report)
         report = replace(report, sent=marks.own, refused=0)
         return await Replaying(self._services, report, lease, marks, tell, is_stopping).run()
 
@@ -183,10 +183,15 @@ class Replays:
         options = await sealed_options(self._services.seals, report.id, report.options)
         return replace(report, options=options)
 
-    async def _marks(self, replay_id: str) -> Marks:
+    async def _marks(self, report: ReplayReport) -> Marks:
         services = self._services
         marks = Marks(
-            services.app, services.table, replay_id, sleep=services.sleep, rng=services.rng
+            services.app,
+            services.table,
+            report.id,
+            as_type=report.options.as_type,
+            sleep=services.sleep,
+            rng=services.rng,
         )
         others = [each.id for each in await self._book.all() if each.state is not ReplayState.DONE]
         await marks.load(others)

@@ -58,6 +58,8 @@ class ListEntry:
     queue: str | None = None
     tenant: str | None = None
     """The tenant's ``org``."""
+    former: str | None = None
+    """Of a job that was replayed as another type, the one that it had before."""
 
 
 def read_entry(item: Item) -> ListEntry | None:
@@ -80,6 +82,7 @@ def read_entry(item: Item) -> ListEntry | None:
         place=line.place,
         queue=told.get("queue"),
         tenant=tenant.get("org"),
+        former=told.get("former"),
     )
 
 

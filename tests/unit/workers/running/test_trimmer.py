@@ -128,6 +128,18 @@ async def test_a_job_that_was_replayed_is_left_and_no_longer_listed_as_dead() ->
     assert partition(done.job_id) not in listed
 
 
+async def test_a_job_that_died_again_as_another_type_keeps_its_records() -> None:
+    bench = Bench(Keep(last_failed=1))
+    jobs = [dead(bench, number, number) for number in range(40)]
+    again = Story(jobs[0].job_id, start=bench.start, job_type="mail").replayed(50, former="send")
+    again.run(60, "dead", message="m-2", source="replay:r-1")
+    await bench.write(*jobs, again)
+    await asyncio.sleep(SAFE_S + 300)
+    assert await bench.trimmer.trim_failed("send")
+    left = {item.sk for item in await bench.items(again)}
+    assert {f"run#m-1#00002#{Mark.DEAD}", f"run#m-2#00001#{Mark.DEAD}"} <= left
+
+
 async def test_failed_jobs_are_looked_at_every_hour_though_none_fails_any_more() -> None:
     bench = Bench(Keep(last_failed=4))
     jobs = [dead(bench, number, number) for number in range(40)]

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, DeadLetterFilter, Encryption, Priority, Retry, Signing
+from headgate import (
+    App,
+    Client,
+    DeadLetterFilter,
+    Encryption,
+    JobFilter,
+    JobState,
+    Priority,
+    Retry,
+    Signing,
+)
 from headgate.errors import ConfigurationError, SettingsInvalid
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.options import (
@@ -16,7 +26,7 @@ from headgate.jobs.dead_letters.replaying.options import (
     read_options,
     stored_options,
 )
-from headgate.testing import Harness
+from headgate.testing import Harness, MemoryBackend
 
 ALL = DeadLetterFilter()
 MAILS = "shop-mails-normal"
@@ -133,6 +143,49 @@ def test_letters_of_a_type_that_the_app_no_longer_has_are_replayed_as_another() 
     assert jobs.client.dead_letters.replay(ALL, as_type="send-mail").sent == 1
     jobs.drain()
     assert taken == [Mail(to=["ada"])]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["run", "waiting"])
+def test_a_job_that_was_replayed_as_another_type_has_one_history(ends: bool) -> None:
+    office = Office()
+    job_id = office.die({"address": "ada"})
+    client = office.jobs.client
+    assert client.dead_letters.replay(ALL, as_type="send-mail").sent == 1
+    if ends:
+        office.jobs.drain()
+    whats = ["failed", "dead", "replayed", *(["completed"] if ends else [])]
+    state = JobState.COMPLETED if ends else JobState.WAITING
+    types = office.app.types
+    for handle in (
+        client.handle(job_id),
+        client.handle(job_id, types["send-email"]),
+        client.handle(job_id, types["send-mail"]),
+    ):
+        record = handle.history()
+        assert (record.type, record.state, record.other_types) == ("send-mail", state, ())
+        assert [each.what for each in record.timeline] == whats
+    if ends:
+        assert client.handle(job_id).result() is None
+    listed = client.jobs.list().jobs
+    assert [(each.type, each.state) for each in listed] == [("send-mail", state)]
+    assert client.jobs.list(JobFilter(types=("send-email",))).jobs == []
+    counted = client.jobs.count().counts
+    assert [(each.type, each.state, each.count) for each in counted] == [("send-mail", state, 1)]
+
+
+def test_the_history_of_a_type_that_the_app_no_longer_has_goes_on_as_another() -> None:
+    office = Office()
+    job_id = office.die({"address": "ada"})
+    after = App("shop")
+    after.define("send-mail", Mail, schema=3, upgrade_from={"send-email": from_email})
+    backend = MemoryBackend(after, clock=office.jobs.clock)
+    backend.sqs, backend.table = office.jobs.sqs, office.jobs.table
+    with Client(after, backend=backend) as client:
+        assert client.handle(job_id).state() is JobState.DEAD
+        assert client.dead_letters.replay(ALL, as_type="send-mail").sent == 1
+        assert client.handle(job_id).state() is JobState.WAITING
+        [listed] = client.jobs.list().jobs
+        assert (listed.type, listed.state) == ("send-mail", JobState.WAITING)
 
 
 def test_a_type_that_the_app_does_not_have_is_refused_before_anything_is_begun() -> None:
