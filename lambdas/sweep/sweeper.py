@@ -110,6 +110,14 @@ class _Seen:
     before: Known | None
     """Its state in earlier sweeps; None if it is new."""
     now: Known
+    is_gone: bool = False
+    """True if this sweep has sent it back and deleted it."""
+
+    @property
+    def is_to_be_told(self) -> bool:
+        """True until people know of it: a summary has what is still there, and what is critical
+        is told whatever has become of it."""
+        return not self.now.told and (self.found.is_critical or not self.is_gone)
 
 
 class Sweeper:
@@ -192,7 +200,9 @@ class Sweeper:
                 known = self._memory.known(queue)
             looked_at = [self._seen(held, known, swept) for held in fresh]
             gone = await self._sent_back(fresh, looked_at, swept)
-            seen.extend(self._with_refusal(each) for each in looked_at)
+            for held, each in zip(fresh, looked_at, strict=True):
+                is_gone = held.message.receipt in gone
+                seen.append(replace(self._with_refusal(each), is_gone=is_gone))
             return gone
 
         try:
@@ -290,7 +300,7 @@ class Sweeper:
         counts = Counter((queue.label, found.job_type, found.reason) for found in new)
         self._count(counts)
         swept.new += counts
-        swept.untold += [each for each in seen if not each.now.told]
+        swept.untold += [each for each in seen if each.is_to_be_told]
 
     def _tell(self, swept: Swept) -> None:
         critical = [each for each in swept.untold if each.found.is_critical]

@@ -22,7 +22,7 @@ from headgate import (
     Retry,
     Signing,
 )
-from headgate.errors import ConfigurationError, SettingsInvalid
+from headgate.errors import ConfigurationError, ServiceUnavailable, SettingsInvalid
 from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import ImmediateSecretStore
@@ -34,7 +34,13 @@ from headgate.jobs.dead_letters.replaying.options import ReplayOptions
 from headgate.jobs.dead_letters.replaying.replays import new_report
 from headgate.jobs.dead_letters.replaying.report import ReplayState
 from headgate.jobs.deployment.replay_plan import outline_of
-from headgate.jobs.deployment.sweep_plan import EVERY, plan_input, read_plan, sweep_plan
+from headgate.jobs.deployment.sweep_plan import (
+    EVERY,
+    SUMMARY_EVERY,
+    plan_input,
+    read_plan,
+    sweep_plan,
+)
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.outgoing import message_of
@@ -133,6 +139,46 @@ def test_a_sweep_that_has_just_found_a_letter_counts_it_before_it_is_sent_back()
     assert bench.swept().replayed.total() == 0
     assert bench.swept().replayed.total() == 1
     assert bench.counted.total() == 1
+
+
+def test_a_summary_tells_of_no_letter_that_the_same_sweep_has_sent_back() -> None:
+    bench = bench_of(Replay(after=timedelta(minutes=5)))
+    bench.die("by-hand")
+    assert bench.swept().told == 1  # the first summary comes at once
+    bench.clock.advance(SUMMARY_EVERY - EVERY)
+    sent_back, stays = bench.die("send-email"), bench.die("by-hand")
+    assert bench.swept().told == 0
+    bench.clock.advance(EVERY)
+    swept = bench.swept()
+    assert (swept.replayed.total(), swept.told) == (1, 1)
+    assert stays in bench.texts()
+    assert sent_back not in bench.texts()
+
+
+def test_no_summary_comes_where_all_that_was_new_is_sent_back() -> None:
+    bench = bench_of(Replay(after=timedelta(minutes=5)))
+    bench.die("by-hand")
+    bench.swept()
+    bench.clock.advance(SUMMARY_EVERY - EVERY)
+    bench.die("send-email")
+    assert later(bench, EVERY) == 1
+    assert len(bench.tickets.published) == 1
+    bench.die("by-hand")
+    assert bench.swept().told == 1  # it still is due
+
+
+def test_a_critical_letter_is_told_even_if_it_could_not_be_before_it_was_sent_back() -> None:
+    app = App("shop", stage="test", replay=Replay(after=timedelta(minutes=5)))
+    app.define("capture", Order, alert_at_once=True)
+    bench = SweepBench(app)
+    job_id = bench.die("capture")
+    bench.topic.fail(ServiceUnavailable("down"))
+    with pytest.raises(ServiceUnavailable):
+        bench.swept()
+    bench.clock.advance(EVERY)
+    swept = bench.swept()
+    assert (swept.replayed.total(), swept.told) == (1, 1)
+    assert job_id in bench.texts()
 
 
 def test_a_policy_s_number_of_jobs_bounds_each_sweep() -> None:
