@@ -28,8 +28,10 @@ from headgate.jobs.dead_letters.replaying.runner import pace_of, reason_of
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.dead_letters.replaying.watch import Watch
 from headgate.jobs.dead_letters.walk import HeldLetter
-from headgate.jobs.deployment.replay_plan import ReplayPlan
+from headgate.jobs.definitions.policies import expiry_of
+from headgate.jobs.deployment.replay_plan import ReplayPlan, ReplayRule
 from headgate.jobs.errors import MessageError
+from headgate.jobs.messages.bundles import bodies_of
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.pausing.pause import PREFIX, Pause, read_pauses
@@ -161,10 +163,23 @@ class PolicyReplay:
             not pause.is_over(now) and pause.covers(queue, letter.job_type, letter.tenant)
             for pause in pauses
         )
-        if is_paused or _has_expired(letter, now):
+        if is_paused or self._has_expired(letter, rule, now):
             return False
         self._chosen[rule.type] += 1
         return True
+
+    def _has_expired(self, letter: DeadLetter, rule: ReplayRule, now: datetime) -> bool:
+        """Return True if a job was to start by a time which has passed, or any of a bundle's.
+
+        A person who replays it means it to run all the same.
+        """
+        declared = self._services.app.types[rule.type]
+        try:
+            bodies = bodies_of(letter.content.body if letter.content is not None else "")
+            ends = [expiry_of(declared, parse(body)) for body in bodies]
+        except MessageError:  # another program's, which came to its queue before it died
+            ends = [_latest_expiry(letter, declared.expires)]
+        return any(each is not None and each <= now for each in ends)
 
     async def _look_around(self) -> _Around | None:
         """Return the other replays and the pauses; None if somebody else's replay is under way."""
@@ -198,13 +213,6 @@ class PolicyReplay:
         return _Begun(rounds=rounds, progress=progress)
 
 
-def _has_expired(letter: DeadLetter, now: datetime) -> bool:
-    """Return True for a job that was to start by a time which has passed.
-
-    A person who replays it means it to run all the same.
-    """
-    try:
-        envelope = parse(letter.content.body if letter.content is not None else "")
-    except MessageError:
-        return False
-    return envelope.expires_at is not None and envelope.expires_at <= now
+def _latest_expiry(letter: DeadLetter, expires: timedelta | None) -> datetime | None:
+    """Return a time by which a message of another program has expired, if it ever does."""
+    return None if expires is None or letter.replays else letter.died_at + expires

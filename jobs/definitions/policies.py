@@ -6,7 +6,7 @@ Users set these on `App` and on its types; workers, functions and clients read t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from headgate.jobs.core.backend import AsyncSecretStore
@@ -21,6 +21,7 @@ from headgate.jobs.definitions.options.replay import Replay
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.records.items import REPLAY_SOURCE
 from headgate.jobs.values.texts import kind_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,20 @@ def job_keep_of(app: App, job: JobType[Any, Any], envelope: Envelope | None) -> 
     if envelope is None or (options := envelope.options) is None or options.keep is None:
         return keep
     return options.keep.over(keep)
+
+
+def expiry_of(job: JobType[Any, Any], envelope: Envelope) -> datetime | None:
+    """Return the time by which a job has to start; None for any time.
+
+    Clients write it into the message. For all other senders, schedules among them, it follows from
+    the type. A job that was dead before, and that somebody has sent back, is wanted whenever it
+    comes.
+    """
+    if envelope.source.startswith(REPLAY_SOURCE):
+        return None
+    if envelope.expires_at is not None or job.expires is None:
+        return envelope.expires_at
+    return (envelope.not_before or envelope.submitted_at) + job.expires
 
 
 def replay_of(app: App, job: JobType[Any, Any]) -> Replay | None:

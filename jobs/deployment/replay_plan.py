@@ -2,7 +2,7 @@
 
 The sweep's function carries none of the app's code, and its replays none of the app's models: a job
 is sent back with the payload that it had. What a replay has to know besides is the queues' names,
-and how long each type's records are kept.
+how long each type's records are kept, and within which time its jobs have to start.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class ReplayRule(BaseModel):
     records: RecordsLevel
     kept_s: float
     """Seconds for which records of failed jobs are kept."""
+    expires_s: float | None = None
+    """Seconds within which a job of the type has to start; None for any time."""
 
 
 class ReplayPlan(BaseModel):
@@ -111,6 +113,7 @@ def outline_of(plan: ReplayPlan) -> App:
         queue = app.queues[rule.group]
         keep = Keep(failed=timedelta(seconds=rule.kept_s))
         priority = next(iter(queue.lanes))
+        expires = None if rule.expires_s is None else timedelta(seconds=rule.expires_s)
         queue.define(
             rule.type,
             object,
@@ -118,6 +121,7 @@ def outline_of(plan: ReplayPlan) -> App:
             accepts_from=rule.accepts_from,
             records=rule.records,
             keep=keep,
+            expires=expires,
         )
     return app
 
@@ -134,4 +138,5 @@ def _rule(app: App, job: JobType[Any, Any], policy: Replay) -> ReplayRule:
         most=policy.most,
         records=records_of(app, job),
         kept_s=keep_of(app, job).failed.total_seconds(),
+        expires_s=None if job.expires is None else job.expires.total_seconds(),
     )

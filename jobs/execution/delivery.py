@@ -13,7 +13,7 @@ from headgate.jobs.definitions.app import BACKSTOP_MARGIN, App
 from headgate.jobs.definitions.handlers.handler import Handler
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.job_options import LONGEST_TIMEOUT
-from headgate.jobs.definitions.policies import timeout_of
+from headgate.jobs.definitions.policies import expiry_of, timeout_of
 from headgate.jobs.definitions.sealing import takes_unsealed
 from headgate.jobs.errors import (
     MessageQueueWrong,
@@ -34,7 +34,6 @@ from headgate.jobs.messages.bundles import jobs_of
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.keyring import Keyring, KeyUnknown
 from headgate.jobs.messages.signatures import Destination
-from headgate.jobs.records.items import REPLAY_SOURCE
 from headgate.jobs.retry.policy import Retry
 from headgate.jobs.values.light_dataclass import light_dataclass
 
@@ -247,7 +246,8 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
     lacks_payload = envelope.is_elsewhere or len(delivery.message.body) > LARGE
     expires_at = envelope.expires_at
     if expires_at is not None or declared.expires is not None:
-        expires_at = _expiry(declared, envelope, delivery.message)
+        is_back = REASON in delivery.message.attributes  # as SQS's redrive sends a dead letter
+        expires_at = None if is_back else expiry_of(declared, envelope)
     return Job(
         envelope=envelope,
         type=declared,
@@ -302,22 +302,6 @@ def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery, max_att
     if delivery.queue.fifo or limited or declared.isolation == "process":
         return 0
     return max(max_attempts, app.parking.max_attempts) + BACKSTOP_MARGIN
-
-
-def _expiry(
-    declared: JobType[Any, Any], envelope: Envelope, message: ReceivedMessage
-) -> datetime | None:
-    """Return the time by which a job has to start; None for any time.
-
-    Clients write it into the message. For all other senders, schedules among them, it follows from
-    the type. A job that was dead before, and that somebody has sent back, is wanted whenever it
-    comes.
-    """
-    if envelope.source.startswith(REPLAY_SOURCE) or REASON in message.attributes:
-        return None
-    if envelope.expires_at is not None or declared.expires is None:
-        return envelope.expires_at
-    return (envelope.not_before or envelope.submitted_at) + declared.expires
 
 
 def _check_sealed(app: App, job: Job) -> None:

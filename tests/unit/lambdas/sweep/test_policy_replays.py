@@ -41,6 +41,7 @@ from headgate.jobs.deployment.sweep_plan import (
     read_plan,
     sweep_plan,
 )
+from headgate.jobs.messages.bundles import bundle_body
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.outgoing import message_of
@@ -217,6 +218,50 @@ async def test_a_job_that_came_too_late_for_its_start_is_left_to_a_person() -> N
     bench.die("send-email", expires_at=bench.clock.now() + HOUR / 2)
     assert later(bench) == 0
     assert (await client(bench).dead_letters.replay(DeadLetterFilter())).sent == 1
+
+
+def shop_of_offers() -> SweepBench:
+    app = shop()
+    app.define("offer", Order, expires=HOUR / 2)
+    return SweepBench(app)
+
+
+@pytest.mark.parametrize("source", ["schedule:offer", "event:placed", "sdk"])
+async def test_a_job_that_its_type_lets_expire_is_left_to_a_person(source: str) -> None:
+    bench = shop_of_offers()
+    bench.die("offer", source=source)
+    assert later(bench) == 0
+    assert (await client(bench).dead_letters.replay(DeadLetterFilter())).sent == 1
+    bench.die_again(NORMAL)
+    assert later(bench) == 1  # a person has meant it to run whenever it comes
+
+
+def test_a_type_s_time_to_start_counts_from_when_the_job_was_due() -> None:
+    bench = shop_of_offers()
+    bench.die("offer", not_before=bench.clock.now() + HOUR)
+    assert later(bench) == 1
+
+
+def test_a_bundle_with_a_job_that_has_expired_is_left_to_a_person() -> None:
+    bench = shop_of_offers()
+    jobs = [message_of(bench.envelope("offer")).body for _ in range(2)]
+    letter = OutgoingMessage(
+        body=bundle_body(jobs), attributes={"Reason": "attempts-exhausted", "JobType": "offer"}
+    )
+    bench.send(f"{NORMAL}-dlq", letter)
+    assert later(bench) == 0
+
+
+def test_another_program_s_message_that_has_certainly_expired_is_left() -> None:
+    bench = shop_of_offers()
+    attributes = {"Reason": "attempts-exhausted", "JobType": "offer"}
+    bench.send(f"{NORMAL}-dlq", OutgoingMessage(body='{"card": "1"}', attributes=attributes))
+    assert later(bench) == 0
+    bench.send(
+        f"{NORMAL}-dlq",
+        OutgoingMessage(body='{"card": "2"}', attributes={**attributes, "Replays": "1"}),
+    )
+    assert later(bench) == 1
 
 
 async def test_while_a_person_s_replay_is_under_way_the_sweep_replays_nothing(
