@@ -15,7 +15,7 @@ from headgate.jobs.client.child_handles import async_child_handles
 from headgate.jobs.client.client import Client
 from headgate.jobs.client.submitting.submission_records import recorded
 from headgate.jobs.core.concurrency import Tasks, Threads, running_loop
-from headgate.jobs.core.events import Event, Events, JobCompleted, JobDeadLettered
+from headgate.jobs.core.events import Event, Events
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.injection import NOTHING, Shared
 from headgate.jobs.definitions.handlers.resources import OpenResources
@@ -23,7 +23,7 @@ from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.policies import hooks_of, keeps_records, load_handlers
 from headgate.jobs.definitions.sealing import seals_of
-from headgate.jobs.errors import HeadgateError, PayloadLost
+from headgate.jobs.errors import HeadgateError
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
@@ -43,7 +43,8 @@ from headgate.jobs.testing.deployed import allows_isolation, check_isolation, de
 from headgate.jobs.testing.inspection import (
     StoredMessage,
     Submitted,
-    ids_of,
+    completed,
+    dead_lettered,
     order_of_submission,
     submitted,
     the_one,
@@ -164,12 +165,8 @@ class Harness:
         ]
 
     def completed(self, job: JobType[P, Any]) -> list[Submitted[P]]:
-        """Return the jobs of this type that have completed, in the order of completion.
-
-        What `run` has run was in no queue, and is not among them.
-        """
-        ended = ids_of(self.events, JobCompleted, job)
-        return [submitted(job, *self._received[each]) for each in ended if each in self._received]
+        """Return the completed jobs of this type, in that order; what `run` ran is none of them."""
+        return completed(self.events, job, self._received)
 
     def dead_lettered(self, job: JobType[P, Any]) -> list[Submitted[P]]:
         """Return the jobs of this type that have been dead-lettered, in that order.
@@ -178,10 +175,7 @@ class Harness:
             PayloadInvalid: one has a payload that its type can't read; see `dead_letters`.
             PayloadLost: the payload of one is gone, or can't be opened; likewise.
         """
-        ended = ids_of(self.events, JobDeadLettered, job)
-        if lost := [each for each in ended if each not in self._received]:
-            raise PayloadLost(f"the payload of the dead job {lost[0]} of {job.name!r} can't be had")
-        return [submitted(job, *self._received[each]) for each in ended]
+        return dead_lettered(self.events, job, self._received)
 
     def drain(self, *, max_runs: int = 10_000) -> None:
         """Run jobs, one after the other, until every queue is empty; retries and delays included.

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from headgate.jobs.core.events import Event, JobCompleted, JobDeadLettered, JobSubmitted
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
 from headgate.jobs.definitions.job_type import Given, JobType
+from headgate.jobs.errors import PayloadLost
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.testing.memory.faults import Action
 from headgate.jobs.testing.memory.ordering import Message, MessageState
 from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 
 P = TypeVar("P")
+
+Received: TypeAlias = Mapping[str, tuple[Envelope, int]]
+"""Received jobs by their ids, each with its number of receives."""
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,30 @@ def order_of_submission(events: Iterable[Event]) -> dict[str, int]:
     return {event.job_id: number for number, event in enumerate(submissions)}
 
 
-def ids_of(
+def completed(
+    events: Iterable[Event], job: JobType[P, Any], received: Received
+) -> list[Submitted[P]]:
+    """Return a type's jobs that have completed, but for those that were in no queue."""
+    ended = _ids_of(events, JobCompleted, job)
+    return [submitted(job, *received[each]) for each in ended if each in received]
+
+
+def dead_lettered(
+    events: Iterable[Event], job: JobType[P, Any], received: Received
+) -> list[Submitted[P]]:
+    """Return a type's jobs that have been dead-lettered.
+
+    Raises:
+        PayloadInvalid: one has a payload that its type can't read.
+        PayloadLost: the payload of one is gone, or can't be opened.
+    """
+    ended = _ids_of(events, JobDeadLettered, job)
+    if lost := [each for each in ended if each not in received]:
+        raise PayloadLost(f"the payload of the dead job {lost[0]} of {job.name!r} can't be had")
+    return [submitted(job, *received[each]) for each in ended]
+
+
+def _ids_of(
     events: Iterable[Event], kind: type[JobCompleted | JobDeadLettered], job: JobType[Any, Any]
 ) -> list[str]:
     """Return the ids of a type's jobs that have ended so, in the order of the events."""
