@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -34,13 +33,14 @@ from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused
+from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.shared_calls import seated, together
 from headgate.lambdas.source import HELD_BEFORE_S, Line, lines_of
 from headgate.lambdas.spreading import spread
 from headgate.lambdas.timetable import START_S, Timetable
 from headgate.lambdas.verdicts import Verdicts, job_id_of
 
-_log = logging.getLogger("headgate.consume")
+_log = OwnLog("headgate.consume")
 
 _LOOK_S = 0.25
 """Seconds that jobs wait for the cancellations; those read later end running jobs."""

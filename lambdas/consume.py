@@ -16,7 +16,6 @@ https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import random
 from collections.abc import Mapping
@@ -53,6 +52,7 @@ from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.cancellations import Cancelling
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.batches import InvocationBatch
 from headgate.lambdas.hooks import LONGEST_S, InvocationHooks
 from headgate.lambdas.logs import log_as_json
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 _DEPTH_S = 1.0
 """Seconds that an adaptive backoff waits for the depth of its queue."""
 
-_log = logging.getLogger("headgate.consumer")
+_log = OwnLog("headgate.consumer")
 
 
 class Context(Protocol):

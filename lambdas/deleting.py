@@ -10,7 +10,6 @@ Lambda.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -20,8 +19,9 @@ from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.consume")
+_log = OwnLog("headgate.consume")
 
 LINGER_S = 0.05
 """Seconds that a delete waits for others to join, or for the answer that makes it needless."""

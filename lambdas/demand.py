@@ -7,7 +7,6 @@ all be counted gets no value in that minute, and its service stays as it is.
 
 from __future__ import annotations
 
-import logging
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,14 @@ from headgate.jobs.deployment.scaling.demand_plan import (
     read_demand_plan,
 )
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.logs import log_as_json
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-_log = logging.getLogger("headgate.demand")
+_log = OwnLog("headgate.demand")
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, dict[str, float]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from headgate.jobs.execution.hook_runner import HookRunner
+from headgate.jobs.values.own_log import OwnLog
 
 LONGEST_S = 5.0
 """Seconds that an invocation waits for hooks once its jobs have ended."""
 
-_log = logging.getLogger("headgate.consumer")
+_log = OwnLog("headgate.consumer")
 
 
 class InvocationHooks:

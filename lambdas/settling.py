@@ -6,7 +6,6 @@ If SQS doesn't carry out a request in time, the message stays and is delivered a
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -22,8 +21,9 @@ from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.consume")
+_log = OwnLog("headgate.consume")
 
 _PACING = Pacing(tries=2, patient=False)
 

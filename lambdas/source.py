@@ -5,7 +5,6 @@ https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,8 +18,9 @@ from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.topology import QueueSpec, Topology
 from headgate.jobs.errors import ConfigurationError, MessageUnreadable
 from headgate.jobs.execution.delivery import Delivery, deliveries_of_jobs
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.consume")
+_log = OwnLog("headgate.consume")
 
 HELD_BEFORE_S = 360
 """Seconds that Lambda may have held a message before: its longest batching window, and a minute.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -16,10 +15,11 @@ from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.settler import End
 from headgate.jobs.execution.settling.verdict import Verdict
+from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.deleting import Deletes
 from headgate.lambdas.settling import Surplus, settler_of
 
-_log = logging.getLogger("headgate.consume")
+_log = OwnLog("headgate.consume")
 
 
 class Verdicts:

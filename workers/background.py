@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn, TypeVar
 
 from headgate.jobs.messages.keyring import Keyring
+from headgate.jobs.values.own_log import OwnLog
 
 T = TypeVar("T")
 
 _KEYS_S = 1.0
 """Interval at which a worker looks whether the keys have to be read, in seconds."""
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 
 @asynccontextmanager

@@ -9,15 +9,15 @@ closing run in one task, as some resources need it.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.definitions.handlers.resources import OpenResources, Resources
+from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.shutdown import Report
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 CLOSE_S = 5.0
 """Least time for all resources to close, in seconds."""

@@ -47,9 +47,7 @@ class _JsonFormatter(EventsByFields, JsonFormatter):
 
 
 class _PlainFormatter(BoundedTraces):
-    """A plain-text formatter for terminals, with the traceback of a failure below its line."""
+    """A plain-text formatter for terminals."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = super().format(record)
-        trace: str | None = getattr(record, "traceback", None)
-        return printable(f"{line}\n{trace.rstrip()}" if trace else line)
+        return printable(super().format(record))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import random
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
@@ -32,6 +31,7 @@ from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.records.fleet.worker_status import WorkerStatus
 from headgate.jobs.records.pausing.paused import Paused
+from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.background import refreshed
 from headgate.workers.bookkeeping import Bookkeeping, lives_in
 from headgate.workers.configuration import WorkerSettings
@@ -61,7 +61,7 @@ from headgate.workers.running.settler import SETTLEMENT_PACING, HoldSettler
 from headgate.workers.services import Services
 from headgate.workers.shutdown import FLUSH_S
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 
 class Parts:

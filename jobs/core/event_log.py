@@ -60,9 +60,10 @@ from headgate.jobs.core.events import (
     SigningKeysFailed,
     SpoolFailed,
 )
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import LONGEST, legible
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 
 class RunningJob(Protocol):
@@ -160,8 +161,23 @@ def log_event(event: Event) -> None:
         details["tenant"] = tenant.org
     text = " ".join(f"{name}={_brief(value)}" for name, value in details.items())
     if isinstance(event, JobFailed):
-        details["traceback"] = event.traceback
-    _log.log(level, _LINE, event.name, text, extra=details)
+        _log_failure(event, level, text, details)
+    else:
+        _log.log(level, _LINE, event.name, text, extra=details)
+
+
+def _log_failure(event: JobFailed, level: int, text: str, details: dict[str, Any]) -> None:
+    """Log a failure with its traceback, which any formatter then writes, as that of an exception.
+
+    The exception itself may have been raised in another process.
+    """
+    details["traceback"] = event.traceback
+    log = _log.logger
+    record = log.makeRecord(
+        log.name, level, __file__, 0, _LINE, (event.name, text), None, "log_event", details
+    )
+    record.exc_text = event.traceback.rstrip()
+    log.handle(record)
 
 
 def _level(event: Event) -> int:
@@ -196,6 +212,7 @@ class EventsByFields(BoundedTraces):
         if record.msg is _LINE and isinstance(args := record.args, tuple):
             record = copy(record)  # other handlers format the same record
             record.msg, record.args = str(args[0]), None
+            record.exc_text = None  # a failure's traceback is one of the fields
         return super().format(record)
 
 

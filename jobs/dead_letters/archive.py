@@ -7,7 +7,6 @@ days come first.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -33,11 +32,12 @@ from headgate.jobs.errors import MessageError, PayloadLost
 from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.values.light_dataclass import frozen_dataclass, light_dataclass
 from headgate.jobs.values.listing.time_bounds import moment_of
+from headgate.jobs.values.own_log import OwnLog
 
 _SLACK = timedelta(days=1)
 """Time by which the clocks of workers and SQS, and their days, may differ."""
 
-_log = logging.getLogger("headgate.dead_letters")
+_log = OwnLog("headgate.dead_letters")
 
 
 @frozen_dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import logging
 import zlib
 from datetime import datetime
 
@@ -25,6 +24,7 @@ from headgate.jobs.errors import MessageError, MessageUnreadable, PayloadLost
 from headgate.jobs.messages.envelope import PayloadRef, parse
 from headgate.jobs.messages.large_payloads import check_reference, max_packed
 from headgate.jobs.values.light_dataclass import frozen_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
 LETTER, PAYLOAD = ".json.gz", ".payload.gz"
 """Ends of the keys of a copy, and of its payload."""
@@ -34,7 +34,7 @@ _MOST_BYTES = 8 * MAX_MESSAGE_BYTES
 
 _GZIP = 16 + zlib.MAX_WBITS
 
-_log = logging.getLogger("headgate.dead_letters")
+_log = OwnLog("headgate.dead_letters")
 
 
 def copy_key(letter: DeadLetter) -> str:

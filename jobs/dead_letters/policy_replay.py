@@ -10,7 +10,6 @@ way: that one has a pace, and perhaps a canary.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -36,6 +35,7 @@ from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.pausing.pause import PREFIX, Pause, read_pauses
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
 ACTOR = "sweep"
 """The actor of replays that sweeps make."""
@@ -43,7 +43,7 @@ ACTOR = "sweep"
 MOST = 500
 """Maximum number of jobs that one sweep sends back."""
 
-_log = logging.getLogger("headgate.sweep")
+_log = OwnLog("headgate.sweep")
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quota
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +33,12 @@ from headgate.jobs.core.topology import MAX_BATCH
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import QueueMissing, TransportError
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
 AT_ONCE = 16
 """Maximum number of requests of a look at the same time."""
 
-_log = logging.getLogger("headgate.dead_letters")
+_log = OwnLog("headgate.dead_letters")
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)

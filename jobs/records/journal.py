@@ -9,7 +9,6 @@ Of two items for one place the later one counts.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
@@ -21,6 +20,7 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.records.writes import WriteRefusal, put_items
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import text_of
 
 ROOM, ROOM_BYTES = 10_000, 32 * 2**20
@@ -44,7 +44,7 @@ _PARALLEL = 4
 
 _PAUSES = Backoff.exponential(base=0.2, factor=2, cap=10, jitter="equal")
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 
 @light_dataclass(frozen=True, slots=True)

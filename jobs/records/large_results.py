@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from headgate.jobs.messages.large_payloads import parcel
 from headgate.jobs.messages.sealing import About, Seals
 from headgate.jobs.records.result_keys import result_key
 from headgate.jobs.records.results import MAX_RESULT_BYTES
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import text_of
 
 ROOM_BYTES = 32 * 2**20
@@ -27,7 +27,7 @@ _LEAST = 1_024
 _PUT_S = 30.0
 """Seconds that the store has for each result."""
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 Kept = Callable[[dict[str, Any] | ResultNotKept], None]
 """Called once, with the record's fields that stand for the result, or why it is not kept."""

@@ -6,7 +6,6 @@ written without it, and its bare mark in its place: that it happened, without it
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -17,6 +16,7 @@ from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.errors import ItemRefused
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import legible, text_of
 
 REFUSAL = "refused"
@@ -28,7 +28,7 @@ _LONGEST_VALUE = 200
 _LARGEST_NUMBER = 2**53
 """Magnitude that no number written by Headgate itself exceeds."""
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)

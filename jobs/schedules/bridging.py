@@ -20,7 +20,6 @@ sent.
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -34,6 +33,7 @@ from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.inputs import Input
 from headgate.jobs.schedules.routes import Routes
+from headgate.jobs.values.own_log import OwnLog
 
 SENT = "sent#"
 """Prefix of the partition of the marks about one job."""
@@ -45,7 +45,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.htm
 
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
-_log = logging.getLogger("headgate.bridge")
+_log = OwnLog("headgate.bridge")
 
 
 class Bridge:

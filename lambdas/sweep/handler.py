@@ -6,7 +6,6 @@ The steps of a sweep, and their order, are in `lambdas.sweep.sweeper`.
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import time
@@ -46,6 +45,7 @@ from headgate.jobs.deployment.sweep_plan import HOLD, read_plan
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.publisher import Publisher
@@ -68,7 +68,7 @@ SECRET = "HEADGATE_SIGNING_SECRET"  # noqa: S105 - the name of a variable
 """Environment variable with the secret that has the key, if the app's messages are signed and it
 has policies."""
 
-_log = logging.getLogger("headgate.sweep")
+_log = OwnLog("headgate.sweep")
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:

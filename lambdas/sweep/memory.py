@@ -10,7 +10,6 @@ a condition. An item outlives its message, and then expires.
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,11 +24,12 @@ from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.deployment.sweep_plan import SUMMARY_EVERY, ParkingQueue
 from headgate.jobs.errors import ItemUnreadable, Throttled
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
 _MARGIN = timedelta(days=1)
 """Time for which an item outlives its message, since clocks and SQS's deletion may differ."""
 
-_log = logging.getLogger("headgate.sweep")
+_log = OwnLog("headgate.sweep")
 
 _LEASE, _SUMMARY = "lease", "summary"
 

@@ -20,7 +20,6 @@ error is logged and raised at the end, after all the rest has been done.
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections import Counter
@@ -42,6 +41,7 @@ from headgate.jobs.dead_letters.walk import HeldLetter, Walk
 from headgate.jobs.deployment.sweep_plan import BUDGET, HOLD, TIMEOUT, ParkingQueue, SweepPlan
 from headgate.jobs.errors import TransportError
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.sweep.alerts import Alert, Found, critical_alert, summary
 from headgate.lambdas.sweep.memory import Known, SweepMemory
 from headgate.lambdas.sweep.publisher import Publisher
@@ -68,7 +68,7 @@ _WAIT_S = 1.0
 
 _Compose = Callable[[SweepPlan, Sequence[Found], Mapping[str, int]], Alert]
 
-_log = logging.getLogger("headgate.sweep")
+_log = OwnLog("headgate.sweep")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
@@ -25,6 +24,7 @@ from headgate.jobs.records.audit.entry import in_one_line
 from headgate.jobs.records.cancellation import LONGEST_ACTOR
 from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.ops.console.figures.samples import Samples
 from headgate.ops.console.outcomes import Outcomes
 from headgate.ops.console.reader import Seen, SharedReader
@@ -41,7 +41,7 @@ are."""
 _PATIENCE_S = 10.0
 """Seconds that the end of the console waits for replays to stop."""
 
-_log = logging.getLogger("headgate.console")
+_log = OwnLog("headgate.console")
 
 T = TypeVar("T")
 

@@ -8,7 +8,6 @@ given up, and what it answers by then comes with the next look.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import OrderedDict
@@ -21,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import RecordsOff, SettingsInvalid, TransportError
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import text_of
 
 _MOST_KEPT = 100
@@ -42,7 +42,7 @@ _IN_USE_S = 60.0
 
 _FAULT = "The console has a fault; its log has the traceback."
 
-_log = logging.getLogger("headgate.console")
+_log = OwnLog("headgate.console")
 
 T = TypeVar("T")
 

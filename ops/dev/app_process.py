@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import BinaryIO
 
 from headgate.workers.process.supervisor_link import left_for
 
@@ -44,7 +45,7 @@ class AppProcess:
         hear: Hear,
     ) -> None:
         self._passed = [] if console is None else [console.fileno()]
-        self._arguments = [path, "".join(map(str, self._passed))]
+        self._path = path
         self._environment = environment
         self._hear = hear
         self._is_run = False
@@ -55,19 +56,23 @@ class AppProcess:
     async def start(self) -> None:
         """Start it; it loads the app with `run`."""
         self._leash, theirs = socket.socketpair()
-        with theirs:
+        lines, writer = await _pipe()
+        with theirs, writer:
+            passed = (theirs.fileno(), writer.fileno(), *self._passed)
+            console = "".join(map(str, self._passed))
             self._process = await asyncio.create_subprocess_exec(
                 # -P: the app's folder must not hide the modules that are imported before the app
-                *(sys.executable, "-P", "-u", "-m", "headgate.ops.dev.child", *self._arguments),
+                *(sys.executable, "-P", "-u", "-m", "headgate.ops.dev.child"),
+                *(self._path, str(writer.fileno()), console),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={**self._environment, **left_for(theirs.fileno(), 1)},
-                pass_fds=(theirs.fileno(), *self._passed),
+                pass_fds=passed,
                 start_new_session=True,
             )
-        for stream in (self._process.stdout, self._process.stderr):
-            assert stream is not None  # noqa: S101 - both are pipes
+        for stream in (self._process.stdout, self._process.stderr, lines):
+            assert stream is not None  # noqa: S101 - all are pipes
             self._hearing.append(asyncio.create_task(_lines(stream, self._heard)))
 
     def run(self, provisioned: str) -> None:
@@ -121,6 +126,16 @@ class AppProcess:
         assert self._process is not None  # noqa: S101 - asked by the caller
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
+
+
+async def _pipe() -> tuple[asyncio.StreamReader, BinaryIO]:
+    """Return both ends of a new pipe; the reading one closes once the other does."""
+    read, write = os.pipe()
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read, "rb", buffering=0)
+    )
+    return reader, os.fdopen(write, "wb")
 
 
 async def _lines(stream: asyncio.StreamReader, hear: Hear) -> None:

@@ -6,7 +6,6 @@ one is loaded waits for the new process.
 
 from __future__ import annotations
 
-import logging
 import select
 import socket
 import threading
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headgate.jobs.definitions.app import App
+from headgate.jobs.values.own_log import OwnLog
 from headgate.ops.dev import notes
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _LOOK_S = 0.2
 _PATIENCE_S = 0.5
 """Seconds that the end of the process waits for the server's."""
 
-_log = logging.getLogger(notes.LOGGER)
+_log = OwnLog(notes.LOGGER)
 
 
 @contextmanager

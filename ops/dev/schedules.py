@@ -7,7 +7,6 @@ decides when one is due, by `jobs.schedules.due`, and submits its job as the bri
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -28,6 +27,7 @@ from headgate.jobs.schedules.firing import moved_input, read_scheduled
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.registry import PREFIX as MADE_LATER
 from headgate.jobs.schedules.registry import times_on_aws
+from headgate.jobs.values.own_log import OwnLog
 
 LOOK_BACK = timedelta(minutes=1)
 """Time before the start of this process in which a missed firing is made up for: it may have come
@@ -35,7 +35,7 @@ due while an edit was being loaded."""
 
 _MOMENT = timedelta(microseconds=1)
 
-_log = logging.getLogger("headgate.dev")
+_log = OwnLog("headgate.dev")
 
 
 class LocalSchedules:

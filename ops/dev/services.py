@@ -5,7 +5,6 @@ Each has connections of its own, and ends with the process.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -31,6 +30,7 @@ from headgate.jobs.deployment.triggers import has_bridge
 from headgate.jobs.errors import TransportError
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.routes import Routes
+from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Kind, Sweeper
 from headgate.ops.dev import notes
@@ -46,7 +46,7 @@ tenth of the time."""
 
 _SWEEP_S = 60.0
 
-_log = logging.getLogger(notes.LOGGER)
+_log = OwnLog(notes.LOGGER)
 
 
 def start(app: App) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.own_log import OwnLog
 from headgate.ops.demo.environment import REGION, only_local_aws
 from headgate.ops.demo.workers import DemoWorkers
 from headgate.ops.dev.schedules import LocalScheduler, LocalSchedules
@@ -25,7 +25,7 @@ from headgate.ops.verify.steps.step import SiteNeed
 
 _LOOK_EVERY_S = 1.0
 
-_log = logging.getLogger("headgate.verify")
+_log = OwnLog("headgate.verify")
 
 LACKS: Mapping[str, str] = {
     SiteNeed.ALARMS: "queues of a local AWS are created without alarms",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import sys
@@ -20,6 +19,7 @@ from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.errors import ChildDied, JobTimeout
 from headgate.jobs.execution.delivery import LARGE, Job
 from headgate.jobs.retry.signals import RetryLater
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import text_of, type_of
 from headgate.workers.background import seen_through
 from headgate.workers.isolation import protocol
@@ -32,7 +32,7 @@ from headgate.workers.isolation.child_process import (
 from headgate.workers.isolation.protocol import Frame, Kind
 from headgate.workers.isolation.sent_job import NotStarted, Returned, SentJob
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 Answer = Callable[[JobContext, Any], Awaitable[Any]]
 """Answers a request of a handler in a child: takes its context and JSON values, and returns JSON

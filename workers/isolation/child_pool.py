@@ -7,7 +7,6 @@ child that dies, or has to be killed, affects only its own job; another is start
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
@@ -19,12 +18,13 @@ from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.execution.delivery import Job
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.retry.signals import RetryLater
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import text_of
 from headgate.workers.background import seen_through
 from headgate.workers.isolation.child_handle import Answer, Child, ChildUnfit, spawned
 from headgate.workers.isolation.sent_job import NotStarted
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 JOBS_PER_CHILD = 1000
 """Number of jobs after which a child is replaced, so that leaks of handlers don't add up."""

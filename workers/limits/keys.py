@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from headgate.jobs.core.limits import LimitKey, RateLimit
 from headgate.jobs.execution.delivery import Job
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import legible
 from headgate.workers.limits.meters import TokenCost
 
@@ -18,7 +18,7 @@ KeyOf = Callable[[Job], str | None]
 CostOf = Callable[[Job], TokenCost]
 """Returns the tokens that a job's start takes of a limit."""
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 _FAULTY = "?"
 """The key of all jobs for which the key function fails."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 
 from headgate.jobs.core.clock import Clock
@@ -11,9 +10,10 @@ from headgate.jobs.core.ports.transport import AsyncReceiver, QueueDepth
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.errors import TransportError
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import text_of
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 _KEPT_S = 30.0
 """Time for which the depths are not read again, however often the metrics are scraped."""

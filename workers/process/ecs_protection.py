@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -24,10 +23,11 @@ from typing import NoReturn
 
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.background import beside
 from headgate.workers.shutdown import CLEAN_UP_S, FLUSH_S
 
-_log = logging.getLogger("headgate.ecs")
+_log = OwnLog("headgate.ecs")
 
 VARIABLE = "ECS_AGENT_URI"
 """The variable with the agent's address; ECS sets it in every container."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import random
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import QueuesMissing
 from headgate.jobs.execution.calling.means import span_opener
+from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.configuration import UNWATCHED, ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
 from headgate.workers.process.event_loop import loop_factory
@@ -36,7 +36,7 @@ from headgate.workers.process.supervisor_link import Leash, tied
 from headgate.workers.shutdown import Report, on_signals
 from headgate.workers.worker import Worker
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 _CONNECTIONS = 50
 

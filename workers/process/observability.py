@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,6 +13,7 @@ from headgate.jobs.core.ports.transport import AsyncReceiver
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
+from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.background import beside
 from headgate.workers.configuration import ObservabilitySettings, WorkerSettings
 from headgate.workers.observability.health import Health
@@ -24,7 +24,7 @@ from headgate.workers.observability.queue_depths import QueueDepths
 from headgate.workers.observability.worker_gauges import WorkerGauges
 from headgate.workers.worker import Worker
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 _WRITE_EVERY_S = 60.0
 """Seconds between two lines of metrics for CloudWatch."""

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from headgate.jobs.core.clock import Clock, SystemClock
 from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.process.ecs_protection import ScaleInProtection, protecting
 from headgate.workers.process.exit_codes import (
     EXIT_CLEAN,
@@ -32,7 +33,7 @@ from headgate.workers.process.exit_codes import (
 from headgate.workers.process.supervisor_link import SupervisorsEnd, left_for
 from headgate.workers.shutdown import on_signals
 
-_log = logging.getLogger("headgate.supervisor")
+_log = OwnLog("headgate.supervisor")
 
 SETTLED_S = 10.0
 """Run time after which a process counts as well started: the delays restart when it ends."""

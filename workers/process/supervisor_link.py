@@ -8,15 +8,15 @@ scale-in protection of the ECS task for all its processes.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from headgate.jobs.errors import SettingsInvalid
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 VARIABLE = "HEADGATE_SUPERVISOR"
 """The variable with the socket's file descriptor and the worker's place; set by the supervisor."""

@@ -10,7 +10,6 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-v
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,9 +20,10 @@ from headgate.jobs.core.events import Events, HeartbeatExtended, HeartbeatFailed
 from headgate.jobs.core.ports.transport import AsyncTransport, EntryFailure, VisibilityChange
 from headgate.jobs.core.topology import MAX_BATCH, QueueSpec
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.held import Hold, Holdings
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 _COMPANY = 1 / 8
 """Fraction of its interval by which an extension may come early to share a request."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import NoReturn
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Event, PollFailed, PollReceived, any_of
 from headgate.jobs.errors import QueuesMissing
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 _LATELY_S = 60.0
 """Maximum age of the answers that queues are missing for which a worker ends. Polls that fail pause

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from headgate.jobs.execution.delivery import Delivery
+from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.held import Hold
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 
 def log_fault(task: asyncio.Task[None], hold: Hold) -> None:

@@ -8,7 +8,6 @@ and one that hangs would do so silently.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -20,8 +19,9 @@ from botocore.exceptions import NoCredentialsError
 from headgate.jobs.aws.connections.expiring_credentials import ExpiringCredentials
 from headgate.jobs.aws.connections.instance_role import expects_role, no_role_yet
 from headgate.jobs.aws.connections.shared_look_up import MOST_S, SharedLookUp, named
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.aws")
+_log = OwnLog("headgate.aws")
 
 LOOK_UP_S = 10.0
 """Maximum seconds for which a call waits for a look-up; a slow one goes on for later calls."""

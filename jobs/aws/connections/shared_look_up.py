@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError
 
-_log = logging.getLogger("headgate.aws")
+from headgate.jobs.values.own_log import OwnLog
+
+_log = OwnLog("headgate.aws")
 
 MOST_S = 30.0
 """Maximum seconds for a look-up; botocore has no bound for a ``credential_process``."""

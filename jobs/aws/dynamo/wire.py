@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,13 +22,14 @@ from headgate.jobs.aws.dynamo.attributes import (
 )
 from headgate.jobs.core.ports.table import Item, Key, Page
 from headgate.jobs.errors import ItemUnreadable
+from headgate.jobs.values.own_log import OwnLog
 
 CONNECT_TIMEOUT_S = 1.0
 READ_TIMEOUT_S = 2.0
 ATTEMPTS = 2
 """Tries of a call, with a pause of up to 1 s between them: 5 s at most, since jobs wait for it."""
 
-_log = logging.getLogger("headgate.table")
+_log = OwnLog("headgate.table")
 
 _WRITE = "write"
 """Attribute of the items written by `AsyncTable.replace`: a random name of that one call."""

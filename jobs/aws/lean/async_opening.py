@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,8 +13,9 @@ from headgate.jobs.aws.lean.route import Route, route_of
 from headgate.jobs.aws.lean.sdk_caller import SdkCaller
 from headgate.jobs.aws.lean.services import JsonService
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.aws")
+_log = OwnLog("headgate.aws")
 
 
 async def open_async_callers(

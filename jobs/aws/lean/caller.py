@@ -12,7 +12,6 @@ the reading of error responses. Where botocore's configuration needs more than t
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
@@ -29,8 +28,9 @@ from headgate.jobs.aws.lean.route import Route
 from headgate.jobs.aws.lean.services import JsonService
 from headgate.jobs.aws.lean.sigv4 import Credentials, Signer
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.aws")
+_log = OwnLog("headgate.aws")
 
 
 class Caller(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -21,8 +20,9 @@ from headgate.jobs.aws.lean.services import JsonService
 from headgate.jobs.aws.lean.sockets import Sockets
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import immediate
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.aws")
+_log = OwnLog("headgate.aws")
 
 
 def open_caller(

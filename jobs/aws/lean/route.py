@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,8 +17,9 @@ from botocore.utils import get_environ_proxies
 from headgate.jobs.aws.lean.sigv4 import Credentials
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.aws")
+_log = OwnLog("headgate.aws")
 
 KEEP_ALIVE_S = 12
 """Seconds for which an idle connection is used again: AWS closes it after 20 s."""

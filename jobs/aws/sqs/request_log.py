@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -12,8 +11,9 @@ from headgate.jobs.aws.connections.faults import fault, is_foreign
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import QueueMissing
 from headgate.jobs.values.light_dataclass import frozen_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.sqs")
+_log = OwnLog("headgate.sqs")
 
 Action = Literal["send", "receive", "delete", "change_visibility", "depth", "resolve"]
 

@@ -6,7 +6,6 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_Operat
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from headgate.jobs.core.ports.transport import (
     ReceivedMessage,
     VisibilityChange,
 )
+from headgate.jobs.values.own_log import OwnLog
 
 _FIRST_RECEIVED = "ApproximateFirstReceiveTimestamp"
 _RECEIVED = ["ApproximateReceiveCount", "SentTimestamp", _FIRST_RECEIVED, "MessageGroupId"]
@@ -29,7 +29,7 @@ _DEPTH = [
     "ApproximateNumberOfMessagesDelayed",
 ]
 
-_log = logging.getLogger("headgate.sqs")
+_log = OwnLog("headgate.sqs")
 
 Request = dict[str, Any]
 Response = Mapping[str, Any]

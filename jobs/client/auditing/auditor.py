@@ -24,12 +24,13 @@ from headgate.jobs.records.audit.entry import (
     new_place,
 )
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import LONGEST, text_of, type_of
 
 _REFUSED = "refused"
 """The outcome, in the log alone, of an action that was not begun: it could not be entered."""
 
-_log = logging.getLogger("headgate.audit")
+_log = OwnLog("headgate.audit")
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)

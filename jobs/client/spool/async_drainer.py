@@ -6,7 +6,6 @@ Disk access happens in threads, so that it never blocks the loop.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,8 +19,9 @@ from headgate.jobs.client.spool.spooler import Spooler
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.spool")
+_log = OwnLog("headgate.spool")
 
 
 def task_spooler(spool: Spool, *, send: Send, sent: Sent, clock: Clock, events: Events) -> Spooler:

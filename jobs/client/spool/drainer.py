@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 from collections.abc import Sequence
@@ -17,8 +16,9 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import ImmediateLock, driven
 from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.spool")
+_log = OwnLog("headgate.spool")
 
 
 def thread_spooler(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,8 +15,9 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import SpoolError, TransportError
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.spool")
+_log = OwnLog("headgate.spool")
 
 Send = Callable[[str, Sequence[OutgoingMessage]], Awaitable[list[EntryFailure]]]
 """`jobs.core.ports.transport.AsyncSender.send`."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import ClassVar
 
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.events")
+_log = OwnLog("headgate.events")
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)

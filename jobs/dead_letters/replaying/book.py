@@ -8,7 +8,6 @@ lease has expired.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -23,6 +22,7 @@ from headgate.jobs.dead_letters.replaying.report import (
     replay_item,
 )
 from headgate.jobs.errors import ReplayMissing, ReplayOver, ReplayRunning, TransportError
+from headgate.jobs.values.own_log import OwnLog
 
 LEASE_S = 60.0
 """Seconds for which a runner may go on without a write."""
@@ -33,7 +33,7 @@ MAX_PAGES = 16
 _TRIES = 20
 """Tries of a write while others come first."""
 
-_log = logging.getLogger("headgate.replay")
+_log = OwnLog("headgate.replay")
 
 
 class ReplayLease:

@@ -13,7 +13,6 @@ digests mean nothing to it: a letter may have been restored since, so that its j
 from __future__ import annotations
 
 import hashlib
-import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
@@ -27,6 +26,7 @@ from headgate.jobs.errors import MessageError, TransportError
 from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.records.items import replayed_item
 from headgate.jobs.records.writes import put_patiently
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.stored import text
 from headgate.jobs.values.texts import legible
 
@@ -34,7 +34,7 @@ _SENT, _REFUSED = "sent#", "refused#"
 
 _MAX_CHARS = 300
 
-_log = logging.getLogger("headgate.replay")
+_log = OwnLog("headgate.replay")
 
 
 def partition_of(replay_id: str) -> str:

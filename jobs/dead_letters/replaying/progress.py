@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,11 +16,12 @@ from headgate.jobs.dead_letters.replaying.report import (
     ReplayState,
 )
 from headgate.jobs.errors import TransportError
+from headgate.jobs.values.own_log import OwnLog
 
 WRITE_S = 2.0
 """Minimum seconds between two writes."""
 
-_log = logging.getLogger("headgate.replay")
+_log = OwnLog("headgate.replay")
 
 
 class ReplayProgress:

@@ -8,9 +8,10 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
-from headgate.jobs.definitions.handlers.context import JobContext, JobLog, is_to_stop
+from headgate.jobs.definitions.handlers.context import JobContext, is_to_stop
 from headgate.jobs.errors import Stopped
 from headgate.jobs.values.light_dataclass import frozen_dataclass
+from headgate.jobs.values.own_log import OwnLog
 
 _VALUES = (str, bytes, int, float, type(None))
 """Payloads that are told apart by their value: of two equal ones Python may make one object."""
@@ -60,7 +61,7 @@ class BatchContext:
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that adds ``job_type`` and ``jobs``, their number, to every line."""
         names = {"job_type": self.type, "jobs": len(self.jobs)}
-        return JobLog(logging.getLogger(f"headgate.job.{self.type}"), names)
+        return OwnLog(f"headgate.job.{self.type}", names)
 
     def job(self, item: object) -> JobContext:
         """Return the context of an item's job; of several equal ones, that of the first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Generator, Mapping, MutableMapping
+from collections.abc import Awaitable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import Stopped
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import said
 
 if TYPE_CHECKING:
@@ -37,16 +38,6 @@ class Host(Protocol):
     ) -> SubmittedJob[R]:
         """Submit another job; in a synchronous handler's thread, return once SQS has it."""
         ...
-
-
-class JobLog(logging.LoggerAdapter[logging.Logger]):
-    """Adds the names of a job to every line, beside the caller's own fields."""
-
-    def process(
-        self, msg: Any, kwargs: MutableMapping[str, Any]
-    ) -> tuple[Any, MutableMapping[str, Any]]:
-        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
-        return msg, kwargs
 
 
 @dataclass(slots=True)
@@ -111,7 +102,7 @@ class JobContext:
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that adds ``job_id`` and ``job_type`` to every line."""
         names = {"job_id": self.id, "job_type": self.type, "attempt": self.attempt}
-        return JobLog(logging.getLogger(f"headgate.job.{self.type}"), names)
+        return OwnLog(f"headgate.job.{self.type}", names)
 
     @property
     def cancelled(self) -> bool:

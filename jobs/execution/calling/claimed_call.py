@@ -18,7 +18,6 @@ the message was deleted, and a second message of the job arrives.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Awaitable
 from typing import Any, Literal, TypeVar
@@ -46,11 +45,12 @@ from headgate.jobs.execution.outcome import (
     Unrunnable,
 )
 from headgate.jobs.retry.backoff import Backoff, job_rng
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import text_of
 
 T = TypeVar("T")
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 _AWAY = Backoff.exponential(base=5, cap=900, jitter="equal")
 """Backoff, by delivery, while the claims table is unreachable."""

@@ -13,7 +13,6 @@ journal, which retries, and attempts are counted by deliveries for the time bein
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -53,8 +52,9 @@ from headgate.jobs.records.late_starts import LateStarts
 from headgate.jobs.records.lives import Lives
 from headgate.jobs.records.pausing.returns import is_told
 from headgate.jobs.records.results import MAX_RESULT_BYTES, dumped
+from headgate.jobs.values.own_log import OwnLog
 
-_log = logging.getLogger("headgate.worker")
+_log = OwnLog("headgate.worker")
 
 
 class Recorder:

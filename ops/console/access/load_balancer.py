@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import re
 import threading
 from collections import OrderedDict
@@ -29,6 +28,7 @@ from starlette.responses import Response
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.errors import ConfigurationError, LibraryMissing
 from headgate.jobs.records.cancellation import LONGEST_ACTOR
+from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import legible
 from headgate.ops.console.access.rules import SIGN_OUT, Viewer
 from headgate.ops.console.rendering import base_of, path_of, render
@@ -73,7 +73,7 @@ _PATIENCE_S = 5.0
 _LARGEST_KEY = 4_096
 _LONGEST_FAULT = 200
 
-_log = logging.getLogger("headgate.console")
+_log = OwnLog("headgate.console")
 
 
 class LoadBalancerAccess:
