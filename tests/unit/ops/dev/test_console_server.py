@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -60,7 +62,7 @@ def test_nothing_is_served_without_a_socket() -> None:
         stop()
 
 
-def test_a_console_that_fails_is_told_and_leaves_the_app_running(
+def test_a_console_that_fails_is_told_once_and_answers_with_an_error(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(_app: App) -> None:
@@ -69,7 +71,38 @@ def test_a_console_that_fails_is_told_and_leaves_the_app_running(
     monkeypatch.setattr("headgate.ops.dev.console_server._server", broken)
     server = ConsoleServer(APP, listener.dup())
     server.start()
-    with socket.create_connection(listener.getsockname()):
-        server._thread.join()
-    assert "the console of headgate dev failed" in caplog.text
+    for _ in range(2):
+        with pytest.raises(urllib.error.HTTPError, match="500") as refusal:
+            style_sheet(listener)
+        assert b"headgate dev shows why" in refusal.value.read()
+    server.stop()
+    server._thread.join()
+    assert caplog.text.count("the console of headgate dev failed") == 1
     assert "no pages" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "could not be read"),
+        ('{"context": {"headgate:deployment": {"alarmz": 1}}}', "alarmz"),
+        ('{"context": {"headgate:stages": {"prod": {}}}}', "declares the stages prod"),
+        ('{"context": {"headgate:stages": []}}', "must be an object"),
+    ],
+    ids=["broken", "misspelt", "no default stage", "no object"],
+)
+def test_a_cdk_json_that_does_not_fit_leaves_the_console_without_deployment(
+    text: str,
+    fault: str,
+    listener: socket.socket,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "cdk.json").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with console_served(APP, passed_on(listener)):
+        assert style_sheet(listener) != ""
+    [line] = caplog.messages
+    assert line.startswith("the console knows nothing of cdk.json until the app is edited: ")
+    assert fault in line
