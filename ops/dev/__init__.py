@@ -29,7 +29,7 @@ def run_dev(options: DevOptions) -> None:
         LibraryMissing: a library of the extra ``local`` is not installed.
         ConfigurationError: the state can't be kept where it is wanted, or nothing answers at the
             endpoint.
-        HeadgateError: the local AWS could not be installed or started.
+        HeadgateError: the local AWS could not be installed or started, or ended by itself.
         KeyboardInterrupt: it was interrupted while that was installed.
     """
     try:

@@ -17,7 +17,7 @@ from rich.console import Console
 from watchfiles import PythonFilter, awatch
 
 from headgate.jobs.aws.connections.plain_http import is_loopback
-from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.errors import ConfigurationError, HeadgateError
 from headgate.ops.dev import notes
 from headgate.ops.dev.app_process import AppProcess
 from headgate.ops.dev.board import Board, Said
@@ -33,6 +33,8 @@ PORT = 4566
 _DEBOUNCE_MS = 200
 _STEP_MS = 20
 _REDRAW_S = 1.0
+_LOOK_S = 0.5
+"""Seconds between two looks whether the local AWS runs on."""
 _END_WITHIN_S = 1.8
 """Seconds until a process is killed at the end, for which a person waits."""
 _GIVE_BACK_WITHIN_S = 30.0
@@ -52,7 +54,7 @@ async def run(options: DevOptions, console: Console, python: Path | None) -> Non
     Raises:
         ConfigurationError: the endpoint is on this machine, and nothing listens there; or the files
             can't be watched.
-        HeadgateError: the local AWS did not start.
+        HeadgateError: the local AWS did not start, or has ended by itself.
     """
     board = Board()
     with Screen(console, board) as screen, _stopping() as stop, _listening(options) as listener:
@@ -276,16 +278,40 @@ async def _local_aws(
         yield options.endpoint_url
         return
     aws = LocalAws(python=python, port=PORT, state=options.state, fires_schedules=False)
+    watching: asyncio.Task[str] | None = None
+    ending = ""
     try:
-        yield aws.endpoint_url if await _started(aws, stop) else ""
+        if await _started(aws, stop):
+            watching = asyncio.create_task(_ending(aws, stop), name="headgate-dev-aws")
+            yield aws.endpoint_url
+        else:
+            yield ""
     finally:
+        if watching is not None and not watching.cancel():
+            ending = watching.result()
         await asyncio.to_thread(aws.stop)
-        if options.state is not None and not aws.ended_in_order:
+        if options.state is not None and not aws.ended_in_order and not ending:
             text = (
                 "the state could not be saved in time: some or all of "
                 f"{options.state} is as it was at the start"
             )
             screen.say(Said(text=text, style="bad"))
+    if ending:
+        lost = "its queues and jobs are gone"
+        if options.state is not None:
+            lost = f"some or all of {options.state} is as it was at the start"
+        raise HeadgateError(
+            f"headgate dev has lost its local AWS, and {lost}: start it again; {ending}"
+        )
+
+
+async def _ending(aws: LocalAws, stop: asyncio.Event) -> str:
+    """Set ``stop`` once the local AWS has ended by itself; return how it did."""
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        if ending := aws.ending():
+            stop.set()
+            return ending
 
 
 async def _started(aws: LocalAws, stop: asyncio.Event) -> bool:

@@ -109,7 +109,7 @@ class ServerProcess:
         self._port = 0
         self._reserved: socket.socket | None = None
         self.ended_in_order = True
-        """False once `stop` had to kill it before it had done what it does at its end."""
+        """False once it did not do what it does at its end: it died, or `stop` had to kill it."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -150,10 +150,16 @@ class ServerProcess:
         self._home = Path(tempfile.mkdtemp(prefix="headgate-local-"))
         try:
             self._process = self._spawn(self._home)
-            self._await_ready(self._process)
+            self._await_ready()
         except BaseException:
             self.stop()
             raise
+
+    def ending(self) -> str:
+        """Return how the server has ended by itself, with its output; empty while it runs."""
+        if self._process is None or self._process.poll() is None:
+            return ""
+        return self._failure(f"ended with exit code {self._process.returncode}")
 
     def stop(self) -> None:
         """Stop the server and remove all its files. Idempotent, and safe before `start`."""
@@ -186,11 +192,11 @@ class ServerProcess:
                 start_new_session=True,
             )
 
-    def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _await_ready(self) -> None:
         deadline = time.monotonic() + self._start_within_s
         while not self._answers():
-            if process.poll() is not None:
-                raise HeadgateError(self._failure(f"ended with exit code {process.returncode}"))
+            if ending := self.ending():
+                raise HeadgateError(ending)
             if time.monotonic() > deadline:
                 raise HeadgateError(
                     self._failure(f"did not answer within {self._start_within_s:g} s")
@@ -267,13 +273,15 @@ def _free_port(port: int, *, reuse: bool) -> int:
 def _end(process: subprocess.Popen[bytes], within_s: float) -> bool:
     """End the server in order if it has time for that; then kill it, children included.
 
-    Its stdin ends, and it kills its process group itself. Returns False if it took too long.
+    Its stdin ends, and it kills its process group itself. Returns False if it took too long, or had
+    ended before, and so not in order.
     """
+    runs = process.poll() is None
     if within_s:
         with suppress(subprocess.TimeoutExpired, ProcessLookupError):
             process.terminate()
             process.wait(within_s)
-    in_order = not within_s or process.returncode is not None
+    in_order = not within_s or (runs and process.returncode is not None)
     if process.stdin is not None:
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):

@@ -18,6 +18,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Self
 
+import psutil
 import pytest
 from rich.console import Console
 
@@ -65,9 +66,18 @@ class Dev:
                 return line
         raise AssertionError(f"no line has {pattern!r}: {''.join(self.heard)}")
 
+    def children(self, word: str) -> list[psutil.Process]:
+        """Return its child processes whose command line has a word, by age."""
+        found = psutil.Process(self._process.pid).children()
+        return [each for each in found if word in " ".join(each.cmdline())]
+
     def end(self, how: signal.Signals) -> int:
         """Send it a signal, and wait until it and all that it started have closed its output."""
         self._process.send_signal(how)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait until it has ended by itself, and all that it started has closed its output."""
         assert self._process.stdout is not None
         self.heard += self._process.stdout
         return self._process.wait()
@@ -179,6 +189,21 @@ def test_any_signal_to_end_leaves_no_process(
     assert "console" not in "".join(running.heard)
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+def test_it_ends_with_an_error_once_its_local_aws_is_dead(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (tmp_path / "dev_shop").mkdir()
+    (tmp_path / "dev_shop" / "app.py").write_text(APP)
+    with dev(tmp_path, environ, "--state", "kept", "--no-console") as running:
+        running.until("ready: dev-shop")
+        [local_aws] = running.children("ministack")
+        local_aws.kill()
+        said = running.until("has lost its local AWS, and some or all of kept is as it was at the ")
+        assert "start: start it again; the local server 'ministack' ended with exit code -9" in said
+        assert running.ended() == 1
+    assert not [*(tmp_path / "tmp").iterdir()]
 
 
 def test_an_edit_that_keeps_the_size_and_the_time_of_a_file_is_loaded(

@@ -176,3 +176,17 @@ def test_queues_that_were_kept_are_found_at_another_port(
 
 def _sqs(endpoint_url: str) -> SQSClient:
     return boto3.client("sqs", endpoint_url=endpoint_url, region_name=REGION)
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_server_that_was_killed_has_not_ended_in_order(killed: bool, tmp_path: Path) -> None:
+    aws = LocalAws(state=tmp_path)
+    assert aws.ending() == ""
+    with aws:
+        assert aws.ending() == ""
+        if killed:
+            os.killpg(aws.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, aws.pid, os.WEXITED | os.WNOWAIT)
+            assert "'ministack' ended with exit code -9; its output: " in aws.ending()
+    assert aws.ended_in_order is not killed
+    assert aws.ending() == ""
