@@ -87,6 +87,11 @@ class AppProcess:
         self._process.stdin.write(f"{provisioned}\n".encode())
         self._process.stdin.close()
 
+    @property
+    def has_ended(self) -> bool:
+        """True once it has ended, in whatever way."""
+        return self._process is not None and self._process.returncode is not None
+
     async def wait(self) -> int:
         """Wait until it has ended, and all that it wrote was heard; return its exit code."""
         assert self._process is not None  # noqa: S101 - it was started

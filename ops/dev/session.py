@@ -139,6 +139,9 @@ class _Session:
         self._board.begin()
         self._screen.draw()
         spare, self._spare = self._spare, None
+        if spare is not None and spare.has_ended:  # killed, as for want of memory
+            self._let_go(tasks, spare, within_s=_END_WITHIN_S)
+            spare = None
         self._process = spare or await self._warmed_up()
         self._process.run(self._board.provisioned)
         tasks.create_task(self._watch_over(self._process), name="headgate-dev-app")
