@@ -37,7 +37,7 @@ def interpreter(say: Callable[[str], None]) -> Path | None:
     if importlib.util.find_spec("ministack") is not None:
         return None
     folder = cache_folder(os.environ) / _name()
-    python = folder / "bin" / "python"
+    python = _python_in(folder)
     if not python.exists():
         say(f"installing MiniStack {VERSION}, a local AWS, into {folder} (once)")
         try:
@@ -57,8 +57,16 @@ def _name() -> str:
     return f"ministack-{VERSION}-python{sys.version_info.major}.{sys.version_info.minor}"
 
 
+def _python_in(folder: Path) -> Path:
+    """Return the interpreter of an environment, a link to that which has made it."""
+    return folder / "bin" / "python"
+
+
 def _install(folder: Path) -> None:
-    """Make the environment beside its place, and move it there once it is complete."""
+    """Make the environment beside its place, and move it there once it is complete.
+
+    One whose interpreter has been removed since, as by an upgrade of Python, goes.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         prefix=f"{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
@@ -67,10 +75,13 @@ def _install(folder: Path) -> None:
         temporary.mkdir()
         # -I: a venv.py in the user's folder is not what is meant
         _run(sys.executable, "-I", "-m", "venv", str(made), temporary=temporary)
-        pip = (str(made / "bin" / "python"), "-I", "-m", "pip", "--disable-pip-version-check")
+        pip = (str(_python_in(made)), "-I", "-m", "pip", "--disable-pip-version-check")
         _run(*pip, "install", "--quiet", _REQUIREMENT, temporary=temporary)
-        if not folder.exists():  # another one may have been faster
-            shutil.move(made, folder)
+        if _python_in(folder).exists():
+            return  # another one was faster
+        if folder.exists():
+            folder.rename(Path(parent) / "replaced")
+        shutil.move(made, folder)
 
 
 def _run(*command: str, temporary: Path) -> None:

@@ -75,6 +75,21 @@ def test_the_environment_is_made_once_and_announced(
     assert len([*cache.iterdir()]) == 1
 
 
+def test_an_environment_whose_python_was_removed_is_made_anew(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", steps := Steps())
+    python = ministack.interpreter(lambda _text: None)
+    assert python is not None
+    python.unlink()
+    python.symlink_to("/a/python/that/was/removed")
+    for _ in range(2):
+        assert ministack.interpreter(lambda _text: None) == python
+        assert python.exists()
+    assert len(steps.installed) == 2
+    assert len([*cache.iterdir()]) == 1
+
+
 @pytest.mark.parametrize("step", ["venv", "pip"])
 def test_a_failed_installation_leaves_nothing_and_quotes_what_failed(
     step: str, cache: Path, monkeypatch: pytest.MonkeyPatch
