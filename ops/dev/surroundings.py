@@ -18,6 +18,10 @@ _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _HIDDEN = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_")
 """Beginnings of variables that would lead elsewhere."""
 
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+"""Variables that lead programs to a proxy, in capitals or not."""
+_NO_PROXY = ("NO_PROXY", "no_proxy")
+
 _LOCAL_HOSTS = "localhost,127.0.0.1,::1"
 
 
@@ -66,6 +70,8 @@ class Surroundings:
         parts = urlsplit(self.endpoint_url)
         if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             found["HEADGATE_ALLOW_HTTP"] = "1"
+        if any(value and name.lower() in _PROXIES for name, value in self.environ.items()):
+            found |= self._direct()
         return found
 
     @property
@@ -84,14 +90,22 @@ class Surroundings:
         but the first are disabled.
         """
         kept = {name: v for name, v in self.environ.items() if not name.startswith("AWS_")}
-        direct = ",".join(filter(None, (kept.get("NO_PROXY"), _LOCAL_HOSTS)))
         return kept | {
             **self.variables,
-            **dict.fromkeys(("NO_PROXY", "no_proxy"), direct),
+            **self._direct(),
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
+
+    def _direct(self) -> dict[str, str]:
+        """Return the variables by which no proxy is asked for this machine's own addresses.
+
+        Both spellings, since programs differ in which they read; the user's own hosts stay.
+        """
+        own = (self.environ.get(name, "") for name in _NO_PROXY)
+        hosts = (host.strip() for text in (*own, _LOCAL_HOSTS) for host in text.split(","))
+        return dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(filter(None, hosts))))
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -51,9 +51,30 @@ def test_the_app_s_process_sees_no_account_of_the_user_s() -> None:
     assert environment["PATH"] == "/bin"
 
 
-def test_a_proxy_is_not_asked_for_the_local_aws() -> None:
-    environment = made(HTTP_PROXY="http://proxy:3128", NO_PROXY="intranet").environment()
-    assert environment["NO_PROXY"] == environment["no_proxy"] == "intranet,localhost,127.0.0.1,::1"
+LOCAL = "localhost,127.0.0.1,::1"
+
+
+@pytest.mark.parametrize(
+    ("own", "hosts"),
+    [
+        ({}, LOCAL),
+        ({"NO_PROXY": "intranet"}, f"intranet,{LOCAL}"),
+        ({"no_proxy": "intranet, 127.0.0.1"}, "intranet,127.0.0.1,localhost,::1"),
+        ({"NO_PROXY": "one", "no_proxy": "two,one"}, f"one,two,{LOCAL}"),
+    ],
+)
+@pytest.mark.parametrize("proxy", ["HTTP_PROXY", "https_proxy", "ALL_PROXY"])
+def test_a_proxy_is_not_asked_for_the_local_aws_in_any_terminal(
+    proxy: str, own: dict[str, str], hosts: str
+) -> None:
+    surroundings = made(**{proxy: "http://proxy:3128"}, **own)
+    environment = surroundings.environment()
+    assert environment["NO_PROXY"] == environment["no_proxy"] == hosts
+    assert surroundings.lines[-2:] == [f"export NO_PROXY={hosts}", f"export no_proxy={hosts}"]
+
+
+def test_without_a_proxy_no_line_is_about_one() -> None:
+    assert not [line for line in made(HTTP_PROXY="").lines if "proxy" in line.lower()]
 
 
 @pytest.mark.parametrize(
