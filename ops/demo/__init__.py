@@ -10,7 +10,8 @@ from headgate.ops.demo.options import DemoOptions
 __all__ = ["DemoOptions", "run_demo"]
 
 _NEEDED = {
-    "examples.shop.app": "the example shop: run it in a checkout of the repository",
+    "examples.shop.app": "the example shop, which is in no installation: run it in a checkout of "
+    "Headgate's repository",
     "ministack": "a local AWS: pip install ministack",
     "aws_lambda_powertools": "the schedules' bridge: pip install 'headgate[lambda]'",
 }
@@ -20,13 +21,22 @@ def run_demo(options: DemoOptions) -> int:
     """Run the demo; returns the exit code: 0 on success, 1 if a check failed, 130 if interrupted.
 
     Raises:
-        HeadgateError: a prerequisite is missing or failed; everything has been cleaned up.
+        ConfigurationError: something that it needs is missing; it names all of that.
+        HeadgateError: a prerequisite failed; everything has been cleaned up.
     """
-    for module, what in _NEEDED.items():
-        try:
-            import_module(module)
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(f"the demo needs {what} ({error})") from error
+    if missing := [what for module, what in _NEEDED.items() if not _is_there(module)]:
+        raise ConfigurationError(f"the demo needs {'; and '.join(missing)}")
     from headgate.ops.demo.run import run
 
     return run(options)
+
+
+def _is_there(module: str) -> bool:
+    """Return True if a module can be imported; what it imports itself has to be there."""
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        return False
+    return True

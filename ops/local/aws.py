@@ -75,10 +75,7 @@ class LocalAws(ServerProcess):
 
     def start(self) -> None:
         if self._is_ours and importlib.util.find_spec("ministack") is None:
-            raise ConfigurationError(
-                "a local AWS needs MiniStack: pip install ministack (or point "
-                "AWS_ENDPOINT_URL at a stack that already runs)"
-            )
+            raise ConfigurationError("a local AWS needs MiniStack: pip install ministack")
         super().start()
 
     def _spawn(self, home: Path) -> subprocess.Popen[bytes]:

@@ -19,7 +19,8 @@ def demo(
 ) -> None:
     """Run a whole system on this machine, and check it.
 
-    It ends by itself and leaves nothing behind. Exits with 1 if a check failed.
+    It runs in a checkout of Headgate's repository, whose example shop it needs (make demo installs
+    the rest). It ends by itself and leaves nothing behind. Exits with 1 if a check failed.
     """
     from headgate.ops.demo import DemoOptions, run_demo
 
