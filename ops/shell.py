@@ -75,9 +75,13 @@ def _remember_lines(names: dict[str, Any]) -> None:
     readline.set_completer(rlcompleter.Completer(names).complete)
     readline.parse_and_bind("tab: complete")
     path = cache_folder(os.environ) / _HISTORY
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        readline.read_history_file(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            readline.read_history_file(path)
+    except OSError as error:
+        print(f"this session keeps no history: {error}")
+        return
     readline.set_history_length(_HISTORY_LINES)
     atexit.register(_write_history, path)
 
@@ -85,4 +89,7 @@ def _remember_lines(names: dict[str, Any]) -> None:
 def _write_history(path: Path) -> None:
     import readline
 
-    readline.write_history_file(path)
+    try:
+        readline.write_history_file(path)
+    except OSError as error:
+        print(f"this session's history is lost: {error}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.jobs.core.settings import Settings
+from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cli.durations import duration
 
 if TYPE_CHECKING:
@@ -62,6 +63,20 @@ def moment(text: str | Moment) -> Moment:
         raise typer.BadParameter(
             f"{text!r} is neither an age nor a time: write 2h or 2030-01-31T08:00:00Z"
         ) from None
+
+
+def require_posix(command: str) -> None:
+    """Refuse to go on with a command on Windows, whose processes and signals are others.
+
+    Raises:
+        ConfigurationError: this is Windows.
+    """
+    import platform
+
+    if platform.system() == "Windows":
+        raise ConfigurationError(
+            f"{command} runs on Linux and macOS alone: on Windows, run it in WSL (wsl --install)"
+        )
 
 
 def app_of(context: typer.Context, named: str | None = None) -> App:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from headgate.ops.cli.durations import duration, in_words
-from headgate.ops.cli.shared import app_of, examples
+from headgate.ops.cli.shared import app_of, examples, require_posix
 from headgate.workers.configuration import (
     DEFAULTS,
     UNWATCHED,
@@ -123,6 +123,7 @@ def worker(
 
     It then receives nothing more and lets running jobs finish; a second signal stops it at once.
     """
+    require_posix("headgate worker")
     from headgate.workers.logs import configure
     from headgate.workers.process.entry import run
     from headgate.workers.process.supervisor import run_several

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import tempfile
@@ -30,6 +29,8 @@ def state_held(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
+    import fcntl  # Windows, where other commands import this module, has none
+
     descriptor = _opened(folder)
     try:
         try:

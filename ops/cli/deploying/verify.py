@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.ops.cli.shared import AsJson, examples
+from headgate.ops.cli.shared import AsJson, examples, require_posix
 
 if TYPE_CHECKING:
     from headgate.ops.verify.options import VerifyOptions
@@ -73,6 +73,7 @@ def verify(
     docker, and an account and region that CDK is bootstrapped in. It says before what it may take
     and cost, and asks. Exits with 1 if a step failed.
     """
+    require_posix("headgate verify")
     from headgate.ops.verify.options import VerifyOptions, new_stage
 
     if clean_up and stage is None:

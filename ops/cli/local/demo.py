@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.ops.cli.shared import examples
+from headgate.ops.cli.shared import examples, require_posix
 
 EXAMPLES = examples("headgate demo", "headgate demo --jobs 10000 --seed 7")
 
@@ -22,6 +22,7 @@ def demo(
     It runs in a checkout of Headgate's repository, whose example shop it needs (make demo installs
     the rest). It ends by itself and leaves nothing behind. Exits with 1 if a check failed.
     """
+    require_posix("headgate demo")
     from headgate.ops.demo import DemoOptions, run_demo
 
     raise typer.Exit(run_demo(DemoOptions(jobs=jobs, seed=seed)))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.ops.cli.shared import app_of, app_path_of, examples
+from headgate.ops.cli.shared import app_of, app_path_of, examples, require_posix
 
 DEV_EXAMPLES = examples(
     "headgate dev shop.app:app",
@@ -57,6 +57,7 @@ def dev(
     It provisions queues, table and bucket, fires schedules, sweeps dead letters, and runs a worker
     and the web console. Ctrl-C ends it, and leaves nothing behind.
     """
+    require_posix("headgate dev")
     from headgate.jobs.definitions.app_path import read_app_path
     from headgate.ops.dev import DevOptions, run_dev
 

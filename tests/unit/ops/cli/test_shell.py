@@ -6,6 +6,8 @@ import io
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,32 @@ def test_a_session_says_what_is_at_hand_and_ends_with_its_input(
     ended = headgate("shell", app=APP)
     assert (ended.code, ended.out.strip().removeprefix(">>> ").split()[0]) == (0, "NIGHTLY")
     assert "shop on AWS: app, client, timedelta, send_email, nightly, Email" in ended.err
+
+
+def test_a_session_keeps_its_history_or_says_why_not(
+    headgate: CommandLine, monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    (cache := here / "cache").touch()  # a file in the way of the folder
+    at_end: list[tuple[Any, ...]] = []
+    kept: list[Path] = []
+    lines = ModuleType("readline")
+    for name in ("set_completer", "parse_and_bind", "set_history_length"):
+        setattr(lines, name, lambda _value: None)
+    vars(lines)["write_history_file"] = kept.append
+    monkeypatch.setitem(sys.modules, "readline", lines)
+    monkeypatch.setattr("atexit.register", lambda *call: at_end.append(call))
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    ended = headgate("shell", app=APP)
+    assert ended.code == 0
+    assert "this session keeps no history: " in ended.out
+    assert str(cache) in ended.out
+    assert not [call for call in at_end if len(call) > 1]
+    cache.unlink()
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert "history" not in headgate("shell", app=APP).out
+    [(write, path)] = [call for call in at_end if len(call) > 1]
+    write(path)
+    assert kept == [cache / "headgate" / "shell_history"]
 
 
 def test_an_error_ends_it_with_its_traceback(headgate: CommandLine) -> None:
