@@ -7,7 +7,7 @@ import gc
 import sys
 
 from headgate.jobs.values.collector import held_off
-from headgate.workers.process.exit_codes import EXIT_INTERRUPTED
+from headgate.workers.process.exit_codes import EXIT_CONFIGURATION, EXIT_INTERRUPTED
 from headgate.workers.process.starting import end_on_signals, is_worker
 
 if not __name__.startswith("headgate."):
@@ -31,5 +31,7 @@ def _run() -> None:
         with held_off():  # looking for garbage would take a fifth of the imports
             from headgate.ops.cli.main import main as run
     except ModuleNotFoundError as error:
-        sys.exit(f"headgate: the command line needs {error.name}: pip install 'headgate[ops]'")
+        needed = f"headgate: the command line needs {error.name}: pip install 'headgate[ops]'"
+        print(needed, file=sys.stderr)
+        sys.exit(EXIT_CONFIGURATION)
     run()

@@ -122,7 +122,9 @@ def submit(
     timeout: Annotated[
         timedelta | None,
         typer.Option(
-            parser=duration, metavar="DURATION", help="How long to wait.  [default: forever]"
+            parser=duration,
+            metavar="DURATION",
+            help="How long to wait with --wait.  [default: forever]",
         ),
     ] = None,
 ) -> None:
@@ -137,6 +139,11 @@ def submit(
     from headgate.jobs.definitions.options.uniqueness import Unique
     from headgate.ops.views.job import show_end
 
+    if timeout is not None and not wait:
+        raise typer.BadParameter(
+            "--timeout is how long --wait waits: add --wait, or give the job itself a timeout with "
+            "--attempt-timeout"
+        )
     app = app_of(context)
     declared = app.find_type(job_type)
     if wait and not keeps_outcomes(app, declared, _own_keep(keep)):

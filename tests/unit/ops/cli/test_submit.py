@@ -152,6 +152,7 @@ def test_an_invalid_submission_prints_one_line_and_exits_with_2(
         (["send-email", "{}", "--at", "soon"], "'soon' is not a time: write 2030-01-31T08:00:00Z"),
         (["send-email", "{}", "--priority", "urgent"], "'urgent' is not one of"),
         (["send-email", ADA, "--priority", "high"], "other_priorities=['high']"),
+        (["send-email", ADA, "--timeout", "5s"], "add --wait, or give the job itself a timeout"),
     ],
 )
 @pytest.mark.usefixtures("sqs")
