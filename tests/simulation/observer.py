@@ -255,7 +255,8 @@ class Observer:
         now, fleet = self._ledger.now, self._world.fleet
         for name, worker in fleet.workers.items():
             actor = self._world.actors[name]
-            serves = any(each.name == spec.name for each in worker._app.topology.queues)
+            served = self._world.app_of(actor).topology.queues
+            serves = any(each.name == spec.name for each in served)
             polls = any(poller.queue.name == spec.name for poller in worker._parts.pollers)
             if not (actor.alive and worker.is_receiving and serves and polls):
                 continue

@@ -168,9 +168,9 @@ def _always_first(self: Groups, hold: Hold) -> bool:
     return True
 
 
-async def _believed(self: Heartbeat, holds: Sequence[Hold]) -> None:
+async def _believed(self: Heartbeat, holds: Sequence[Hold], asked_at: float) -> None:
     if _is_late():
-        await _extend(self, holds)
+        await _extend(self, holds, asked_at)
     for hold in holds:
         hold.extended_at = self._clock.monotonic()
 
