@@ -8,6 +8,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
@@ -22,6 +23,7 @@ from headgate import (
     Priority,
     Retry,
     Schedule,
+    cron,
 )
 from headgate.jobs.core.events import JobDeferred
 from headgate.jobs.core.ports.transport import OutgoingMessage
@@ -32,7 +34,7 @@ from headgate.jobs.errors import (
     ResultInvalid,
     ServiceUnavailable,
 )
-from headgate.jobs.messages.envelope import parse
+from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.testing import Harness, MemoryKeys
 from tests.support.tape import Tape, recorded
 
@@ -337,6 +339,63 @@ def test_an_unsealed_message_is_parked_where_sealing_is_required() -> None:
     after.drain()
     [letter] = after.dead_letters()
     assert letter.attributes["Reason"] == "payload-not-sealed"
+
+
+class Digest(BaseModel):
+    kinds: set[str]
+    note: str = ""
+
+
+def _scheduled() -> App:
+    app = App("shop", encryption=Encryption(required=True))
+
+    @app.job("digest", schedule_payload=Digest(kinds={"news", "ads"}), schedule=cron("0 8 * * ? *"))
+    def digest(payload: Digest) -> None: ...
+
+    digest.add_schedule(
+        "large", Digest(kinds=set(), note="x" * 99_000), schedule=cron("0 9 * * ? *")
+    )
+    return app
+
+
+def test_the_payload_that_code_declares_for_a_schedule_need_not_be_sealed() -> None:
+    jobs = Harness(_scheduled())
+    jobs.clock.advance(timedelta(hours=10))
+    jobs.drain()
+    assert jobs.dead_letters() == []
+    assert [each.payload.kinds for each in jobs.completed(jobs.app.types["digest"])] == [
+        {"news", "ads"},
+        set(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("payload", "runs"),
+    [
+        ({"note": "", "kinds": ["news", "ads"]}, True),
+        ({"note": "", "kinds": ["ads", "news"]}, True),  # the order of a set is its process's
+        ({"note": "other", "kinds": ["news", "ads"]}, False),
+        ({"note": "x" * 99_001, "kinds": []}, False),
+    ],
+)
+def test_no_other_open_payload_passes_for_that_of_a_schedule(payload: Any, *, runs: bool) -> None:
+    jobs = Harness(_scheduled())
+    message = Envelope(
+        v=1,
+        id=UUID(int=1),
+        type="digest",
+        payload=payload,
+        queue="jobs",
+        priority=Priority.NORMAL,
+        submitted_at=jobs.clock.now(),
+        source="schedule:digest",
+    )
+    jobs.sqs.send_now(QUEUE, [OutgoingMessage(body=message.to_body())])
+    jobs.drain()
+    parked = [each.attributes["Reason"] for each in jobs.dead_letters()]
+    assert (len(jobs.completed(jobs.app.types["digest"])), parked) == (
+        (1, []) if runs else (0, ["payload-not-sealed"])
+    )
 
 
 def test_a_replay_seals_what_was_not_sealed() -> None:
