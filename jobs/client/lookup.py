@@ -24,8 +24,12 @@ from headgate.jobs.client.waiting import (
     with_result,
 )
 from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.topology import MAX_VISIBILITY
+from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
-from headgate.jobs.errors import Throttled, TransportError
+from headgate.jobs.definitions.policies import job_keep_of, records_of
+from headgate.jobs.errors import MessageSchemaNewer, MessageUnreadable, Throttled, TransportError
+from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.job_options import JobKeep
 from headgate.jobs.messages.large_payloads import max_packed
 from headgate.jobs.records.audit.entry import AuditAction
@@ -37,6 +41,7 @@ from headgate.jobs.values.durations import Duration
 from headgate.jobs.values.light_dataclass import light_dataclass
 
 if TYPE_CHECKING:
+    from headgate.jobs.schedules.delayed_job import DelayedJob
     from headgate.jobs.schedules.delayed_jobs import DelayedJobs
 
 R = TypeVar("R")
@@ -159,7 +164,7 @@ class Lookup:
         self, job_id: str, declared: JobType[Any, Any] | None, reason: str
     ) -> None:
         """Request what has been entered into the audit; raises as `JobHandle.cancel`."""
-        from headgate.jobs.records.cancellation import cancellation, never_sent  # likewise
+        from headgate.jobs.records.cancellation import cancellation  # likewise
 
         require_records(self.services.app, declared, job_id)
         useful = longest_in_queue(self.services.app)
@@ -167,20 +172,52 @@ class Lookup:
         of = declared.name if declared is not None else None
         actor = self.services.auditor.actor
         for item in cancellation(job_id, reason, at, useful=useful, job_type=of, actor=actor):
-            await self._put(job_id, item)
-        delayed = self.delayed()
-        if delayed is not None and await delayed.cancel(job_id):
-            await self._put(job_id, never_sent(job_id, reason, at))
+            if not await self._is_put(item):
+                raise Throttled(
+                    f"the cancellation of the job {job_id} was not written: the table is too busy. "
+                    "Ask again"
+                )
+        if (delayed := self.delayed()) is not None:
+            await self.withdraw(delayed, job_id, of, reason)
 
-    async def _put(self, job_id: str, item: Item) -> None:
+    async def withdraw(
+        self, delayed: DelayedJobs, job_id: str, job_type: str | None = None, reason: str = ""
+    ) -> bool:
+        """Cancel a job that waits in a one-time schedule, and record its end if its type has
+        records; return True if the job will not be sent."""
+        if (held := await delayed.cancel(job_id, job_type)) is None:
+            return False
+        end = _end_of(self.services.app, held, reason, self.services.clock.now())
+        if end is not None and not await self._is_put(end):
+            raise Throttled(
+                f"the job {job_id} was cancelled and will not be sent, but its records don't say "
+                "so: the table is too busy"
+            )
+        return True
+
+    async def _is_put(self, item: Item) -> bool:
         # Alone, since a batch takes a permission that deletes as well.
         services = self.services
-        if await put_patiently(services.table, [item], sleep=services.sleep, rng=services.rng):
-            raise Throttled(
-                f"the cancellation of the job {job_id} was not written: the table is too busy. "
-                "Ask again"
-            )
+        return not await put_patiently(
+            services.table, [item], sleep=services.sleep, rng=services.rng
+        )
 
     def _result_of(self, declared: JobType[Any, R] | None, record: JobRecord) -> R:
         result: R = result_of(record, declared or self.services.app.types.get(record.type or ""))
         return result
+
+
+def _end_of(app: App, held: DelayedJob, reason: str, at: datetime) -> Item | None:
+    """Return the record of a job whose schedule was deleted; None if its type has no records."""
+    from headgate.jobs.records.cancellation import never_sent  # few clients cancel
+
+    declared = app.types.get(held.type)
+    if (app.records if declared is None else records_of(app, declared)) == "off":
+        return None
+    try:
+        envelope = parse(held.body)
+    except (MessageUnreadable, MessageSchemaNewer):
+        envelope = None  # the schedule itself names the job and its type
+    keep = app.keep if declared is None else job_keep_of(app, declared, envelope)
+    lasts = max(keep.failed, longest_in_queue(app) + MAX_VISIBILITY)
+    return never_sent(held.job_id, held.type, reason, at, envelope=envelope, lasts=lasts)

@@ -15,7 +15,14 @@ from datetime import datetime, timedelta
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
-from headgate.jobs.records.items import Mark, asked_partition, deliveries_of
+from headgate.jobs.messages.envelope import Envelope
+from headgate.jobs.records.items import (
+    Mark,
+    asked_partition,
+    deliveries_of,
+    line_of,
+    submission_of,
+)
 from headgate.jobs.records.state import CANCEL
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import text
@@ -114,14 +121,34 @@ def _request(item: Item) -> CancelRequest | None:
     return CancelRequest(reason, job_type)
 
 
-def never_sent(job_id: str, reason: str, at: datetime) -> Item:
+def never_sent(
+    job_id: str,
+    job_type: str,
+    reason: str,
+    at: datetime,
+    *,
+    envelope: Envelope | None,
+    lasts: timedelta,
+) -> Item:
     """Return the end of a job that waited in a one-time schedule, which has been deleted.
 
-    No worker ever receives the job. The item takes the place that a delivery's would have.
+    No worker ever receives the job. The item takes the place that a delivery's would have, and is
+    listed as such a one is.
+
+    Args:
+        job_id: the job's id.
+        job_type: its type.
+        reason: why, in a word or two.
+        at: when; aware.
+        envelope: what the schedule held; None if that can't be read.
+        lasts: the time for which it is kept; no shorter than that of the job's earlier records.
     """
+    told = {} if envelope is None else {"queue": envelope.queue, **submission_of(envelope)}
+    data = {"at": at.isoformat(), "reason": legible(reason), "type": job_type, **told}
     return Item(
         pk=asked_partition(job_id),
         sk=f"{deliveries_of('schedule')}{0:05d}#{Mark.CANCELLED}",
-        data={"at": at.isoformat(), "reason": legible(reason)},
-        expires_at=at + DEFAULT_KEEP.failed,
+        data=data,
+        expires_at=at + lasts,
+        line=line_of(Mark.CANCELLED, job_id, at, data),
     )

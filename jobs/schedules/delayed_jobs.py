@@ -88,23 +88,32 @@ class DelayedJobs:
         held = _held(found)
         return held.delayed_until if held is not None and held.job_id == job_id else None
 
-    async def cancel(self, job_id: str) -> bool:
-        """Delete the schedule that holds a job; return True if the job will not be sent.
+    async def cancel(self, job_id: str, job_type: str | None = None) -> DelayedJob | None:
+        """Delete the schedule that holds a job; return what it held if the job will not be sent.
+
+        None: no schedule holds it that can be read, or one that is about to fire, or has fired.
+
+        Args:
+            job_id: the job's id.
+            job_type: its type; None cancels a job of any type that has the id.
 
         Raises:
             TransportError: AWS could not be asked.
         """
         for name in (delay_name(job_id), retry_name(job_id)):
-            if await self._withdraw(name):
-                return True
-        return False
+            if (held := await self._withdraw(name, job_id, job_type)) is not None:
+                return held
+        return None
 
-    async def _withdraw(self, name: str) -> bool:
+    async def _withdraw(self, name: str, job_id: str, job_type: str | None) -> DelayedJob | None:
         group, scheduler = self._topology().schedule_group, self._scheduler
         found = await scheduler.get(group, name)
         if found is None or not _is_waiting(found, self._clock.now()):
-            return False
-        return await scheduler.delete(group, name)
+            return None
+        held = _held(found)
+        if held is None or held.job_id != job_id or job_type not in (None, held.type):
+            return None  # an id is the sender's choice: another's job may have it
+        return held if await scheduler.delete(group, name) else None
 
 
 def _is_of(standing: ScheduleSpec, job: DelayedJob) -> bool:

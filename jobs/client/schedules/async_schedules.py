@@ -6,8 +6,9 @@ They and their answers are defined in `jobs.schedules.registry`, and delayed job
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TextIO, TypeVar, Unpack, overload
 
@@ -51,7 +52,7 @@ class AsyncSchedules(Generic[H]):
         scheduler: holds the schedules.
         send: submits the jobs of `run_now`.
         handle: makes the handle of a submitted job.
-        delayed: holds the jobs that wait in one-time schedules.
+        withdraw: cancels a job that waits in a one-time schedule; False if none holds it.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class AsyncSchedules(Generic[H]):
         scheduler: AsyncScheduler,
         send: Submit,
         handle: Callable[[str, JobType[Any, Any]], H],
-        delayed: DelayedJobs,
+        withdraw: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._app = services.app
         self._clock = services.clock
@@ -69,7 +70,7 @@ class AsyncSchedules(Generic[H]):
         self._scheduler = scheduler
         self._send = send
         self._handle = handle
-        self._delayed = delayed
+        self._withdraw = withdraw
         self._reader = ScheduleReader(services, scheduler)
 
     @overload
@@ -198,7 +199,7 @@ class AsyncSchedules(Generic[H]):
     async def cancel_delayed(self, job_id: str) -> bool:
         """`Schedules.cancel_delayed`, awaited."""
         async with self._auditor.action(AuditAction.CANCEL, "job", job_id) as cancelling:
-            was_held = await self._delayed.cancel(job_id)
+            was_held = await self._withdraw(job_id)
             cancelling.result = "" if was_held else "no schedule held it"
         return was_held
 
@@ -229,4 +230,6 @@ def async_schedules(
     def handle(job_id: str, job: JobType[Any, Any]) -> AsyncJobHandle[Any]:
         return AsyncJobHandle(job_id, lookup, job)
 
-    return AsyncSchedules(lookup.services, ports.scheduler, send, handle, delayed)
+    return AsyncSchedules(
+        lookup.services, ports.scheduler, send, handle, partial(lookup.withdraw, delayed)
+    )

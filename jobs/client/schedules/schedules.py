@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar, Unpack, overload
 
@@ -178,7 +179,7 @@ class Schedules:
         return drive(self._engine.run_now(name))
 
     def cancel_delayed(self, job_id: str) -> bool:
-        """Cancel a job that waits in a one-time schedule.
+        """Cancel a job that waits in a one-time schedule. Its records say so, if its type has any.
 
         Returns:
             True if the job will not be sent. False if no schedule holds it, or only one that fires
@@ -194,4 +195,6 @@ def schedules(ports: Ports, lookup: Lookup, send: Submit, delayed: DelayedJobs) 
         return JobHandle(job_id, lookup, job)
 
     scheduler = ImmediateScheduler(ports.scheduler)
-    return Schedules(AsyncSchedules(lookup.services, scheduler, send, handle, delayed))
+    return Schedules(
+        AsyncSchedules(lookup.services, scheduler, send, handle, partial(lookup.withdraw, delayed))
+    )

@@ -12,9 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, Priority, Retry, RetryLater
+from headgate import (
+    App,
+    AsyncClient,
+    Client,
+    JobFilter,
+    Keep,
+    Priority,
+    Retry,
+    RetryLater,
+    Tenant,
+)
 from headgate.jobs.core.events import JobRetryScheduled, JobStarted, JobSubmitted
 from headgate.jobs.core.ports.scheduler import ScheduleSpec
+from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import (
@@ -24,8 +35,11 @@ from headgate.jobs.errors import (
     PartlySubmitted,
     PayloadTooLarge,
     ServiceUnavailable,
+    Throttled,
 )
+from headgate.jobs.handles.handle import JobHandle
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.items import asked_partition
 from headgate.jobs.records.state import JobState
 from headgate.jobs.retry.backoff import Backoff
 from headgate.jobs.schedules.delayed_job import (
@@ -34,7 +48,7 @@ from headgate.jobs.schedules.delayed_job import (
     literally,
 )
 from headgate.jobs.schedules.inputs import parse_input
-from headgate.jobs.testing import Harness, MemoryScheduler, MemorySqs, VirtualClock
+from headgate.jobs.testing import DrainUnfinished, Harness, MemoryScheduler, MemorySqs, VirtualClock
 from tests.support.backends import async_over, over
 
 QUEUE = "shop-test-jobs-normal"
@@ -165,6 +179,88 @@ def test_a_handle_does_not_call_a_job_cancelled_that_its_schedule_has_sent() -> 
     assert job.state() is JobState.COMPLETED
     job.cancel("too late")
     assert job.state() is JobState.COMPLETED
+
+
+@pytest.mark.parametrize("by_handle", [False, True])
+@pytest.mark.parametrize("level", ["full", "outcomes", "failures"])
+def test_a_job_cancelled_in_its_schedule_is_cancelled_to_all_who_look(
+    level: RecordsLevel, *, by_handle: bool
+) -> None:
+    app, note, _ = declared()
+    app.records = level
+    jobs = Harness(app)
+    tenant = Tenant(org="org-1")
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3), tenant=tenant)
+    _cancel(jobs, job, by_handle=by_handle)
+
+    for later in (timedelta(0), timedelta(days=20)):
+        jobs.clock.advance(later)
+        assert job.wait(1) is JobState.CANCELLED
+        [listed] = jobs.client.jobs.list(JobFilter(states=("cancelled",), tenants=("org-1",))).jobs
+        assert (listed.id, listed.tenant, listed.queue) == (job.id, tenant, "jobs")
+        assert [each.state for each in jobs.client.jobs.count().counts] == ["cancelled"]
+
+
+@pytest.mark.parametrize("by_handle", [False, True])
+def test_a_job_cancelled_while_it_is_held_for_a_retry_retries_no_more(*, by_handle: bool) -> None:
+    app = App("shop", keep=Keep(failed=timedelta(days=90)))
+
+    @app.job("fragile", retry=Retry(max_attempts=3, backoff=Backoff.fixed(86_400)))
+    def fragile(_note: Note) -> None:
+        raise ConnectionError("down")
+
+    jobs = Harness(app)
+    job = jobs.client.submit(fragile, Note())
+    with pytest.raises(DrainUnfinished):
+        jobs.drain(max_runs=1)
+    jobs.clock.advance(timedelta(minutes=1))
+    _cancel(jobs, job, by_handle=by_handle)
+
+    jobs.clock.advance(timedelta(days=60))
+    jobs.drain()
+    assert job.state() is JobState.CANCELLED
+    [listed] = jobs.client.jobs.list().jobs
+    assert (listed.id, listed.state, listed.attempts) == (job.id, "cancelled", 1)
+    assert [each.state for each in jobs.client.jobs.count().counts] == ["cancelled"]
+
+
+def _cancel(jobs: Harness, job: JobHandle[None], *, by_handle: bool) -> None:
+    if by_handle:
+        job.cancel("a mistake")
+    else:
+        assert jobs.client.schedules.cancel_delayed(job.id)
+
+
+def test_without_records_a_job_is_cancelled_in_its_schedule_and_none_is_written() -> None:
+    app, note, ran = declared()
+    app.records = "off"
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
+    assert jobs.client.schedules.cancel_delayed(job.id)
+    jobs.drain()
+    assert ran == []
+    assert jobs.table.sync.query(asked_partition(job.id)) == []
+
+
+def test_a_handle_of_another_type_takes_no_job_out_of_its_schedule() -> None:
+    app, note, ran = declared()
+    other = app.job("other")(lambda: None)
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
+    jobs.client.handle(job.id, other).cancel()
+    jobs.drain()
+    assert ran == [job.id]
+
+
+def test_a_cancellation_that_is_not_recorded_says_that_the_job_is_not_sent() -> None:
+    app, note, ran = declared()
+    jobs = Harness(app)
+    job = jobs.client.submit(note, Note(), delay=timedelta(days=3))
+    jobs.table.faults.leave_unprocessed(times=10)
+    with pytest.raises(Throttled, match="was cancelled and will not be sent"):
+        jobs.client.schedules.cancel_delayed(job.id)
+    jobs.drain()
+    assert ran == []
 
 
 async def test_an_async_client_holds_and_cancels_as_a_plain_one() -> None:
