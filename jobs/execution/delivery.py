@@ -34,6 +34,7 @@ from headgate.jobs.messages.bundles import jobs_of
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.keyring import Keyring, KeyUnknown
 from headgate.jobs.messages.signatures import Destination
+from headgate.jobs.records.items import REPLAY_SOURCE
 from headgate.jobs.retry.policy import Retry
 from headgate.jobs.values.light_dataclass import light_dataclass
 
@@ -54,6 +55,12 @@ UNRUNNABLE: dict[type[Exception], Reason] = {
 
 REASON = "Reason"
 """The message attribute of a dead letter that says why it is one."""
+
+REPLAYS = "Replays"
+"""The message attribute that counts a job's replays."""
+
+_OF_THE_DEAD = frozenset({REASON, REPLAYS})
+"""The message attributes of a job that was dead before."""
 
 _LONGEST_S = LONGEST_TIMEOUT.total_seconds()
 
@@ -246,7 +253,7 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
     lacks_payload = envelope.is_elsewhere or len(delivery.message.body) > LARGE
     expires_at = envelope.expires_at
     if expires_at is not None or declared.expires is not None:
-        is_back = REASON in delivery.message.attributes  # as SQS's redrive sends a dead letter
+        is_back = has_died(envelope, delivery.message)
         expires_at = None if is_back else expiry_of(declared, envelope)
     return Job(
         envelope=envelope,
@@ -302,6 +309,15 @@ def _backstop(app: App, declared: JobType[Any, Any], delivery: Delivery, max_att
     if delivery.queue.fifo or limited or declared.isolation == "process":
         return 0
     return max(max_attempts, app.parking.max_attempts) + BACKSTOP_MARGIN
+
+
+def has_died(envelope: Envelope, message: ReceivedMessage) -> bool:
+    """Return True if the job was dead before, and a replay or AWS's redrive has sent it back.
+
+    The body of a foreign message never says so, nor does that of a redriven one.
+    """
+    is_replay = envelope.source.startswith(REPLAY_SOURCE)
+    return is_replay or not _OF_THE_DEAD.isdisjoint(message.attributes)
 
 
 def _check_sealed(app: App, job: Job) -> None:

@@ -206,11 +206,13 @@ class Scribe:
     """The facts about the job's submission that each item repeats; see `submission_of`."""
     goes_on: bool = False
     """True if the job was in another message before; see `jobs.messages.envelope.goes_on`."""
+    has_died: bool = False
+    """True if the job was dead before; see `jobs.execution.delivery.has_died`."""
 
     @property
     def has_past(self) -> bool:
         """True unless the delivery is its job's first."""
-        return self.goes_on or has_past(self.receive, self.submission.get("source"))
+        return self.goes_on or self.has_died or self.receive > 1
 
     def mark(
         self,
@@ -258,15 +260,7 @@ class Scribe:
             return kind in LISTS
         if kind is Mark.COMPLETED and self.keep.last is not None:
             return True
-        return has_past(told.get("attempt") or 1, told.get("source"))
-
-
-def has_past(number: int, source: object) -> bool:
-    """Return True if an attempt or a delivery with this number is not its job's first.
-
-    The first of a replay isn't either: the job has died before.
-    """
-    return number > 1 or str(source).startswith(REPLAY_SOURCE)
+        return self.has_died or (told.get("attempt") or 1) > 1
 
 
 def line_of(what: str, job_id: str, at: datetime, data: Mapping[str, Any]) -> ListLine:

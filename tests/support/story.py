@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import Keep
 from headgate.jobs.records.cancellation import cancellation
-from headgate.jobs.records.items import Mark, partition, replayed_item
+from headgate.jobs.records.items import REPLAY_SOURCE, Mark, partition, replayed_item
 from tests.support.records import scribe
 
 JOB = "0196a2b4-0000-7000-8000-000000000001"
@@ -69,7 +70,8 @@ class Story:
     ) -> Story:
         """Add one delivery and its outcome."""
         fields = {"type": self.job_type, "queue": "mail", "worker": "w-1", **data}
-        teller = scribe(self.job_id, message, receive)
+        has_died = str(data.get("source")).startswith(REPLAY_SOURCE)
+        teller = replace(scribe(self.job_id, message, receive), has_died=has_died)
         self.items.append(teller.mark(Mark(what), self.at(second), fields))
         return self
 

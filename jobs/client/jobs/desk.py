@@ -18,7 +18,7 @@ from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.records.history import JobRecord, read_job
-from headgate.jobs.records.items import LISTS, Mark, asked_partition, partition
+from headgate.jobs.records.items import Mark, asked_partition, partition
 from headgate.jobs.records.lists.entries import ListEntry, lists_of, read_entry
 from headgate.jobs.records.lists.merged import MergedLists
 from headgate.jobs.records.state import JobState
@@ -43,9 +43,6 @@ _CHUNK, _LARGEST_CHUNK = 25, 1_000
 
 _LONGEST_RUN = MAX_VISIBILITY
 """The longest that an attempt runs: SQS then delivers its message again."""
-
-_ENDS = LISTS.keys() - {Mark.STARTED}
-"""The events of jobs that are listed, besides their starts."""
 
 _AT_ONCE = 16
 """Maximum number of jobs whose records are read at the same time."""
@@ -268,7 +265,7 @@ class _Page:
         self._merged = merged
         self._wanted = wanted
         self._limit = limit
-        self._listed = LISTS.keys() if JobState.RUNNING in wanted.states else _ENDS
+        self._has_starts = JobState.RUNNING in wanted.states
         self._seen: set[tuple[str, str]] = set()
         self._last = ""
         """The place of the last entry that was taken."""
@@ -321,12 +318,15 @@ class _Page:
         """Return a job, unless a newer entry stands for it, or it is in another state by now."""
         job_id, table = entry.job_id, self._services.table
         own = await table.query(partition(job_id))
-        record = self._record(entry, own)
-        if (newest := self._newest(record)) is not None and newest > entry.at:
+        if (newest := self._newest(entry, own)) is not None and newest > entry.at:
             return None  # whatever its submitters have written
+        record, items = self._record(entry, own), own
+        if _is_over(record) and not self._wanted.has_state(record.state):
+            return None
         if not _is_told(record):
-            record = self._record(entry, [*own, *await table.query(asked_partition(job_id))])
-        if self._newest(record) != entry.at or not self._wanted.has_state(record.state):
+            items = [*own, *await table.query(asked_partition(job_id))]
+            record = self._record(entry, items)
+        if self._newest(entry, items) != entry.at or not self._wanted.has_state(record.state):
             return None
         return listed_job(record, entry.job_type, entry.at)
 
@@ -334,9 +334,19 @@ class _Page:
         now = self._services.clock.now()
         return read_job(entry.job_id, items, entry.job_type, now=now)
 
-    def _newest(self, record: JobRecord) -> datetime | None:
-        """Return the time of the last thing that a job is listed for."""
-        listed = (each.at for each in record.timeline if each.what in self._listed)
+    def _newest(self, entry: ListEntry, items: Sequence[Item]) -> datetime | None:
+        """Return the time of the newest entry that a job's items have in the lists.
+
+        Not that of the last thing of a kind that is listed: the end of a job that was sent twice,
+        under one id, is in no list, and its failure in another message is.
+        """
+        listed = (
+            each.at
+            for each in map(read_entry, items)
+            if each is not None
+            and each.job_type == entry.job_type
+            and (self._has_starts or each.state is not JobState.RUNNING)
+        )
         return max(listed, default=None)
 
 
@@ -345,9 +355,13 @@ def _is_told(record: JobRecord) -> bool:
 
     What its submitters and replays write can then change nothing.
     """
+    return _is_over(record) and record.submitted_at is not None and record.priority is not None
+
+
+def _is_over(record: JobRecord) -> bool:
+    """Return True if nothing more happens to the job, whatever else is known of it."""
     has_died = any(each.what in _DEATHS for each in record.timeline)
-    knows_submission = record.submitted_at is not None and record.priority is not None
-    return record.state in _FOR_GOOD and not has_died and knows_submission
+    return record.state in _FOR_GOOD and not has_died
 
 
 def check_limit(limit: int) -> None:

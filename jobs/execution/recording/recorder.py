@@ -28,6 +28,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import job_keep_of, records_of
 from headgate.jobs.errors import ResultNotKept
 from headgate.jobs.execution.adoption import UNNAMED
+from headgate.jobs.execution.delivery import has_died
 from headgate.jobs.execution.outcome import (
     Attempt,
     Deferred,
@@ -46,7 +47,7 @@ from headgate.jobs.execution.settling.actions import Ack, DeadLetter, Quarantine
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import goes_on
 from headgate.jobs.messages.sealing import Seals
-from headgate.jobs.records.items import Mark, Scribe, has_past, keeps, submission_of
+from headgate.jobs.records.items import Mark, Scribe, keeps, submission_of
 from headgate.jobs.records.large_results import LargeResults
 from headgate.jobs.records.late_starts import LateStarts
 from headgate.jobs.records.lives import Lives
@@ -148,7 +149,8 @@ class Recorder:
         keep = job_keep_of(self._app, job.type, job.envelope)
         if (options := job.envelope.options) is not None and options.keep is not None:
             self._progress.keeps(job.attempt.job_id, keep)
-        past = goes_on(job.envelope) or has_past(receive, job.envelope.source)
+        message = run.delivery.message
+        past = receive > 1 or goes_on(job.envelope) or has_died(job.envelope, message)
         if not _tells_ends(level, keep, past=past):
             return
         if receive > 1:
@@ -270,6 +272,7 @@ class Recorder:
             retention=run.delivery.queue.retention,
             submission=submission_of(envelope) if envelope is not None else {},
             goes_on=envelope is not None and goes_on(envelope),
+            has_died=envelope is not None and has_died(envelope, message),
         )
 
     async def _ended(self, scribe: Scribe, verdict: Verdict) -> None:
@@ -282,7 +285,7 @@ class Recorder:
                 told = own | {"reason": reason}
                 self._journal.put(scribe.mark(Mark.DISCARDED, self._clock.now(), told))
             case Dropped(kind=kind, reason=reason):
-                told = {"kind": kind, "reason": reason}
+                told = {"attempt": own["attempt"], "kind": kind, "reason": reason}
                 self._journal.put(scribe.mark(Mark.DROPPED, self._clock.now(), told))
             case Done(result=result) if result is None or not keeps(scribe.level, "outcomes"):
                 self._journal.put(scribe.mark(Mark.COMPLETED, self._clock.now(), own))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -92,11 +92,12 @@ def test_what_people_look_for_is_listed_and_nothing_else(
 
 
 @pytest.mark.parametrize("kind", [Mark.COMPLETED, Mark.DISCARDED, Mark.DROPPED])
-@pytest.mark.parametrize("told", [{"attempt": 2}, {"attempt": 1, "source": "replay:r-1"}])
+@pytest.mark.parametrize(("attempt", "has_died"), [(2, False), (1, True)])
 def test_a_job_that_was_listed_before_is_listed_when_it_ends_well(
-    kind: Mark, told: dict[str, Any]
+    kind: Mark, attempt: int, *, has_died: bool
 ) -> None:
-    assert scribe(JOB, MESSAGE, 2).mark(kind, NOW, told).line is not None
+    made = replace(scribe(JOB, MESSAGE, 2), has_died=has_died)
+    assert made.mark(kind, NOW, {"attempt": attempt}).line is not None
     assert scribe(JOB, MESSAGE, 2).mark(kind, NOW, {"attempt": 1}).line is None
 
 

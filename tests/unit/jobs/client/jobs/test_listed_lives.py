@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headgate import (
+    Accepts,
     App,
     Backoff,
     Client,
@@ -15,10 +16,13 @@ from headgate import (
     JobContext,
     JobFilter,
     JobState,
+    Keep,
     Retry,
     Unique,
     cron,
 )
+from headgate.jobs.core.ports.transport import OutgoingMessage
+from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.testing.next_message import DrainUnfinished
 from headgate.testing import Harness
 from tests.support.functions import Function
@@ -149,3 +153,106 @@ def test_a_job_that_a_function_runs_is_listed() -> None:
         function.drain()
         assert listed(client) == [(job_id, JobState.COMPLETED)]
     function.close()
+
+
+@pytest.mark.parametrize("level", ["full", "outcomes", "failures"])
+def test_a_job_that_is_replaced_after_a_failed_attempt_is_listed_as_dropped(
+    level: RecordsLevel,
+) -> None:
+    app = App("shop", records=level)
+
+    @app.job("sync", retry=TWICE, unique=Unique(within=3600, key="all", keep="last"))
+    def sync(payload: dict[str, bool]) -> None:
+        if payload["fails"]:
+            raise ConnectionError("refused")
+
+    jobs = Harness(app)
+    earlier = jobs.client.submit(sync, {"fails": True})
+    with pytest.raises(DrainUnfinished):
+        jobs.drain(max_runs=1)
+    jobs.client.submit(sync, {"fails": False})
+    jobs.drain()
+    assert listed(jobs.client, states=("dropped",)) == [(earlier.id, JobState.DROPPED)]
+    assert counted(jobs.client)["dropped"] == 1
+    assert (earlier.id, JobState.DROPPED) in listed(jobs.client)
+
+
+@pytest.mark.parametrize("keep", [Keep(), Keep(completed=0)])
+@pytest.mark.parametrize("level", ["full", "outcomes", "failures"])
+def test_a_job_that_aws_has_redriven_is_listed_as_what_became_of_it(
+    level: RecordsLevel, keep: Keep
+) -> None:
+    app, mood = App("shop", records=level, keep=keep), Mood()
+
+    @app.job("send", retry=TWICE)
+    def send(_payload: dict[str, str]) -> None:
+        mood.act()
+
+    jobs = Harness(app)
+    job = jobs.client.submit(send, {})
+    jobs.drain()
+    mood.works = True
+    jobs.clock.advance(3600)
+    _redrive(jobs)
+    jobs.drain()
+
+    assert job.state() is JobState.COMPLETED
+    assert listed(jobs.client) == [(job.id, JobState.COMPLETED)]
+    assert counted(jobs.client) == {"completed": 1}
+    jobs.clock.advance(timedelta(days=29))
+    assert job.state() is JobState.COMPLETED
+
+
+def _redrive(jobs: Harness) -> None:
+    """Move the dead letters back as SQS does: as new messages with their bodies and attributes."""
+    for spec in jobs.app.topology.queues:
+        for each in jobs.sqs.messages(spec.dlq_name):
+            message = OutgoingMessage(body=each.body, attributes=each.attributes)
+            jobs.sqs.send_now(spec.name, [message])
+
+
+@pytest.mark.parametrize("level", ["full", "outcomes", "failures"])
+def test_a_foreign_message_that_was_replayed_is_listed_as_what_became_of_it(
+    level: RecordsLevel,
+) -> None:
+    app, mood = App("shop", records=level), Mood()
+
+    @app.job("take", retry=Retry(max_attempts=1), accepts=Accepts.json(), expires=60)
+    def take(_payload: dict[str, int]) -> None:
+        mood.act()
+
+    jobs = Harness(app)
+    foreign = OutgoingMessage(body='{"order": 1}', attributes={"JobType": "take"})
+    jobs.sqs.send_now("shop-jobs-normal", [foreign])
+    jobs.drain()
+    [letter] = jobs.client.dead_letters.list().letters
+    mood.works = True
+    jobs.clock.advance(3600)
+    jobs.client.dead_letters.replay(DeadLetterFilter())
+    jobs.drain()
+
+    assert letter.job_id is not None
+    assert jobs.client.handle(letter.job_id).state() is JobState.COMPLETED
+    assert listed(jobs.client) == [(letter.job_id, JobState.COMPLETED)]
+    assert counted(jobs.client) == {"completed": 1}
+
+
+def test_a_job_that_was_sent_twice_and_failed_once_is_listed_as_completed() -> None:
+    app, mood = App("shop"), Mood()
+
+    @app.job("send", retry=Retry(max_attempts=2, backoff=Backoff.fixed(3600)))
+    def send(_payload: dict[str, str]) -> None:
+        mood.act()
+
+    jobs = Harness(app)
+    job = jobs.client.submit(send, {})
+    [sent] = jobs.sqs.messages("shop-jobs-normal")
+    with pytest.raises(DrainUnfinished):
+        jobs.drain(max_runs=1)
+    mood.works = True
+    again = OutgoingMessage(body=sent.body, attributes=sent.attributes)
+    jobs.clock.advance(60)
+    jobs.sqs.send_now("shop-jobs-normal", [again])
+    with pytest.raises(DrainUnfinished):
+        jobs.drain(max_runs=1)
+    assert listed(jobs.client) == [(job.id, JobState.COMPLETED)]
