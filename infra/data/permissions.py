@@ -73,8 +73,8 @@ CHANGE_ROWS = ("dynamodb:PutItem", "dynamodb:BatchWriteItem")
 FIND = ("dynamodb:Scan",)
 """Finding a tenant's rows, which no key and no list does."""
 
-FORGET = ("dynamodb:BatchWriteItem",)
-"""Deleting the rows of jobs."""
+FORGET = ("dynamodb:BatchWriteItem", "dynamodb:PutItem")
+"""Deleting the rows of jobs, and emptying their claims."""
 
 DELAY = ("scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule")
 """Creating and deleting schedules, and reading one of the same name; creating a schedule also takes

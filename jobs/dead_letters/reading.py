@@ -30,7 +30,7 @@ from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.execution.settling.dead_letter import QUARANTINED, count_in
 from headgate.jobs.messages.bundles import jobs_of
 from headgate.jobs.messages.envelope import parse
-from headgate.jobs.schedules.inputs import OCCURRENCE, parse_input, tag_of
+from headgate.jobs.schedules.inputs import DELAYED, OCCURRENCE, parse_input, tag_of
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import LONGEST_NAME, legible
 
@@ -137,11 +137,9 @@ def _read_unsubmitted(
     https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html
     https://docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html
     """
-    body = _object(message.body)
-    response = _mapping(body.get("responsePayload"))
+    response = _mapping(_object(message.body).get("responsePayload"))
     told = message.attributes
-    given = _mapping(body["requestPayload"]) if "requestPayload" in body else body
-    named = _described_by(given, topology)
+    named = _described_by(_given(message.body), topology)
     return DeadLetter(
         message_id=message.message_id,
         job_id=named.job_id,
@@ -156,8 +154,30 @@ def _read_unsubmitted(
         origin=named.origin,
         group=named.group,
         priority=named.priority,
+        tenant=unsubmitted_tenant(message.body),
         content=content_of(message),
     )
+
+
+def held_in(body: str) -> str | None:
+    """Return the body of the delayed job that became none, by the body of its letter; None if that
+    is not of a delayed job."""
+    given = _given(body)
+    held = given.get("body") if tag_of(given) == DELAYED else None
+    return held if isinstance(held, str) else None
+
+
+def unsubmitted_tenant(body: str) -> str | None:
+    """Return the ``org`` of the tenant of what became no job, by the body of its letter."""
+    if (held := held_in(body)) is not None:
+        return _named_by(held, None).tenant
+    return _text(_mapping(_given(body).get("tenant")).get("org"))
+
+
+def _given(body: str) -> Mapping[str, Any]:
+    """Return the bridge's input, by the body of the letter that it left."""
+    whole = _object(body)
+    return _mapping(whole["requestPayload"]) if "requestPayload" in whole else whole
 
 
 def _named_by(body: str, topology: Topology | None) -> _Named:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headgate.jobs.client.erasing.report import Erased, Tell
 from headgate.jobs.core.naming import DEAD_LETTERS
 from headgate.jobs.dead_letters.copies import LETTER, SavedLetter, payload_key, read_copy
+from headgate.jobs.dead_letters.reading import unsubmitted_tenant
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.dead_letters.walk import AT_ONCE
 from headgate.jobs.errors import MessageError
@@ -45,21 +46,22 @@ class TenantCopies:
         except MessageError:
             erased.unread += 1
             return
-        if saved is None or _org(saved) != erased.tenant:
+        if saved is None or self._org(saved) != erased.tenant:
             return
         erased.copies += 1
         if not erased.dry_run:
             await store.delete(payload_key(key))
             await store.delete(key)  # last, since it tells whose the payload is
 
+    def _org(self, saved: SavedLetter) -> str | None:
+        """Return the tenant of a copied letter; None if its message is not Headgate's.
 
-def _org(saved: SavedLetter) -> str | None:
-    """Return the tenant of a copied letter; None if its message is not Headgate's.
-
-    A bundle has the jobs of one tenant.
-    """
-    try:
-        tenant = parse(bodies_of(saved.content.body)[0]).tenant
-    except MessageError:
-        return None
-    return tenant.org if tenant is not None else None
+        A bundle has the jobs of one tenant.
+        """
+        if saved.queue == self.services.app.topology.failed_firings_name:
+            return unsubmitted_tenant(saved.content.body)
+        try:
+            tenant = parse(bodies_of(saved.content.body)[0]).tenant
+        except MessageError:
+            return None
+        return tenant.org if tenant is not None else None

@@ -10,7 +10,7 @@ from headgate.jobs.client.dead_letters.desks import async_services, services
 from headgate.jobs.client.erasing.copies import TenantCopies
 from headgate.jobs.client.erasing.letters import TenantLetters
 from headgate.jobs.client.erasing.report import Erased, Tell, untold
-from headgate.jobs.client.erasing.rows import TenantRows
+from headgate.jobs.client.erasing.rows import TenantRows, keeps_rows
 from headgate.jobs.client.erasing.schedules import TenantSchedules
 from headgate.jobs.client.services import ClientServices
 from headgate.jobs.client.waiting import longest_in_queue
@@ -19,7 +19,6 @@ from headgate.jobs.core.immediate import ImmediateScheduler, drive
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
-from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.audit.entry import AuditAction
 from headgate.jobs.values.light_dataclass import light_dataclass
@@ -55,7 +54,7 @@ class AsyncErase:
         if app.long_delays:
             schedules = TenantSchedules(scheduler=self.scheduler, topology=app.topology)
             await schedules.erase(erased, tell)
-        if keeps_records(app):
+        if keeps_rows(app):
             rows = TenantRows(services=services, useful=longest_in_queue(app))
             await rows.erase(erased, tell)
         return erased

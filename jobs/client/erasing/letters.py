@@ -8,6 +8,7 @@ from headgate.jobs.client.erasing.report import Erased
 from headgate.jobs.client.erasing.rows import names_another
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.purging import LetterPurge
+from headgate.jobs.dead_letters.reading import held_in
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.dead_letters.search import ACTING, FoundLetter, LetterSearch, SearchRound
 from headgate.jobs.messages.bundles import is_bundle
@@ -52,11 +53,14 @@ class TenantLetters:
     async def _erase_payload(self, found: FoundLetter, erased: Erased) -> None:
         """Delete a letter's payload, unless a job of another tenant has the letter's id.
 
-        The payloads of a bundle's jobs are in the letter itself.
+        The payloads of a bundle's jobs, and that of a schedule's, are in the letter itself.
         """
-        if is_bundle(found.content.body):
+        body: str | None = found.content.body
+        if found.letter.queue == self.services.app.topology.failed_firings_name:
+            body = held_in(found.content.body)
+        if body is None or is_bundle(body):
             return
-        envelope = parse(found.content.body)
+        envelope = parse(body)
         if envelope.payload_ref is None:
             return
         if not await names_another(self.services, str(envelope.id), erased.tenant):

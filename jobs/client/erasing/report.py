@@ -19,9 +19,9 @@ class Erased:
     schedules: int = 0
     """Delayed jobs, and schedules of ``client.schedules``."""
     jobs: int = 0
-    """Jobs of which the table had records."""
+    """Jobs of which the table had records, or a claim."""
     items: int = 0
-    """Their items."""
+    """Their items: records that are deleted, and claims that are emptied."""
     results: int = 0
     """Their large results. Each job's payload is deleted with them, where it has one."""
     cancelled: int = 0

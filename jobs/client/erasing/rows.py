@@ -1,8 +1,8 @@
 """A tenant's rows of the table, with the payloads and the results of their jobs.
 
-Which tenant a job is of stands in the items of its submission and of its deliveries, and in its
-entry among its parent's children; in no key and no list. So they are found by a scan. The items
-that name the tenant are deleted last: cut off anywhere, what is left is found again.
+Which tenant a job is of stands in the items of its submission and of its deliveries, in its claim,
+and in its entry among its parent's children; in no key and no list. So they are found by a scan.
+The items that name the tenant are deleted last: cut off anywhere, what is left is found again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from headgate.jobs.core.batching import TRIES, pause_s
 from headgate.jobs.core.naming import ASKED, JOB
 from headgate.jobs.core.ports.table import MAX_PUT, Item, Key
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import keeps_records
-from headgate.jobs.execution.calling.claim_items import emptied
+from headgate.jobs.execution.calling.claim_items import emptied, is_claim
+from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.handles.handle import check_id
 from headgate.jobs.messages.large_payloads import payload_key
 from headgate.jobs.records.cancellation import cancellation
@@ -55,12 +57,13 @@ class TenantRows:
         Raises:
             TransportError: the table or the bucket could not be asked. Begin again.
         """
-        after, is_first = "", True
+        after, is_first, last = "", True, ""
         while is_first or after:
             page = await self.services.table.scan(_ORG, erased.tenant, after=after)
-            for item in _firsts(page.items):
+            for item in _firsts(page.items, last):
                 await self._erase_job(item, erased)
             tell(erased)
+            last = page.items[-1].pk if page.items else last
             after, is_first = page.after, False
             if after:
                 await self.services.sleep(_PAUSE_S)
@@ -71,23 +74,26 @@ class TenantRows:
         if job_id is None:
             return
         stored = await read_partitions(self.services.table, job_id)
-        items = [item for item in stored if _told(item)]
+        items = [item for item in stored if is_record(item.sk)]
         named = _of(erased.tenant, items)
+        claims = _of(erased.tenant, filter(is_claim, stored))
         if is_child(found):
             if named:
                 return  # the scan comes to these, too, and they tell of the entry
             named = await self._present([(found.pk, found.sk)])
-        if found.pk != partition(job_id) and any(each.pk == partition(job_id) for each in named):
+        own = [each for each in (*named, *claims) if each.pk == partition(job_id)]
+        if found.pk != partition(job_id) and own and not is_child(found):
             return  # the scan comes to that one, too
-        if not named:
+        if not named and not any(map(emptied, claims)):
             return
         # Ids are chosen by senders, so another tenant's job may have this one. Then what doesn't
         # say whose it is stays, and so do payload and results.
-        shared = _names_another(items, erased.tenant)
+        shared = _names_another(stored, erased.tenant)
         unnamed: Sequence[Item] = []
+        await self._empty_claims(job_id, claims if shared else stored, erased)
         if not shared:
-            await self._cancel(job_id, items, erased)
-            await self._empty_claims(job_id, stored, erased)
+            if named or items:  # a claim alone is of a job that has ended, or that none cancels
+                await self._cancel(job_id, items, erased)
             await self._erase_objects(job_id, items, erased)
             children = await self.services.table.query(children_partition(job_id))
             unnamed = [item for item in (*children, *items) if _org(item) is None]
@@ -113,16 +119,17 @@ class TenantRows:
             erased.left.append(f"the cancellation of {job_id} was not written: the table is busy")
 
     async def _empty_claims(self, job_id: str, items: Sequence[Item], erased: Erased) -> None:
-        """Take the result out of a done job's claim, which stays: a copy of its message may come.
+        """Take the result and the tenant out of the claims of a job that nobody runs.
 
-        Nobody writes to such a claim any more.
+        The claims stay, since a copy of the job's message may come.
         """
         claims = [bare for item in items if (bare := emptied(item)) is not None]
-        if erased.dry_run or not claims:
+        erased.items += len(claims)
+        if erased.dry_run:
             return
-        services = self.services
-        if await put_patiently(services.table, claims, sleep=services.sleep, rng=services.rng):
-            erased.left.append(f"the claim of {job_id} keeps its result: the table is busy")
+        for each in claims:
+            if await self.services.table.replace(each) is not None:
+                erased.left.append(f"the claim of {job_id} was written anew by a worker meanwhile")
 
     async def _erase_objects(self, job_id: str, items: Sequence[Item], erased: Erased) -> None:
         results = {key for item in items if (key := _result_key(job_id, item))}
@@ -152,9 +159,14 @@ async def names_another(services: ReplayServices, job_id: str, tenant: str) -> b
     Raises:
         TransportError: the table could not be asked.
     """
-    if not keeps_records(services.app):
+    if not keeps_rows(services.app):
         return False
     return _names_another(await read_partitions(services.table, job_id), tenant)
+
+
+def keeps_rows(app: App) -> bool:
+    """Return True if the app's table has anything of its jobs: records, or claims."""
+    return keeps_records(app) or needs_claims(app)
 
 
 def _names_another(items: Sequence[Item], tenant: str) -> bool:
@@ -166,9 +178,12 @@ def _of(tenant: str, items: Iterable[Item]) -> list[Item]:
     return [item for item in items if _org(item) == tenant]
 
 
-def _firsts(items: Sequence[Item]) -> Iterator[Item]:
-    """Yield the first item of each partition, and all entries of children."""
-    seen: set[str] = set()
+def _firsts(items: Sequence[Item], last: str) -> Iterator[Item]:
+    """Yield the first item of each partition, and all entries of children.
+
+    A partition goes on from one page to the next: ``last`` is the one that was read last.
+    """
+    seen = {last}
     for item in items:
         if is_child(item) or item.pk not in seen:
             seen.add(item.pk)
@@ -188,11 +203,6 @@ def _id(text: str) -> str | None:
         return check_id(text)
     except ValueError:
         return None
-
-
-def _told(item: Item) -> bool:
-    """Return True for a record, as opposed to a claim."""
-    return is_record(item.sk)
 
 
 def _org(item: Item) -> object:

@@ -131,19 +131,24 @@ async def find_claim(table: AsyncTable, job_id: str, subject: ClaimSubject) -> I
     return item
 
 
-def emptied(item: Item) -> Item | None:
-    """Return the claim of a job that has ended, without what its handler said; None for any other.
+def is_claim(item: Item) -> bool:
+    """Return True if an item of a job's partition is a claim."""
+    return item.sk == CLAIM or item.sk.startswith(f"{CLAIM}#")
 
-    The job still counts as ended.
+
+def emptied(item: Item) -> Item | None:
+    """Return the next version of a claim, without its tenant and what its handler said.
+
+    None for a claim that has neither, or that a runner holds, and for any other item. The job still
+    counts as ended, if it has.
     """
-    is_claim = item.sk == CLAIM or item.sk.startswith(f"{CLAIM}#")
-    if not is_claim or item.data.get("state") != "done":
+    if not is_claim(item) or item.data.get("state") not in ("done", "free"):
         return None
-    said = {"result", "result_sealed", "discarded"} & item.data.keys()
+    said = {"result", "result_sealed", "discarded", "tenant"} & item.data.keys()
     data = {name: value for name, value in item.data.items() if name not in said}
     if "discarded" in said:
         data["discarded"] = _ERASED
-    return replace(item, data=data) if data != item.data else None
+    return replace(item, data=data, version=item.version + 1) if data != item.data else None
 
 
 def ended(outcome: Done | Discarded) -> dict[str, Any]:

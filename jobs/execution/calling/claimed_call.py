@@ -120,8 +120,13 @@ class OnceCall:
         self._names = names
         self._call = HandlerCall(means, job, delivery, names, seat)
         keep = job_keep_of(means.app, job.type, job.envelope).completed
+        tenant = job.envelope.tenant
         self._claim: Claim = means.claims.on(
-            job.attempt.job_id, job.type.name, delivery.queue, keep=keep
+            job.attempt.job_id,
+            job.type.name,
+            delivery.queue,
+            keep=keep,
+            org=tenant.org if tenant is not None else "",
         )
         self._interruption: str | None = None
         self._goes_on = False

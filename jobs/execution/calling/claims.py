@@ -8,7 +8,8 @@
           {"state": "done", "result": JSON_TEXT, ...}        the job has completed
           {"state": "done", "result_sealed": SEALED, ...}    likewise, in an app that seals
           {"state": "done", "discarded": REASON, ...}        its handler discarded it
-    each with "runner": RUNNER, "type": TYPE, "queue": GROUP
+    each with "runner": RUNNER, "type": TYPE, "queue": GROUP, and "tenant": {"org": ORG} if the job
+    has one, by which an erasure finds it
 
 Each write replaces exactly the item that its writer has read
 (`jobs.core.ports.table.AsyncTable.replace`), so only one of two competing runners gets a job, and a
@@ -113,6 +114,7 @@ class Claim:
         outstanding: how long after an unfinished attempt the job may come again.
         clock: tells the time.
         seals: seals and opens results; None keeps them as they are.
+        org: the ``org`` of the job's tenant; empty if it has none.
     """
 
     def __init__(
@@ -127,9 +129,11 @@ class Claim:
         outstanding: timedelta,
         clock: Clock,
         seals: Seals | None = None,
+        org: str = "",
     ) -> None:
         self._seals = seals
         self._job_id = job_id
+        self._of_tenant = {"tenant": {"org": org}} if org else {}
         self.lease_s = lease_s
         self._table = table
         self._runner = runner
@@ -253,7 +257,7 @@ class Claim:
         """Replace the item if it is as last seen, or ours; else return the item found."""
         subject = self._subject
         owned = {"runner": self._runner, "type": subject.job_type, "queue": subject.queue}
-        data = {**owned, **said}
+        data = {**owned, **self._of_tenant, **said}
         while True:
             item = Item(
                 pk=self._known.pk,
@@ -303,7 +307,13 @@ class Claims:
         self._clock = clock
 
     def on(
-        self, job_id: str, job_type: str, queue: QueueSpec, *, keep: timedelta = _NO_LONGER
+        self,
+        job_id: str,
+        job_type: str,
+        queue: QueueSpec,
+        *,
+        keep: timedelta = _NO_LONGER,
+        org: str = "",
     ) -> Claim:
         """Return a claim for a delivery of a job by a queue, without sending a request.
 
@@ -321,4 +331,5 @@ class Claims:
             outstanding=timedelta(seconds=LONGEST_WAIT_S) + queue.retention,
             clock=self._clock,
             seals=self._seals,
+            org=org,
         )

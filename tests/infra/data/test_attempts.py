@@ -112,6 +112,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "operate": OPERATING,
     "operate-erase": {
         *OPERATING,
+        "write a job's history, result or claim",
         "the same of many jobs, or delete them",
         "put a job's history beside a request in one batch",
         "read everything: a scan",

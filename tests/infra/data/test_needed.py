@@ -47,7 +47,7 @@ from headgate.jobs.aws.secrets import SecretsManager
 from headgate.jobs.aws.sns import SnsPublisher
 from headgate.jobs.aws.sqs.transport import AsyncSqsTransport, SqsTransport
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.naming import CHILDREN
+from headgate.jobs.core.naming import CHILDREN, JOB
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.topology import QUARANTINE_RETENTION
 from headgate.jobs.definitions.job_type import JobType
@@ -401,12 +401,17 @@ async def test_an_eraser_may_make_every_call_that_an_erasure_takes(watched: Watc
             if copied:
                 await client.dead_letters.purge(DeadLetterFilter())
         await client.submit(declared.echo, Note(), delay=FAR, tenant="acme")
+        await client.submit(declared.echo, Note(text="once"), tenant="acme")
+        async with working(declared.app, lambda event: event.name == "job.completed"):
+            pass
         watched.take()
 
         erased = await client.erase(tenant="acme")
 
     assert (erased.letters, erased.copies, erased.schedules) == (1, 1, 1)
     calls = watched.take()
+    emptied = [each for each in calls if each.action == "dynamodb:PutItem"]
+    assert any(row.startswith(JOB) for each in emptied for row in each.rows)
     assert {action for action, *_ in calls} >= {
         "dynamodb:BatchWriteItem",
         "dynamodb:Scan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Client, DeadLetterFilter, Discard, Encryption, Schedule, Tenant
-from headgate.jobs.aws.dynamo.attributes import Attributes, decode, encode
+from headgate.jobs.aws.dynamo.attributes import Attributes, decode, encode, size_of
 from headgate.jobs.client.erasing.report import Erased
 from headgate.jobs.core.naming import ASKED
 from headgate.jobs.core.ports.table import Item
@@ -23,7 +23,9 @@ from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
 from headgate.jobs.records.audit.entry import AUDIT
 from headgate.jobs.records.items import partition
 from headgate.jobs.retry.signals import DoNotRetry
+from headgate.jobs.schedules.due import invocation
 from headgate.jobs.testing import Harness
+from headgate.jobs.testing.memory import table
 from tests.support.backends import over
 from tests.support.clients import Kind
 
@@ -56,6 +58,8 @@ class Shop:
             self.receipts += 1
             if note.text.startswith("discard"):
                 raise Discard(note.text)
+            if note.text.startswith("fails once") and self.receipts == 1:
+                raise ConnectionError("refused")
             return note.text
 
         self.note, self.receipt = note, receipt
@@ -181,6 +185,112 @@ async def test_the_claim_of_a_job_that_runs_once_stays_and_loses_what_it_said(
     shop.jobs.sqs.sync.send("shop-jobs-normal", [OutgoingMessage(body=message.body)])
     await shop.jobs.adrain()
     assert shop.receipts == 1
+
+
+@pytest.mark.parametrize("records", ["failures", "off"])
+async def test_a_claim_is_emptied_where_no_record_tells_of_its_job(
+    records: RecordsLevel, kind: Kind
+) -> None:
+    shop = Shop(records=records)
+    for tenant in (ACME, OTHER):
+        note = Note(text=f"paid canary-{tenant}")
+        shop.jobs.client.submit(shop.receipt, note, tenant=tenant)
+    messages = shop.jobs.sqs.messages("shop-jobs-normal")
+    await shop.jobs.adrain()
+    others = shop.of(OTHER)
+
+    planned = await shop.erase(kind, ACME, dry_run=True)
+    erased = await shop.erase(kind, ACME)
+    assert _counts(planned) == _counts(erased)
+    assert (erased.jobs, erased.items, erased.cancelled) == (1, 1, 0)
+    assert shop.of(ACME) == []
+    assert shop.of(OTHER) == others
+    assert (await shop.erase(kind, ACME)).found == 0
+
+    again = [OutgoingMessage(body=each.body) for each in messages]
+    shop.jobs.sqs.send_now("shop-jobs-normal", again)
+    await shop.jobs.adrain()
+    assert shop.receipts == 2
+
+
+async def test_a_claim_is_found_once_all_records_of_its_job_have_expired(kind: Kind) -> None:
+    shop = Shop()
+    shop.jobs.client.submit(shop.receipt, Note(text="fails once canary-acme"), tenant=ACME)
+    await shop.jobs.adrain()
+    shop.jobs.clock.advance(timedelta(days=31))
+
+    erased = await shop.erase(kind, ACME)
+    assert (erased.jobs, erased.cancelled) == (1, 0)
+    [claim] = [item for each in _stored(shop) if (item := decode(each)).sk == "claim"]
+    assert claim.data["state"] == "done"
+    assert "acme" not in repr(claim)
+
+
+async def test_a_claim_that_changes_while_it_is_emptied_is_left_and_told_of(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(records="failures")
+    shop.jobs.client.submit(shop.receipt, Note(text="paid canary-acme"), tenant=ACME)
+    await shop.jobs.adrain()
+    [claim] = [item for each in _stored(shop) if (item := decode(each)).sk == "claim"]
+    newer = replace(claim, version=claim.version + 1)
+    store = shop.jobs.table._store
+    write = store.replace
+
+    def first_another(item: Item, encoded: Attributes) -> Item | None:
+        if item.sk == "claim":
+            write(newer, encode(newer))
+        return write(item, encoded)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(store, "replace", first_another)
+        erased = await shop.erase(kind, ACME)
+    assert not erased.complete
+    assert (await shop.erase(kind, ACME)).complete
+    assert shop.of(ACME) == []
+
+
+async def test_what_became_no_job_is_erased_with_its_copies(shop: Shop, kind: Kind) -> None:
+    jobs, queue = shop.jobs, shop.app.topology.failed_firings_name
+    jobs.sqs.create_queue(queue)
+    jobs.clock.advance(timedelta(minutes=1))
+    _fail_to_submit(shop, queue)
+    jobs.client.dead_letters.purge(DeadLetterFilter())
+    _fail_to_submit(shop, queue)
+
+    planned = await shop.erase(kind, ACME, dry_run=True)
+    erased = await shop.erase(kind, ACME)
+    assert _counts(planned) == _counts(erased)
+    assert erased.complete
+    assert shop.of(ACME) == []
+    left = [each.body for each in jobs.sqs.messages(queue)]
+    assert len(left) == 4
+    assert not any("acme" in each for each in left)
+    copies = [gzip.decompress(each).decode() for each in jobs.store.objects.values()]
+    assert len([each for each in copies if queue in each and "canary-other" in each]) == 4
+
+
+def _fail_to_submit(shop: Shop, queue: str) -> None:
+    """Leave letters of what schedules hold, as EventBridge and as Lambda leave them."""
+    jobs = shop.jobs
+    for spec in jobs.scheduler.schedules:
+        given = invocation(spec, f"arn:aws:scheduler:eu-central-1:1:{spec.name}", jobs.clock.now())
+        for body in (given, json.dumps({"requestPayload": json.loads(given)})):
+            jobs.sqs.send_now(queue, [OutgoingMessage(body=body)])
+
+
+async def test_a_dry_run_counts_a_job_once_whose_items_are_on_two_pages(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(records="failures")
+    for _ in range(20):
+        shop.jobs.client.submit(shop.note, Note(text="die"), tenant=ACME)
+    await shop.jobs.adrain()
+    planned = await shop.erase(kind, ACME, dry_run=True)
+    assert planned.jobs == 20
+    largest = max(size_of(each) for each in _stored(shop))
+    monkeypatch.setattr(table, "_PAGE_BYTES", largest + 1)
+    assert _counts(await shop.erase(kind, ACME, dry_run=True)) == _counts(planned)
 
 
 async def test_a_waiting_job_is_ended_unrun_and_erased_by_a_second_run(kind: Kind) -> None:

@@ -178,6 +178,29 @@ def test_what_became_no_job_says_which_it_was_to_be(
     assert (raised.error_type, raised.error_message) == ("QueueMissing", "gone")
 
 
+OF_ACME = ENVELOPE.model_copy(update={"tenant": Tenant(org="acme")})
+
+
+@pytest.mark.parametrize(
+    ("given", "tenant"),
+    [
+        ({**FIRING, "tenant": {"org": "acme", "workspace": "w"}}, "acme"),
+        ({"delayed_until": "2026-11-21T08:00:00Z", "body": OF_ACME.to_body()}, "acme"),
+        ({"delayed_until": "2026-11-21T08:00:00Z", "body": ENVELOPE.to_body()}, None),
+        ({"delayed_until": "2026-11-21T08:00:00Z", "body": 7}, None),
+        (FIRING, None),
+        (EVENT, None),
+        ({"tenant": "acme"}, None),
+        ({"tenant": {"org": 7}}, None),
+    ],
+)
+def test_what_became_no_job_says_whose_it_was_to_be(
+    given: dict[str, Any], tenant: str | None
+) -> None:
+    for body in (json.dumps(given), json.dumps({"requestPayload": given})):
+        assert read_unsubmitted(received(body)).tenant == tenant
+
+
 def test_its_end_is_counted_from_when_it_was_sent() -> None:
     assert read_parked(received("")).deleted_at(timedelta(days=14)) == NOW + timedelta(days=14)
 
