@@ -26,6 +26,7 @@ from headgate.ops.cli.shared import (
 if TYPE_CHECKING:
     from headgate.jobs.client.client import Client
     from headgate.jobs.client.jobs.filters import JobFilter
+    from headgate.jobs.definitions.options.submit_options import SubmitOptions
     from headgate.jobs.handles.handle import JobHandle
 
 _MOST_PAGES = 10
@@ -248,17 +249,27 @@ def rerun(
             metavar="JSON", help="The payload, in place of the old one.", show_default=False
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The group on a FIFO queue, in place of the old one.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Submit a job that has ended again, as a new job.
 
     Prints the new job's id. The payload of a job that died is in its dead letter, which stays where
-    it is. For one that ended otherwise give the payload: its message is gone.
+    it is, and so is its group on a FIFO queue. For one that ended otherwise give them: its message
+    is gone.
     """
     from headgate.ops.views.output import show
 
     with client_of(context) as client:
         _handle(client, job_id)
-        show(client.jobs.rerun(job_id, payload=_read_payload(payload)).id)
+        given: SubmitOptions = {} if group is None else {"group": group}
+        show(client.jobs.rerun(job_id, payload=_read_payload(payload), **given).id)
 
 
 def wanted(

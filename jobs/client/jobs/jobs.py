@@ -189,7 +189,9 @@ class Jobs(JobDesk):
         """Submit a job that has ended again, as a new job whose ``parent`` it is.
 
         The new job has the old one's payload, tenant and priority, and is not unique. The dead
-        letter of a job that died stays where it is.
+        letter of a job that died stays where it is, and tells the group of a FIFO queue. Of a job
+        without one it is ``group=``, or the group of any submission: that of ``group_by``, or the
+        tenant.
 
         Args:
             job_id: the job's id.

@@ -1,7 +1,7 @@
 """Running a job again, as a new job with the payload of an earlier one.
 
-The payload of a job that died is in its dead letter. That of one that ended otherwise went with its
-message, so the caller gives it.
+The payload of a job that died is in its dead letter, and so is its FIFO group. Those of one that
+ended otherwise went with its message, so the caller gives them.
 """
 
 from __future__ import annotations
@@ -84,16 +84,26 @@ class Reruns:
             record = _told(record, found)
         declared = self._services.app.find_type(record.type or "")
         options = self._options(record, declared)
-        if payload is None and declared.payload is not None:
-            found = found or await self._dead(record)
+        lacks_payload = payload is None and declared.payload is not None
+        # Another payload may be of another group, where the type tells it by the payload.
+        keeps_group = payload is None or declared.group_by is None
+        lacks_group = keeps_group and "group" not in overrides and self._is_fifo(declared)
+        if found is None and (lacks_payload or lacks_group):
+            found = await self._dead(record)
+        if lacks_payload:
+            if found is None:
+                raise PayloadUnknown(record.id, state=record.state)
             letter, content = found.letter, found.content
             envelope = _envelope_of(self._services.app, declared, letter, content)
             payload = await self._payload(declared, envelope)
-            if content.group and self._services.app.queues[declared.queue].fifo:
-                options["group"] = content.group
+        if lacks_group and found is not None and found.content.group:
+            options["group"] = found.content.group
         submission = self._submission(record, declared, payload, {**options, **overrides})
         await self._send([submission])
         return submission
+
+    def _is_fifo(self, declared: JobType[Any, Any]) -> bool:
+        return self._services.app.queues[declared.queue].fifo
 
     def _options(self, record: JobRecord, declared: JobType[Any, Any]) -> SubmitOptions:
         """Return the options that the job had, as far as they still can be."""
@@ -137,16 +147,9 @@ class Reruns:
             raise JobNotEnded(record.id, state=record.state, unseen=sum(look.unseen.values()))
         return found
 
-    async def _dead(self, record: JobRecord) -> FoundLetter:
-        """Return the dead letter of a job that has ended.
-
-        Raises:
-            PayloadUnknown: there is none.
-        """
-        found = (await self._searched(record.id))[0] if record.state in _DEAD else None
-        if found is None:
-            raise PayloadUnknown(record.id, state=record.state)
-        return found
+    async def _dead(self, record: JobRecord) -> FoundLetter | None:
+        """Return the dead letter of a job that has ended; None if there is none."""
+        return (await self._searched(record.id))[0] if record.state in _DEAD else None
 
     async def _searched(
         self, job_id: str, *, reasons: tuple[str, ...] = (), within: Duration = WITHIN

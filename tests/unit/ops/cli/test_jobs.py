@@ -343,6 +343,9 @@ def test_a_job_is_run_again_and_the_new_ones_id_is_printed(
     assert (refused.code, refused.out) == (2, "")
     assert "give the payload to run it again with" in refused.err
     assert headgate(*again, "--payload", "{", app="cli_shop:app").code == 2
+    grouped = headgate(*again, "--payload", '{"to": "a"}', "--group", "a", app="cli_shop:app")
+    assert grouped.code == 2
+    assert "group orders the jobs of a FIFO queue" in grouped.err
     ended = headgate(*again, "--payload", '{"to": "a"}', app="cli_shop:app")
     assert (ended.code, ended.err) == (0, "")
     assert len(ended.out.strip()) == len(JOB)

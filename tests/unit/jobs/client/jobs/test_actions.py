@@ -20,7 +20,14 @@ from headgate import (
     Tenant,
     Unique,
 )
-from headgate.errors import JobNotEnded, PayloadInvalid, PayloadLost, PayloadUnknown, UnknownJobType
+from headgate.errors import (
+    JobNotEnded,
+    OptionInvalid,
+    PayloadInvalid,
+    PayloadLost,
+    PayloadUnknown,
+    UnknownJobType,
+)
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.testing.next_message import DrainUnfinished
@@ -46,6 +53,10 @@ class Office:
         self.book = self.ledger.define("book", dict, retry=ONCE, group_by=lambda each: each["to"])
         self.take = self.app.define("take", dict, retry=ONCE, accepts=Accepts.json())
         self.tick = self.app.define("tick", retry=ONCE)
+        self.stamp = self.ledger.define("stamp", dict, retry=ONCE)
+        self.beat = self.ledger.define("beat", retry=ONCE)
+        self.stamp.handler(self._act)
+        self.beat.handler(self._tick)
         self.send.handler(self._send)
         self.book.handler(self._act)
         self.take.handler(self._act)
@@ -126,6 +137,44 @@ def test_a_fifo_job_runs_again_in_its_group(office: Office) -> None:
     office.jobs.drain()
     office.again(job.id)
     assert office.message("shop-ledger-normal.fifo").group == "own"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "group"),
+    [
+        ("stamp", {}, "own"),
+        ("stamp", {"payload": {"to": "2"}}, "own"),
+        ("stamp", {"payload": {"to": "2"}, "group": "new"}, "new"),
+        ("stamp", {"group": "new"}, "new"),
+        ("beat", {}, "own"),
+        ("book", {}, "own"),
+        ("book", {"payload": {"to": "2"}}, "2"),
+    ],
+)
+@pytest.mark.parametrize("tenant", [None, "org-1"])
+def test_a_dead_fifo_job_keeps_its_group_unless_its_payload_tells_another(
+    office: Office, name: str, given: dict[str, Any], group: str, tenant: str | None
+) -> None:
+    job_type = office.app.types[name]
+    payload = () if name == "beat" else ({"to": "1"},)
+    job = office.jobs.client.submit(job_type, *payload, group="own", tenant=tenant)
+    office.jobs.drain()
+    office.again(job.id, **given)
+    assert office.message("shop-ledger-normal.fifo").group == group
+
+
+def test_a_fifo_job_without_a_letter_runs_again_in_a_group_that_is_given(office: Office) -> None:
+    office.works = True
+    job = office.jobs.client.submit(office.beat, group="own")
+    of_tenant = office.jobs.client.submit(office.beat, group="own", tenant="org-1")
+    office.jobs.drain()
+    with pytest.raises(OptionInvalid, match="needs a group"):
+        office.again(job.id)
+    office.again(job.id, group="own")
+    assert office.message("shop-ledger-normal.fifo").group == "own"
+    office.jobs.drain()
+    office.again(of_tenant.id)
+    assert office.message("shop-ledger-normal.fifo").group == "org-1"
 
 
 def test_a_foreign_message_runs_again_as_a_job_of_its_type(office: Office) -> None:
