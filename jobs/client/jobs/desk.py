@@ -328,6 +328,8 @@ class _Page:
             record = self._record(entry, items)
         if self._newest(entry, items) != entry.at or not self._wanted.has_state(record.state):
             return None
+        if record.type not in (entry.job_type, None):
+            return None  # it was replayed as another type, under which it is listed
         return listed_job(record, entry.job_type, entry.at)
 
     def _record(self, entry: ListEntry, items: Sequence[Item]) -> JobRecord:
