@@ -25,9 +25,8 @@ from headgate.jobs.core.topology import Priority, Topology
 from headgate.jobs.dead_letters.letter import DeadLetter, LetterContent
 from headgate.jobs.deployment.sweep_plan import ParkingQueue
 from headgate.jobs.errors import MessageError, UnknownQueue
-from headgate.jobs.execution.delivery import REPLAYS
 from headgate.jobs.execution.outcome import Reason
-from headgate.jobs.execution.settling.dead_letter import QUARANTINED, count_in
+from headgate.jobs.execution.settling.dead_letter import QUARANTINED, REPLAYS, count_in
 from headgate.jobs.messages.bundles import jobs_of
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.inputs import DELAYED, OCCURRENCE, parse_input, tag_of

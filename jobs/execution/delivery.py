@@ -29,6 +29,7 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.execution.adoption import envelope_of
 from headgate.jobs.execution.outcome import Attempt, Reason
+from headgate.jobs.execution.settling.dead_letter import REPLAYS
 from headgate.jobs.execution.settling.open_bundle import BundlePart, OpenBundle
 from headgate.jobs.messages.bundles import jobs_of
 from headgate.jobs.messages.envelope import Envelope
@@ -55,9 +56,6 @@ UNRUNNABLE: dict[type[Exception], Reason] = {
 
 REASON = "Reason"
 """The message attribute of a dead letter that says why it is one."""
-
-REPLAYS = "Replays"
-"""The message attribute that counts a job's replays."""
 
 _OF_THE_DEAD = frozenset({REASON, REPLAYS})
 """The message attributes of a job that was dead before."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from headgate.jobs.client.jobs.desk import JobCounts, ListedJob
+from headgate.jobs.client.jobs.desk import JobCounts
 from headgate.jobs.client.jobs.jobs import JobsCancelled
+from headgate.jobs.client.jobs.pages import ListedJob
 from headgate.ops.views.output import TextTable, in_line, show, show_json
 from headgate.ops.views.spans import in_short
 

@@ -12,7 +12,7 @@ import typer
 
 from headgate import AuditEntry
 from headgate.errors import Fault
-from headgate.jobs.client.jobs.desk import ListedJob
+from headgate.jobs.client.jobs.pages import ListedJob
 from headgate.jobs.deployment.retry_timeline import Planned
 from headgate.jobs.records.history import AttemptRecord, JobRecord
 from headgate.ops.cli.main import cli

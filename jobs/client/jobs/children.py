@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from headgate.jobs.client.inference import inferred
-from headgate.jobs.client.jobs.desk import ListedJob, check_limit, listed_job
+from headgate.jobs.client.jobs.desk import check_limit
+from headgate.jobs.client.jobs.pages import ListedJob, listed_job
 from headgate.jobs.client.services import ClientServices
 from headgate.jobs.records.history import JobRecord, read_job
 from headgate.jobs.records.items import read_partitions

@@ -12,8 +12,9 @@ from typing import Any, Generic, TypeVar, Unpack
 from headgate.jobs.client.auditing.words import in_words
 from headgate.jobs.client.dead_letters.desks import async_services, services
 from headgate.jobs.client.jobs.children import ChildPage, children_of
-from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk, ListedJob
+from headgate.jobs.client.jobs.desk import AsyncJobDesk, JobDesk
 from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.client.jobs.pages import ListedJob
 from headgate.jobs.client.jobs.rerun import Reruns
 from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.submitting.engine import Submit

@@ -24,7 +24,7 @@ from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.errors import MessageError, PayloadInvalid, UnknownQueue
 from headgate.jobs.execution.adoption import JOB_ID, UNNAMED
-from headgate.jobs.execution.delivery import REPLAYS
+from headgate.jobs.execution.settling.dead_letter import REPLAYS
 from headgate.jobs.messages.bundles import bodies_of, bundle_body, is_bundle
 from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.messages.foreign_formats import JOB_TYPE

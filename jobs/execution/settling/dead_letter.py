@@ -9,7 +9,6 @@ from uuid import uuid4
 
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
 from headgate.jobs.core.topology import MAX_MESSAGE_BYTES
-from headgate.jobs.execution.delivery import REPLAYS
 from headgate.jobs.execution.outcome import Attempt
 from headgate.jobs.execution.settling.actions import DeadLetter, Quarantine
 from headgate.jobs.values.json_values import is_utf8
@@ -17,6 +16,9 @@ from headgate.jobs.values.texts import encodable, legible
 
 QUARANTINED = "quarantined"
 """The reason of messages in the quarantine, beside those of `jobs.execution.outcome.Reason`."""
+
+REPLAYS = "Replays"
+"""The message attribute that counts a job's replays."""
 
 _MAX_ATTRIBUTES = 10  # of a message (SQS Developer Guide, message metadata)
 _MAX_CHARS = 1024

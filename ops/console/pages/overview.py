@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headgate.jobs.client.jobs.desk import JobCounts, JobPage
+from headgate.jobs.client.jobs.desk import JobCounts
 from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.client.jobs.pages import JobPage
 from headgate.jobs.client.overview.queue_metrics import Minutes, QueuePast
 from headgate.jobs.client.overview.queues import QueueList, QueueStatus
 from headgate.jobs.errors import SettingsInvalid

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from headgate.jobs.client.jobs.desk import JobCounts, JobPage
+from headgate.jobs.client.jobs.desk import JobCounts
 from headgate.jobs.client.jobs.filters import JobFilter
+from headgate.jobs.client.jobs.pages import JobPage
 from headgate.jobs.records.lists.entries import lists_of
 from headgate.jobs.records.state import JobState
 from headgate.ops.console.context import Console

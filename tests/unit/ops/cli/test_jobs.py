@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headgate import JobState
-from headgate.jobs.client.jobs.desk import ListedJob
+from headgate.jobs.client.jobs.pages import ListedJob
 from headgate.jobs.core.ports.table import Item, Table
 from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.records.history import JobRecord

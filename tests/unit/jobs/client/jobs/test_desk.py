@@ -10,7 +10,8 @@ import pytest
 
 from headgate import App, AsyncClient, JobFilter, JobState, Tenant
 from headgate.errors import ConfigurationError
-from headgate.jobs.client.jobs.desk import MOST_LISTED, JobPage
+from headgate.jobs.client.jobs.desk import MOST_LISTED
+from headgate.jobs.client.jobs.pages import JobPage
 from headgate.jobs.core.ports.table import Item, ListLine
 from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.records.items import LISTS, SHARDS, line_of, list_name
