@@ -145,6 +145,10 @@ class _Process:
             if self.returncode is None:
                 with suppress(ProcessLookupError):
                     self._process.kill()
+                # Or an event loop that ends before it hears of the exit would leave it open.
+                process: Any = self._process  # asyncio has no public way, nor its stubs this one
+                process._transport.close()  # noqa: SLF001 - as above
+                await process.wait()
 
 
 async def _started(*command: str, **options: Any) -> _Process:
