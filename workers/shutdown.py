@@ -52,7 +52,7 @@ class Report:
     polls_cut: int = 0
     """Number of receives that did not return in time; their messages stay hidden for a while."""
     left_open: tuple[str, ...] = ()
-    """What was being done with a resource that ignores its cancellation: opening or closing it."""
+    """The step of a resource that ignores its cancellation: its opening or its closing."""
 
     @property
     def clean(self) -> bool:

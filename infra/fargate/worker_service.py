@@ -72,7 +72,7 @@ class Workers(Construct):
         self.cluster = cluster or self._existing(deployment.cluster) or self._own_cluster()
         self.services: dict[str, ecs.FargateService] = {}
         self.grantees: dict[str, iam.IGrantable] = {}
-        """Where to grant what their jobs need, by group name."""
+        """The grantees of what their jobs need, by group name."""
         self._existing_roles: dict[str, ExistingRole] = {}
         self.log_groups: list[logs.ILogGroup] = []
         """The log groups of the workers."""
@@ -186,7 +186,7 @@ class WorkerService(Construct):
             role=role.role if role is not None else None,
         )
         self.grantee: iam.IGrantable = role.policy if role is not None else task.task_role
-        """Where to grant what its jobs need."""
+        """The grantee of what its jobs need."""
         self._let_protect(cluster)
         # Workers that don't start fail the deployment, and their log alone says why: it outlives
         # even the rollback of its creation.

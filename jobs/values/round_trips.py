@@ -20,7 +20,7 @@ from headgate.jobs.values.json_values import members
 from headgate.jobs.values.light_dataclass import light_dataclass
 
 MASK = "**********"
-"""What pydantic writes in place of a secret that is not empty."""
+"""The text that pydantic writes in place of a secret that is not empty."""
 
 _FIELDS = frozenset({"model-fields", "typed-dict", "dataclass-args"})
 """Kinds of schemas that have fields."""

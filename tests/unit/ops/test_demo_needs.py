@@ -1,4 +1,4 @@
-"""What `headgate demo` needs, and an installation does not have."""
+"""The needs of `headgate demo` that an installation does not meet."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Calls:
                 raise ConnectionError("refused")
 
         self.fails = False
-        """Whether its jobs do."""
+        """True if its jobs do."""
         self.call: JobType[Any, Any] = call
         self.rig = Rig(app)
         self._workers: list[Worker] = []

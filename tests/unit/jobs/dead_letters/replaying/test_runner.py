@@ -1,4 +1,4 @@
-"""When a replay has come to its end: what others hold, and what SQS does not take, is no end."""
+"""The end of a replay: what others hold, and what SQS does not take, is none."""
 
 from __future__ import annotations
 
