@@ -81,7 +81,7 @@ class Rounds:
 
     @property
     def said(self) -> str:
-        """The requests of the pass that SQS did not carry out, in words; empty if there are none."""
+        """The requests of the pass that SQS did not carry out, in words; empty if none."""
         told = []
         if self.undeleted:
             told.append(f"{self.undeleted} letters are sent, and can't be deleted")
