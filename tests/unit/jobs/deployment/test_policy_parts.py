@@ -9,21 +9,7 @@ import pytest
 
 from headgate.jobs.deployment.policy_parts import LONGEST_POLICY, parts
 from headgate.jobs.errors import ConfigurationError
-
-SQS = "arn:aws:sqs:eu-central-1:111122223333"
-
-
-def statement(count: int, action: str = "sqs:SendMessage") -> dict[str, Any]:
-    resources = [f"{SQS}:shop-prod-{action[4:].lower()}-{at}" for at in range(count)]
-    return {"Effect": "Allow", "Action": action, "Resource": resources}
-
-
-def allowed(document: Any) -> set[tuple[str, str]]:
-    return {
-        (each["Action"], resource)
-        for each in document["Statement"]
-        for resource in each["Resource"]
-    }
+from tests.support.policies import allowed, statement
 
 
 @pytest.mark.parametrize("statements", [[], [statement(3)]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -16,22 +15,10 @@ from headgate.ops.export.policies import (
     policy_files,
     resolved,
 )
+from tests.support.policies import allowed, statement
 from tests.unit.ops.export.shop import ACCOUNT, GROUPS, LETTERS, REGION, moved_in, target
 
 SQS = f"arn:aws:sqs:{REGION}:{ACCOUNT}"
-
-
-def statement(count: int, action: str = "sqs:SendMessage") -> dict[str, Any]:
-    resources = [f"{SQS}:shop-prod-{action[4:].lower()}-{at}" for at in range(count)]
-    return {"Effect": "Allow", "Action": action, "Resource": resources}
-
-
-def allowed(document: Any) -> set[tuple[str, str]]:
-    return {
-        (each["Action"], resource)
-        for each in document["Statement"]
-        for resource in each["Resource"]
-    }
 
 
 @pytest.mark.parametrize(
