@@ -34,6 +34,8 @@ class Actor:
         self.killed_at: float | None = None
         self.stopped_at: float | None = None
         """The time at which it was told to stop, as by SIGTERM."""
+        self.gives_s: float | None = None
+        """The time that an invocation of a function gives to a job; None: no function."""
         self.tasks: list[asyncio.Task[Any]] = []
         self.trouble_until = -1.0
         """The time until which one of its own calls may still suffer from a fault."""

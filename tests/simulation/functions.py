@@ -47,6 +47,9 @@ https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.htm
 SWEPT_EVERY_S = 30.0
 """Interval of sweeps, shorter than a deployed sweep's, since lives are short."""
 
+_ENDING_S = 3.0
+"""Seconds before a function's timeout at which its jobs are interrupted, as docs/lambda.md says."""
+
 _LOOK_S = 0.25
 
 
@@ -168,6 +171,7 @@ class Functions:
         """Make an execution environment."""
         world = self._world
         actor = world.actor("fn", skew_s=plan.skew_s)
+        actor.gives_s = plan.timeout_s - _ENDING_S
         link = world.aws.link(actor)
         made = consumer(
             world.app,

@@ -318,12 +318,18 @@ def _first_counts(ordered: list[Life], within_s: float) -> Violations:
 
 
 def _started_late_s(first: Life, last: Life, within_s: float) -> float:
-    """Return how long after the job that replaced it a job began, which had not begun before."""
+    """Return how long after the job that replaced it a job began, which had not begun before.
+
+    Its claim lapses at the end of the time, which begins with the delay: who waits longer runs.
+    """
     came_at = last.accepted_at or 0.0
     if not first.runs or came_at - (first.accepted_at or 0.0) > within_s - 60:  # or both count
         return 0.0
-    late_s = min(run.began_at for run in first.runs) - came_at
-    return late_s if late_s > _STARTING_S else 0.0
+    began_at = min(run.began_at for run in first.runs)
+    delay_s = max(each.plan.delay_s for each in (first, last) if each.plan is not None)
+    if began_at > came_at + delay_s + within_s - 60:
+        return 0.0
+    return began_at - came_at if began_at - came_at > _STARTING_S else 0.0
 
 
 # --- leftovers -----------------------------------------------------------------------------------

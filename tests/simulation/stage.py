@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SLACK_S = 0.01
 
+_NEARLY_ALL = 0.9
+"""The part of an invocation's time after which a job has timed out, as docs/lambda.md says."""
+
 
 class Stage:
     """Plays the handlers of all apps of a life."""
@@ -138,11 +141,14 @@ class Played:
             world.accepted(child, ref.id, is_duplicate=ref.is_duplicate)
 
     def _timed_out(self) -> bool:
-        declared = self._life.declared
-        if declared is None or declared.timeout_s is None:
+        """Return True if it has had its type's time, or for itself nearly all of a function's."""
+        if (declared := self._life.declared) is None:
             return False
         ran_s = self._world.ledger.now - self._run.began_at
-        return ran_s >= declared.timeout_s - _TIMEOUT_SLACK_S
+        if declared.timeout_s is not None and ran_s >= declared.timeout_s - _TIMEOUT_SLACK_S:
+            return True
+        given_s = self._run.actor.gives_s
+        return given_s is not None and not declared.batch and ran_s >= _NEARLY_ALL * given_s
 
     def _end(self, how: str) -> None:
         ledger, run = self._world.ledger, self._run
