@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from headgate.jobs.client.auditing.auditor import Audited, Auditor
+from headgate.jobs.client.auditing.auditor import Audited, Auditor, check_reason
 from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
@@ -25,7 +25,7 @@ from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.errors import SettingsInvalid, Throttled
 from headgate.jobs.records.audit.entry import AuditAction
-from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
+from headgate.jobs.records.cancellation import CANCELLATIONS
 from headgate.jobs.records.pausing.pause import (
     LONGEST_NAME,
     MOST_PAUSES,
@@ -78,7 +78,7 @@ class AsyncPauses:
     ) -> Pause:
         """`Pauses.create`, awaited."""
         target = _target(self.app, queue, priority, job_type, tenant)
-        _check_reason(reason)
+        check_reason(reason)
         now = self.clock.now()
         ends_at = _end(self.app, target, now, lasts, until)
         known = await self.list()
@@ -312,11 +312,6 @@ def _may_hold(queue: QueueSpec, target: PauseTarget) -> bool:
     if target.kind != "queue":
         return True
     return target.name == queue.group and target.priority in (None, queue.priority)
-
-
-def _check_reason(reason: str) -> None:
-    if len(reason) > LONGEST_REASON:
-        raise SettingsInvalid(f"reason has at most {LONGEST_REASON} characters, got {len(reason)}")
 
 
 def _require_records(app: App) -> None:

@@ -90,11 +90,21 @@ def runs(
 
 @schedules.command(
     epilog=examples(
-        "headgate -A shop.app:app schedules pause daily-report",
+        "headgate -A shop.app:app schedules pause daily-report --reason 'the source is down'",
         "headgate -A shop.app:app schedules pause --all",
     )
 )
-def pause(context: typer.Context, name: OneOrNone = None, every: All = False) -> None:
+def pause(
+    context: typer.Context,
+    name: OneOrNone = None,
+    every: All = False,
+    reason: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT", help="Kept in the audit; up to 300 characters.", show_default=False
+        ),
+    ] = "",
+) -> None:
     """Pause a schedule until it is resumed, or all of them.
 
     Exits with 1 if one of them can't be read, and so may still fire.
@@ -102,7 +112,7 @@ def pause(context: typer.Context, name: OneOrNone = None, every: All = False) ->
     with client_of(context) as client:
         names, code = _chosen(client, name, every=every, enabled=True)
         for each in names:
-            client.schedules.pause(each)
+            client.schedules.pause(each, reason=reason)
             show(f"{each} is paused")
     raise typer.Exit(code)
 

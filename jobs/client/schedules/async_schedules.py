@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TextIO, TypeVar, Unpack, overload
 
-from headgate.jobs.client.auditing.auditor import Audited
+from headgate.jobs.client.auditing.auditor import Audited, check_reason
 from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.private_files import reading, writing
 from headgate.jobs.client.schedules import schedule_requests
@@ -155,9 +155,10 @@ class AsyncSchedules(Generic[H]):
         """`Schedules.next_times`, awaited."""
         return (await self.get(name)).next_times(count, self._clock.now())
 
-    async def pause(self, name: str) -> None:
+    async def pause(self, name: str, *, reason: str = "") -> None:
         """`Schedules.pause`, awaited."""
-        await self._switch(AuditAction.PAUSE_SCHEDULE, name, enabled=False)
+        check_reason(reason)
+        await self._switch(AuditAction.PAUSE_SCHEDULE, name, enabled=False, reason=reason)
 
     async def resume(self, name: str) -> None:
         """`Schedules.resume`, awaited."""
@@ -203,15 +204,19 @@ class AsyncSchedules(Generic[H]):
             cancelling.result = "" if was_held else "no schedule held it"
         return was_held
 
-    async def _switch(self, action: AuditAction, name: str, *, enabled: bool) -> None:
+    async def _switch(
+        self, action: AuditAction, name: str, *, enabled: bool, reason: str = ""
+    ) -> None:
         spec = schedule_requests.switched(
             await self._found(name), enabled=enabled, now=self._clock.now()
         )
-        async with self._action(action, name):
+        async with self._action(action, name, reason=reason):
             await self._update(name, spec)
 
-    def _action(self, action: AuditAction, name: str, *, detail: str = "") -> Audited:
-        return self._auditor.action(action, "schedule", name, detail=detail)
+    def _action(
+        self, action: AuditAction, name: str, *, reason: str = "", detail: str = ""
+    ) -> Audited:
+        return self._auditor.action(action, "schedule", name, reason=reason, detail=detail)
 
     async def _update(self, name: str, spec: ScheduleSpec) -> None:
         if not await self._scheduler.update(spec):

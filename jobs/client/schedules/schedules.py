@@ -131,16 +131,25 @@ class Schedules:
         """Return its next times, in UTC; see `jobs.schedules.registry.ScheduleInfo.next_times`."""
         return drive(self._engine.next_times(name, count))
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str, *, reason: str = "") -> None:
         """Pause a schedule until `resume`; the times it misses are not made up for.
+
+        Args:
+            name: the schedule.
+            reason: up to 300 characters, for the audit.
+
+        Raises:
+            SettingsInvalid: it is a rate with an end, and none of its times is left; or the reason
+                is too long.
+        """
+        drive(self._engine.pause(name, reason=reason))
+
+    def resume(self, name: str) -> None:
+        """Resume a paused schedule, from now on.
 
         Raises:
             SettingsInvalid: it is a rate with an end, and none of its times is left.
         """
-        drive(self._engine.pause(name))
-
-    def resume(self, name: str) -> None:
-        """Resume a paused schedule, from now on; raises as `pause`."""
         drive(self._engine.resume(name))
 
     def reschedule(self, name: str, *, schedule: Schedule, limit: int | None = None) -> None:

@@ -87,9 +87,9 @@ def schedule(request: Request) -> Response:
 
 def pause(request: Request) -> Response:
     """Pause a schedule."""
-    name = _name(request)
+    name, reason = _name(request), form_of(request).text("reason")
     schedules = console_of(request).client.schedules
-    return _changed(request, lambda: schedules.pause(name))
+    return _changed(request, lambda: schedules.pause(name, reason=reason))
 
 
 def resume(request: Request) -> Response:

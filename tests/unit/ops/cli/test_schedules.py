@@ -32,9 +32,9 @@ class Shop:
         self.table = MemoryTable(SystemClock())
         self._headgate = headgate
         monkeypatch.syspath_prepend(".")
-        monkeypatch.setattr("headgate.jobs.client.client.Client", self._client)
+        monkeypatch.setattr("headgate.jobs.client.client.Client", self.client)
 
-    def _client(self, app: App) -> Client:
+    def client(self, app: App) -> Client:
         self.sqs.provision(app.topology)
         backend = over(self.sqs.sync, scheduler=self.scheduler.sync, table=self.table.sync)
         return Client(app, backend=backend)
@@ -42,7 +42,7 @@ class Shop:
     def create(self, name: str, when: Schedule = NIGHTLY) -> None:
         app = load_app(APP)
         email = sys.modules["cli_shop"].Email(to="ada")
-        self._client(app).schedules.create(name, app.find_type("send-email"), email, schedule=when)
+        self.client(app).schedules.create(name, app.find_type("send-email"), email, schedule=when)
 
     def run(self, *words: str, app: str | None = APP) -> Ended:
         """Run a command."""
@@ -173,6 +173,13 @@ def test_pause_and_resume_switch_a_schedule(shop: Shop) -> None:
     assert not shop.scheduler.schedules[0].enabled
     assert shop.run("resume", "nightly") == Ended(0, "nightly fires again\n", "")
     assert shop.scheduler.schedules[0].enabled
+
+
+def test_a_pause_keeps_its_reason_in_the_audit(shop: Shop) -> None:
+    shop.create("nightly")
+    shop.run("pause", "nightly", "--reason", "their API is down")
+    [paused, _] = shop.client(load_app(APP)).audit.list().entries
+    assert (paused.action, paused.reason) == ("pause-schedule", "their API is down")
 
 
 def test_reschedule_changes_the_times_and_reset_needs_a_declaration(shop: Shop) -> None:

@@ -73,7 +73,9 @@ def test_a_schedule_is_paused_moved_run_and_resumed(
     caplog.set_level(logging.INFO, "headgate.audit")
     page = f"/schedules/{reminder}"
     assert "Resume reminder" not in browser.get(page).text
-    assert browser.post(f"{page}/pause").headers["location"] == page
+    paused = browser.post(f"{page}/pause", {"reason": "down"})
+    assert paused.headers["location"] == page
+    assert shop.client.audit.list().entries[0].reason == "down"
     assert not shop.client.schedules.get(reminder).enabled
     assert "Resume reminder" in browser.get(page).text
     browser.post(f"{page}/move", {"expression": "rate(2 hours)"})

@@ -204,6 +204,20 @@ async def test_a_resumed_schedule_does_not_catch_up_on_missed_times(
     assert len(shop.ran) == 1
 
 
+async def test_the_reason_of_a_pause_is_in_the_audit(shop: Shop) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+    await shop.schedules.pause("nightly", reason="the source is down")
+    [paused, _] = shop.jobs.client.audit.list().entries
+    assert (paused.action, paused.reason) == ("pause-schedule", "the source is down")
+
+
+async def test_too_long_a_reason_pauses_nothing(shop: Shop) -> None:
+    await shop.schedules.create("nightly", shop.report, Report(), schedule=NIGHTLY)
+    with pytest.raises(SettingsInvalid, match="at most 300 characters, got 301"):
+        await shop.schedules.pause("nightly", reason="x" * 301)
+    assert (await shop.schedules.get("nightly")).enabled
+
+
 async def test_pausing_and_resuming_changes_nothing_else(shop: Shop) -> None:
     when = cron("0 2 * * ? *", timezone="Asia/Tokyo", flexible_window=timedelta(minutes=10))
     await shop.schedules.create("nightly", shop.report, Report(kind="full"), schedule=when)
