@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from headgate.jobs.client.jobs.jobs import MOST_CANCELLED
+from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.records.cancellation import LONGEST_REASON
 from headgate.jobs.values.light_dataclass import light_dataclass
@@ -27,6 +28,9 @@ _MOST_RERUN = 100
 """Jobs that run again at a time: for each that died, its dead letter is looked for."""
 
 _LONGEST_PAYLOAD = 200_000
+
+_LONGEST_GROUP = 128
+"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +70,14 @@ def rerun(request: Request) -> Response:
     """Run jobs that have ended again, once the number has been confirmed."""
     console, asked = console_of(request), _asked(request)
     payload = _payload(form_of(request), asked.ids)
+    options = _group(form_of(request), asked.ids)
     if len(asked.ids) > _MOST_RERUN:
         refuse(f"At most {_MOST_RERUN} jobs run again at a time, and {len(asked.ids)} are chosen.")
     if not asked.confirmed:
         return _confirm(request, asked, "Run again", asked.ids, has_reason=False)
 
     def one(job_id: str) -> OutcomeLine:
-        new = console.client.jobs.rerun(job_id, payload=payload)
+        new = console.client.jobs.rerun(job_id, payload=payload, **options)
         return OutcomeLine(
             of=job_id, text=f"runs again as {new.id}", is_done=True, path=f"/jobs/{new.id}"
         )
@@ -195,6 +200,15 @@ def _payload(form: Fields, ids: Sequence[str]) -> Any:
         return from_json(text)
     except ValueError as error:
         refuse(f"The payload is not JSON: {error}")
+
+
+def _group(form: Fields, ids: Sequence[str]) -> SubmitOptions:
+    """Return the group that a form gives for a FIFO queue, in place of the old one."""
+    if not (group := form.text("group", most=_LONGEST_GROUP)):
+        return {}
+    if len(ids) != 1:
+        refuse("A group is given for one job at a time.")
+    return {"group": group}
 
 
 ROUTES = [

@@ -48,6 +48,7 @@ def job(request: Request) -> Response:
         after=after,
         is_dead=record is not None and record.state in _DEAD,
         takes_payload=record is not None and _takes_payload(console, record),
+        takes_group=record is not None and _takes_group(console, record),
         revealed=revealed,
     )
 
@@ -71,6 +72,11 @@ def _children(console: Console, job_id: str, after: str) -> Seen[ChildPage]:
 def _takes_payload(console: Console, record: JobRecord) -> bool:
     declared = console.app.types.get(record.type or "")
     return declared is not None and declared.payload is not None
+
+
+def _takes_group(console: Console, record: JobRecord) -> bool:
+    declared = console.app.types.get(record.type or "")
+    return declared is not None and console.app.queues[declared.queue].fifo
 
 
 def _revealed(request: Request, record: JobRecord, wanted: str) -> Revealed | None:

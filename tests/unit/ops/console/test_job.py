@@ -44,6 +44,30 @@ def test_a_dead_job_tells_why_and_runs_again_from_its_dead_letter(
     assert browser.get(f"/jobs/{again.id}").status == 200
 
 
+def test_a_job_of_a_fifo_queue_runs_again_in_the_group_that_is_given() -> None:
+    app = App("shop")
+    ledger = app.queue("ledger", fifo=True)
+    post: JobType[int, None] = ledger.define("post", int)
+    post.handler(lambda _amount: None)
+    harness = Harness(app)
+    job = harness.client.submit(post, 3, group="account-1")
+    harness.drain()
+    served = console(app, access=everybody("ada"), client=harness.client, clock=harness.clock)
+    browser = Browser(served)
+    assert 'name="group"' in browser.get(f"/jobs/{job.id}").text
+    form = {"id": job.id, "confirmed": "1", "payload": "4", "group": "account-1"}
+    assert browser.post("/jobs/rerun", form).status == 303
+    [again] = harness.submitted(post)
+    [message] = harness.sqs.messages("shop-ledger-normal.fifo")
+    assert (again.payload, message.group) == (4, "account-1")
+
+
+def test_only_jobs_of_fifo_queues_are_asked_for_a_group(shop: Shop, browser: Browser) -> None:
+    job = shop.client.submit(shop.send_email, Email(to="ada"))
+    shop.harness.drain()
+    assert 'name="group"' not in browser.get(f"/jobs/{job.id}").text
+
+
 def test_a_long_error_is_folded_and_a_short_one_is_not() -> None:
     app = App("shop")
 

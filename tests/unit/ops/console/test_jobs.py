@@ -302,10 +302,11 @@ def test_a_form_with_a_mistake_does_nothing(browser: Browser, form: dict[str, ob
     assert browser.post("/jobs/cancel", form).status == 400
 
 
-def test_a_payload_is_for_one_job_and_is_json(browser: Browser, dead: Sequence[str]) -> None:
+def test_a_payload_and_a_group_are_for_one_job(browser: Browser, dead: Sequence[str]) -> None:
     for form in (
         {"id": dead, "payload": "{}", "confirmed": "1"},
         {"id": dead[:1], "payload": "{", "confirmed": "1"},
+        {"id": dead, "group": "a", "confirmed": "1"},
         {"id": [f"0196a2b4-0000-7000-8000-{n:012}" for n in range(101)]},
     ):
         assert browser.post("/jobs/rerun", form).status == 400
