@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headgate.ops.cli.shared import AsJson, client_of, examples, noun
-from headgate.ops.views.output import show
+from headgate.ops.views.output import show, show_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from headgate import ScheduleInfo, UnreadableSchedule
     from headgate.jobs.client.client import Client
 
 schedules = noun(
@@ -107,14 +109,11 @@ def pause(
 ) -> None:
     """Pause a schedule until it is resumed, or all of them.
 
-    Exits with 1 if one of them can't be read, and so may still fire.
+    Exits with 1 if one of all can't be read, or is not paused: it may still fire.
     """
     with client_of(context) as client:
-        names, code = _chosen(client, name, every=every, enabled=True)
-        for each in names:
-            client.schedules.pause(each, reason=reason)
-            show(f"{each} is paused")
-    raise typer.Exit(code)
+        pausing = partial(client.schedules.pause, reason=reason)
+        raise typer.Exit(_switch(client, name, pausing, "is paused", every=every, enabled=True))
 
 
 @schedules.command(
@@ -126,14 +125,12 @@ def pause(
 def resume(context: typer.Context, name: OneOrNone = None, every: All = False) -> None:
     """Resume a paused schedule, or all of them.
 
-    It does not make up for the times that it missed. Exits with 1 if one can't be read.
+    It does not make up for the times that it missed. Exits with 1 if one of all can't be read, or
+    is not resumed.
     """
     with client_of(context) as client:
-        names, code = _chosen(client, name, every=every, enabled=False)
-        for each in names:
-            client.schedules.resume(each)
-            show(f"{each} fires again")
-    raise typer.Exit(code)
+        resuming = client.schedules.resume
+        raise typer.Exit(_switch(client, name, resuming, "fires again", every=every, enabled=False))
 
 
 @schedules.command(
@@ -216,23 +213,52 @@ def import_schedules(
         raise typer.Exit(show_imported(client.schedules.import_(file, prune=prune)))
 
 
-def _chosen(
-    client: Client, name: str | None, *, every: bool, enabled: bool
-) -> tuple[Sequence[str], int]:
-    """Return the schedule that is named, or all that are in that state; and the exit code.
+def _switch(
+    client: Client,
+    name: str | None,
+    switch: Callable[[str], None],
+    said: str,
+    *,
+    every: bool,
+    enabled: bool,
+) -> int:
+    """Switch the schedule that is named, or all that are in that state; return the exit code.
 
     Raises:
         click's BadParameter: neither is asked for, or both.
     """
-    from headgate import ScheduleInfo
-    from headgate.ops.views.schedules import tell_unreadable
-
     if (name is None) is not every:
         raise typer.BadParameter("name one schedule, or write --all")
     if name is not None:
-        return [name], 0
-    found = client.schedules.list()
+        switch(name)
+        show(f"{name} {said}")
+        return 0
+    return _switch_all(client.schedules.list(), switch, said, enabled=enabled)
+
+
+def _switch_all(
+    found: Sequence[ScheduleInfo | UnreadableSchedule],
+    switch: Callable[[str], None],
+    said: str,
+    *,
+    enabled: bool,
+) -> int:
+    """Switch each that is in that state; one that is refused doesn't keep the others from it."""
+    from headgate import ScheduleInfo
+    from headgate.jobs.errors import HeadgateError, ScheduleMissing
+    from headgate.ops.views.schedules import tell_unreadable
+
     tell_unreadable(found)
     readable = [each for each in found if isinstance(each, ScheduleInfo)]
-    names = [each.name for each in readable if each.enabled is enabled]
-    return names, int(len(readable) < len(found))
+    left = len(found) - len(readable)
+    for name in (each.name for each in readable if each.enabled is enabled):
+        try:
+            switch(name)
+        except ScheduleMissing:  # it was removed, or has fired for the last time
+            show(f"{name} is gone")
+        except HeadgateError as error:
+            left += 1
+            show_error(f"{name} is left as it was: {error}")
+        else:
+            show(f"{name} {said}")
+    return int(left > 0)

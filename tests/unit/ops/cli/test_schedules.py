@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headgate import App, Client, Schedule, cron, load_app
+from headgate import App, Client, Schedule, ScheduleInfo, UnreadableSchedule, cron, load_app
+from headgate.jobs.client.schedules.schedules import Schedules
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.errors import ScheduleGroupMissing
@@ -243,6 +245,36 @@ def test_all_are_paused_and_resumed_at_once(shop: Shop) -> None:
     assert (paused.code, paused.out) == (0, "nightly is paused\n")
     resumed = shop.run("resume", "--all")
     assert resumed.out.splitlines() == ["nightly fires again", "often fires again"]
+
+
+def test_one_that_is_refused_keeps_no_other_from_being_switched(shop: Shop) -> None:
+    clock = VirtualClock(datetime.now(UTC))
+    shop.scheduler = MemoryScheduler(clock)
+    in_an_hour = clock.now() + timedelta(hours=1)
+    shop.create("a-promo", Schedule.rate(timedelta(minutes=5), end=in_an_hour))
+    shop.create("nightly")
+    assert shop.run("pause", "--all").code == 0
+    clock.advance(timedelta(hours=2))
+    resumed = shop.run("resume", "--all")
+    assert (resumed.code, resumed.out) == (1, "nightly fires again\n")
+    assert resumed.err.startswith("headgate: a-promo is left as it was: rate(5 minutes) no longer")
+    assert shop.run("resume", "a-promo").code == 2
+
+
+def test_one_that_has_gone_meanwhile_is_no_failure(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a-once", "nightly"):
+        shop.create(name)
+    read = Schedules.list
+
+    def removed_after(schedules: Schedules) -> Sequence[ScheduleInfo | UnreadableSchedule]:
+        found = read(schedules)
+        schedules.remove("a-once")
+        return found
+
+    monkeypatch.setattr(Schedules, "list", removed_after)
+    assert shop.run("pause", "--all") == Ended(0, "a-once is gone\nnightly is paused\n", "")
 
 
 @pytest.mark.parametrize("words", [(), ("nightly", "--all")], ids=["neither", "both"])
