@@ -146,19 +146,30 @@ def reschedule(
         str, typer.Argument(metavar="EXPRESSION", help="cron(...), rate(...) or at(...).")
     ],
     timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The time zone of cron(...) and at(...).")
-    ] = "UTC",
+        str | None,
+        typer.Option(
+            metavar="ZONE",
+            help="The time zone of cron(...) and at(...).  [default: its present one]",
+        ),
+    ] = None,
 ) -> None:
     """Change the times of a schedule.
+
+    Its start, end and flexible window stay; at(...) has neither start nor end, and an end that has
+    passed is dropped. `client.schedules.reschedule` changes them.
 
     One declared in code keeps the new times until it is reset, or changed by a deployment.
     """
     from headgate import Schedule
+    from headgate.ops.rescheduling import with_expression
+    from headgate.ops.views.schedules import show_moved
 
+    Schedule(expression=expression, timezone=timezone or "UTC")  # is refused before AWS is asked
     with client_of(context) as client:
-        when = Schedule(expression=expression, timezone=timezone)
-        client.schedules.reschedule(name, schedule=when)
-    show(f"{name} fires at {expression} {timezone}")
+        when, now = client.schedules.get(name).when, datetime.now(UTC)
+        moved, dropped = with_expression(when, expression, timezone or when.timezone, now)
+        client.schedules.reschedule(name, schedule=moved)
+    show_moved(name, moved, dropped, now)
 
 
 @schedules.command(epilog=examples("headgate -A shop.app:app schedules reset daily-report"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.history import JobRecord
 from headgate.jobs.schedules.copies import SchedulesExported, SchedulesImported
@@ -62,6 +63,20 @@ def show_runs(found: Sequence[tuple[ScheduledRun, JobRecord]], *, as_json: bool)
             "?: nothing is recorded of that job: it waits, was never submitted (the schedule was "
             "paused, or had other times), or its record has ended"
         )
+
+
+def show_moved(name: str, when: Schedule, dropped: Sequence[str], now: datetime) -> None:
+    """Print the new times of a schedule, and what of the old ones is dropped."""
+    bounds = []
+    if when.start is not None and when.start > now:
+        bounds.append(f"from {when.start}")
+    if when.end is not None:
+        bounds.append(f"until {when.end}")
+    if when.flexible_window is not None:
+        bounds.append(f"spread over {when.flexible_window}")
+    show(in_line(", ".join((f"{name} fires at {when.expression} {when.timezone}", *bounds))))
+    for each in dropped:
+        show_error(each)
 
 
 def times_by_name(

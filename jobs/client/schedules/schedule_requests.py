@@ -113,7 +113,8 @@ def timed(spec: ScheduleSpec, when: Schedule, limit: int | None, now: datetime) 
     if limit is not None:
         when = _limited(when, limit, now)
     if next(times_of(when, now), None) is None:
-        raise SettingsInvalid(f"{when.expression} never fires: all of its times have passed")
+        end = "" if when.end is None else f", or are after its end ({when.end})"
+        raise SettingsInvalid(f"{when.expression} never fires: all of its times have passed{end}")
     window = when.flexible_window
     again = replace(
         spec,

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.definitions.schedules.wording import in_words
 from headgate.jobs.errors import ScheduleMissing, SettingsInvalid
 from headgate.jobs.records.history import JobRecord
@@ -21,6 +20,7 @@ from headgate.ops.console.context import Console
 from headgate.ops.console.forms import form_of, refuse
 from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import base_of, console_of, render
+from headgate.ops.rescheduling import with_expression
 
 _ALL = "schedules"
 _FRESH_S = 10.0
@@ -112,12 +112,13 @@ def run(request: Request) -> Response:
 
 def move(request: Request) -> Response:
     """Change the times of a schedule."""
-    name, form = _name(request), form_of(request)
-    schedules = console_of(request).client.schedules
+    console, name, form = console_of(request), _name(request), form_of(request)
+    schedules = console.client.schedules
     expression = form.text("expression")
     zone = form.text("timezone", most=100) or "UTC"
-    when = Schedule(expression=expression, timezone=zone)
-    return _changed(request, lambda: schedules.reschedule(name, schedule=when))
+    when = schedules.get(name).when
+    moved, _ = with_expression(when, expression, zone, console.clock.now())  # the form says which
+    return _changed(request, lambda: schedules.reschedule(name, schedule=moved))
 
 
 def reset(request: Request) -> Response:

@@ -196,6 +196,27 @@ def test_reschedule_changes_the_times_and_reset_needs_a_declaration(shop: Shop) 
     assert "declares a schedule 'nightly'" in " ".join(refused.err.split())
 
 
+def test_reschedule_keeps_the_end_the_window_and_the_time_zone(shop: Shop) -> None:
+    end = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3)
+    start, window = end - timedelta(days=2), timedelta(minutes=10)
+    when = replace(NIGHTLY, start=start, end=end, flexible_window=window)
+    shop.create("promo", when)
+    ended = shop.run("reschedule", "promo", "cron(0 3 * * ? *)")
+    said = f"from {start}, until {end}, spread over 0:10:00"
+    assert ended == Ended(0, f"promo fires at cron(0 3 * * ? *) Europe/Berlin, {said}\n", "")
+    moved = shop.client(load_app(APP)).schedules.get("promo").when
+    assert moved == replace(when, expression="cron(0 3 * * ? *)")
+
+
+def test_reschedule_says_what_does_not_go_with_the_new_times(shop: Shop) -> None:
+    end = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3)
+    shop.create("promo", replace(NIGHTLY, end=end))
+    ended = shop.run("reschedule", "promo", f"at({end + timedelta(days=9):%Y-%m-%dT%H:%M:%S})")
+    assert ended.code == 0
+    assert ended.err == f"headgate: its end ({end}) is dropped: at(...) has none\n"
+    assert shop.scheduler.schedules[0].end is None
+
+
 def test_run_submits_the_job_and_prints_its_id(shop: Shop) -> None:
     shop.create("nightly")
     ended = shop.run("run", "nightly")

@@ -109,6 +109,18 @@ def test_a_declared_schedule_is_moved_says_so_and_is_reset(shop: Shop, browser: 
     assert shop.client.schedules.get("weekly").when == declared
 
 
+def test_moving_a_schedule_keeps_its_end_and_its_flexible_window(
+    shop: Shop, browser: Browser
+) -> None:
+    end, window = shop.harness.clock.now() + timedelta(days=3), timedelta(minutes=10)
+    when = cron("0 * * * ? *", end=end, flexible_window=window)
+    shop.client.schedules.create("promo", shop.send_email, ADA, schedule=when)
+    assert "Its start, end and flexible window stay" in browser.get("/schedules/promo").text
+    browser.post("/schedules/promo/move", {"expression": "rate(2 hours)", "timezone": "UTC"})
+    moved = shop.client.schedules.get("promo").when
+    assert (moved.expression, moved.end, moved.flexible_window) == ("rate(2 hours)", end, window)
+
+
 @pytest.mark.parametrize(
     "form",
     [
