@@ -128,9 +128,10 @@ class HealthJudge:
         if queue.waiting and not queue.pauses:
             yield from self._unattended(queue, queue.waiting)
             yield from self._late(queue, spec)
-        if (waiting := queue.waiting or 0) > self._thresholds.depth:
+        thresholds = self._thresholds.of(spec.group)
+        if (waiting := queue.waiting or 0) > thresholds.depth:
             yield _degraded(queue.name, f"{_jobs(waiting)} wait in {queue.name}")
-        most = 0 if queue.name in self._urgent else self._thresholds.dead_letters
+        most = 0 if queue.name in self._urgent else thresholds.dead_letters
         if (dead := queue.dead or 0) > most:
             letters = "letter" if dead == 1 else "letters"
             yield _degraded(queue.name, f"{dead:,} dead {letters} of {queue.name}")
@@ -159,8 +160,8 @@ class HealthJudge:
             return
         within = max(spec.lane.start_within, _LEAST_WAIT)
         said = f"the oldest job of {queue.name} is {oldest} old"
-        if oldest > self._thresholds.oldest:
-            yield _unhealthy(queue.name, f"{said}: more than {self._thresholds.oldest}")
+        if oldest > (most := self._thresholds.of(spec.group).oldest):
+            yield _unhealthy(queue.name, f"{said}: more than {most}")
         elif oldest > within:
             yield _degraded(queue.name, f"{said}, and jobs have to start within {within}")
 

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from headgate import App, AsyncClient, Client, Priority
-from headgate.infra import ConsumerGroup, Deployment, Thresholds, WorkerGroup
+from headgate.infra import (
+    ConsumerGroup,
+    Deployment,
+    QueueThresholds,
+    Thresholds,
+    WorkerGroup,
+)
 from headgate.jobs.client.overview.health import SystemHealth, SystemState
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.errors import AccessDenied, Throttled
@@ -164,6 +170,30 @@ async def test_depth_dead_letters_and_the_quarantine_count_from_the_alarms_thres
             "1 job in quarantine: it killed workers again and again",
         ),
     ]
+
+
+@pytest.mark.parametrize("own_is", ["stricter", "looser"])
+async def test_a_queue_s_own_thresholds_count_for_it_as_for_its_alarms(
+    shop: Shop, own_is: str
+) -> None:
+    await shop.work()
+    for queue in (HIGH, HIGH, f"{HIGH}-dlq", f"{HIGH}-dlq"):
+        await shop.wait(queue)
+    shop.backend.metrics.put(HIGH, "ApproximateAgeOfOldestMessage", 61)
+    low: dict[str, Any] = {"depth": 1, "oldest": 60, "dead_letters": 1}
+    high: dict[str, Any] = {"depth": 9, "oldest": 3600, "dead_letters": 9}
+    own, others = (low, high) if own_is == "stricter" else (high, low)
+    alarms = Thresholds(**others, queues={"mail": QueueThresholds(**own)})
+    late = f"the oldest job of {HIGH} is 0:01:01 old"
+    assert told(await shop.health(Deployment(alarms=alarms))) == (
+        [
+            ("unhealthy", HIGH, f"{late}: more than 0:01:00"),
+            ("degraded", HIGH, f"2 jobs wait in {HIGH}"),
+            ("degraded", HIGH, f"2 dead letters of {HIGH}"),
+        ]
+        if own_is == "stricter"
+        else [("degraded", HIGH, f"{late}, and jobs have to start within 0:01:00")]
+    )
 
 
 async def test_an_open_breaker_degrades_it(shop: Shop) -> None:
