@@ -105,9 +105,9 @@ def show_imported(count: int) -> None:
 def tell_purge(counts: LetterCounts, *, copy: bool) -> int:
     """Say what a purge would delete; returns an exit code if that is nothing, and 0 otherwise."""
     if not counts.total:
-        show(_NO_LETTERS)
+        show(_NO_LETTERS if counts.look.complete else "No dead letters that can be seen.")
         _tell_unseen(counts.look)
-        return EXIT_NONE
+        return EXIT_NONE if counts.look.complete else EXIT_LEFT
     _counts(counts, ("queue", "type"))
     first = "after a copy of each was saved in the app's bucket" if copy else "WITHOUT a copy"
     show(f"{letters_of(counts.total)} would be deleted, {first}.")
@@ -122,6 +122,9 @@ def show_purged(outcome: LettersPurged) -> int:
     show_failures(outcome.failures)
     if outcome.failures:
         show_error(f"{letters_of(len(outcome.failures))} left; the purge ended with these")
+        return EXIT_LEFT
+    _tell_unseen(outcome.look)
+    if not outcome.look.complete:  # those that were selected may be among them
         return EXIT_LEFT
     return 0 if outcome.purged else EXIT_NONE
 

@@ -182,8 +182,8 @@ def purge(
 ) -> None:
     """Delete dead letters, once each has a copy in the app's bucket.
 
-    Counts them, and asks. What dies after that stays. Exits with 1 if one of them was left, and 3
-    if there are none.
+    Counts them, and asks. What dies after that stays. Exits with 1 if one of them was left or may
+    have been, as those that somebody else holds, and 3 if there are none.
     """
     from headgate.ops.views.dead_letters import show_purged, tell_purge
 

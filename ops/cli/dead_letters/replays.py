@@ -174,7 +174,7 @@ def _confirm(
 ) -> None:
     """Say what would be sent, and end the command unless that is wanted."""
     from headgate.ops.views.output import show_json
-    from headgate.ops.views.replays import show_plan, values_of
+    from headgate.ops.views.replays import EXIT_LEFT, show_plan, values_of
 
     plan = client.dead_letters.replay(chosen, dry_run=True, **settings)
     if dry_run and as_json:
@@ -183,8 +183,10 @@ def _confirm(
         show_plan(plan)
     if not plan.sent:
         tell_unknown(context, chosen)
-    if dry_run or not plan.sent:
+    if dry_run:
         raise typer.Exit(0)
+    if not plan.sent:
+        raise typer.Exit(EXIT_LEFT if plan.refused else 0)
     if not sys.stdin.isatty():
         raise typer.BadParameter("nobody is there to confirm it: add --yes, or look with --dry-run")
     typer.confirm("Send them?", abort=True, err=True)

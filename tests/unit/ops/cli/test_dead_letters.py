@@ -283,6 +283,27 @@ def test_what_was_not_seen_is_told(bench: SweepBench, letters: Letters, tmp_path
     assert json.loads(letters("count", "--json").out)["complete"] is False
 
 
+def test_a_purge_that_could_not_see_all_letters_is_not_a_success(
+    bench: SweepBench, letters: Letters
+) -> None:
+    for _ in range(3):
+        bench.die("send-email")
+    bench.sqs.sync.receive("shop-test-jobs-normal-dlq", limit=1, wait_s=0, visibility_s=600)
+    ended = letters("purge", "--yes")
+    assert (ended.code, ended.out) == (
+        EXIT_LEFT,
+        "2 dead letters deleted, 2 copied to the bucket\n",
+    )
+    assert "about 1 more in shop-test-jobs-normal-dlq were not seen" in ended.err
+    for words, said in (
+        (["--yes"], "0 dead letters deleted\n"),
+        ([], "No dead letters that can be seen.\n"),
+    ):
+        ended = letters("purge", *words)
+        assert (ended.code, ended.out) == (EXIT_LEFT, said)
+        assert "about 1 more" in ended.err
+
+
 # --- copies --------------------------------------------------------------------------------------
 
 

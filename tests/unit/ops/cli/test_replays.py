@@ -115,6 +115,16 @@ def test_letters_that_are_left_show_in_text_and_code(shop: Shop) -> None:
     assert "more" not in ended.out
 
 
+def test_where_all_letters_would_be_left_the_code_is_that_of_a_confirmed_replay(
+    shop: Shop,
+) -> None:
+    shop.dead(1)
+    unconfirmed = shop.run("replay", "--set", "to=3")
+    assert unconfirmed.code == shop.run("replay", "--set", "to=3", "--yes").code == 1
+    assert "1 left where they are" in unconfirmed.out
+    assert shop.run("replay", "--set", "to=3", "--dry-run").code == 0
+
+
 def test_letters_that_are_left_and_not_shown_are_counted(shop: Shop) -> None:
     shop.dead(7)
     planned = shop.run("replay", "--set", "to=3", "--dry-run")
