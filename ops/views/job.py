@@ -82,7 +82,11 @@ def _show_children(children: ChildPage, now: datetime) -> None:
 
 
 def show_end(job: JobHandle[Any], timeout: timedelta | None) -> int:
-    """Wait for a job to end, and print its result as JSON; returns the exit code."""
+    """Wait for a job to end, and print its result as JSON; returns the exit code.
+
+    Raises:
+        ResultInvalid: it has completed, and its result was not kept or can't be read.
+    """
     try:
         job.wait(timeout)
     except ResultTimeout as error:
@@ -90,7 +94,9 @@ def show_end(job: JobHandle[Any], timeout: timedelta | None) -> int:
         return EXIT_UNFINISHED
     record = job.history()
     if record.state is JobState.COMPLETED:
-        show_json(record.result, indent=None)
+        # The record has a large result's address alone, and of one that it can't tell the reason.
+        is_told = record.result_ref is None and not record.result_fault
+        show_json(record.result if is_told else job.result(), indent=None)
     else:
         show_error(f"the job {job.id} is {record.state}: {_why(record)}")
     return exit_code(record.state)
