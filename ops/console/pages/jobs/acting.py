@@ -14,6 +14,7 @@ from headgate.jobs.client.jobs.jobs import MOST_CANCELLED
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.records.cancellation import LONGEST_REASON
+from headgate.jobs.records.state import JobState
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.texts import text_of
 from headgate.ops.console.context import Console
@@ -59,7 +60,12 @@ def cancel(request: Request) -> Response:
         return _confirm(request, asked, "Cancel", asked.ids, has_reason=True)
 
     def one(job_id: str) -> OutcomeLine:
-        console.client.handle(job_id).cancel(asked.reason)
+        job = console.client.handle(job_id)
+        if (state := job.state()).is_final and state is not JobState.CANCELLED:
+            # A request would outlive the end, and cancel the job once it is replayed.
+            text = f"left: it is {state} already, and there is nothing to cancel"
+            return OutcomeLine(of=job_id, text=text, is_done=False, path=f"/jobs/{job_id}")
+        job.cancel(asked.reason)
         return OutcomeLine(of=job_id, text="cancellation requested", is_done=True)
 
     lines = _each(request, asked, one)

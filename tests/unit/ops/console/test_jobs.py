@@ -241,6 +241,25 @@ def test_a_job_that_can_not_run_again_keeps_no_other_from_it(
     assert (page.count("not done"), page.count("runs again as")) == (1, 1)
 
 
+def test_a_job_that_has_ended_is_not_cancelled_and_its_replay_runs(
+    shop: Shop, browser: Browser, dead: Sequence[str]
+) -> None:
+    ended = dead[0]
+    waiting = shop.client.submit(shop.send_email, Email(to="ada"), delay=60)
+    form = {"id": [ended, waiting.id], "confirmed": "1"}
+    said = browser.get(browser.post("/jobs/cancel", form).headers["location"]).text
+    assert said.count("cancellation requested") == 1
+    assert "it is dead already, and there is nothing to cancel" in said
+    alone = browser.post("/jobs/cancel", {"id": ended, "confirmed": "1"})
+    assert "nothing to cancel" in browser.get(alone.headers["location"]).text
+    assert shop.client.handle(ended).history().cancel_requested_at is None
+    shop.client.dead_letters.replay([ended], set={"to": "ada"})
+    shop.later()
+    shop.harness.drain()
+    assert shop.client.handle(ended).state() is JobState.COMPLETED
+    assert waiting.state() is JobState.CANCELLED
+
+
 def test_jobs_are_cancelled_with_their_reason_and_each_is_logged(
     shop: Shop, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
