@@ -12,6 +12,7 @@ https://keda.sh/docs/latest/scalers/aws-sqs/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -104,7 +105,11 @@ def queue_url(queue: QueueSpec, account: str, region: str) -> str:
 def _counts(
     group: WorkerGroup, queue: QueueSpec, *, authentication: str, account: str, region: str
 ) -> list[Manifest]:
-    """Return the triggers that count a queue's waiting jobs, and these and those in flight."""
+    """Return the triggers that count a queue's waiting jobs, and these and those in flight.
+
+    KEDA takes whole numbers for a length alone, and 2.17 and later refuse the whole object for
+    another. The formula scales, by exact numbers; the lengths say the same of each queue alone.
+    """
     lengths = {"": acceptable_backlog(group, queue), _ALL: group.slots}
     return [
         {
@@ -115,7 +120,7 @@ def _counts(
             "metadata": {
                 "queueURL": queue_url(queue, account, region),
                 "awsRegion": region,
-                "queueLength": f"{length:.10g}",
+                "queueLength": str(math.floor(length)),
                 "scaleOnInFlight": "true" if suffix else "false",
             },
         }

@@ -87,6 +87,24 @@ def test_a_queue_is_counted_with_and_without_its_jobs_in_flight() -> None:
     assert (made["spec"]["minReplicaCount"], made["spec"]["maxReplicaCount"]) == (0, 7)
 
 
+@pytest.mark.parametrize("typical", [0.007, 7])
+def test_the_lengths_are_whole_numbers_as_keda_demands(typical: float) -> None:
+    group = WorkerGroup(concurrency=50, typical=typical)
+    assert acceptable_backlog(group, HIGH) % 1
+    made = scaled_object(
+        group,
+        [HIGH],
+        metadata={"name": "shop-prod-workers"},
+        selector={"a": "1"},
+        authentication="shop-prod",
+        account=ACCOUNT,
+        region=REGION,
+    )
+    *queues, _ = made["spec"]["triggers"]
+    lengths = [int(each["metadata"]["queueLength"]) for each in queues]
+    assert lengths == [int(acceptable_backlog(group, HIGH)), 50]
+
+
 def test_chinas_queues_are_in_a_domain_of_their_own() -> None:
     assert queue_url(HIGH, ACCOUNT, "cn-north-1") == (
         "https://sqs.cn-north-1.amazonaws.com.cn/111122223333/shop-prod-jobs-high"
