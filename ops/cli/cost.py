@@ -28,7 +28,7 @@ def cost(
             "--duration",
             parser=duration,
             metavar="DURATION",
-            help="How long a handler runs.  [default: that of its worker group]",
+            help="How long a handler runs.  [default: as its worker group or consumer says]",
         ),
     ] = None,
     payload: cost_options.PayloadBytes = 500,

@@ -14,7 +14,7 @@ from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.deployment.resource_names import FUNCTION_MEMORY_MB
 from headgate.ops.costing.bill import Charge
 from headgate.ops.costing.fleet import Crew, Fleet
-from headgate.ops.costing.load import Load, Stream
+from headgate.ops.costing.load import Load, Stream, typical_s
 from headgate.ops.costing.sqs import jobs_in_message
 from headgate.ops.prices import (
     DURATION,
@@ -147,7 +147,7 @@ def _consumer(
     part = (1 - fleet.part_of_workers(stream.queue)) / len(fleet.consumers[stream.queue.name])
     jobs = batch_of(consumer, stream, load) * in_message
     invocations = stream.runs * part / jobs
-    run_s = fleet.run_s[stream.job.name] * math.ceil(jobs / consumer.concurrency) + _OWN_S
+    run_s = typical_s(load, [consumer]) * math.ceil(jobs / consumer.concurrency) + _OWN_S
     gb_s = run_s * consumer.memory_mib / 1024
     yield Charge(price=INVOCATIONS, units=invocations, job_type=stream.job.name)
     price = DURATION if consumer.architecture == "arm64" else DURATION_X86

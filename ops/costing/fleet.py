@@ -66,7 +66,8 @@ class Fleet:
     consumers: Mapping[str, tuple[ConsumerGroup, ...]]
     """Consumers by the queue's physical name."""
     run_s: Mapping[str, float]
-    """Seconds that a handler runs, by job type."""
+    """Seconds that a handler runs, by job type; the longest, where several groups and consumers
+    that differ run it."""
     streams: tuple[Stream, ...]
     queues: tuple[QueueSpec, ...]
 
@@ -105,14 +106,18 @@ def fleet_of(
     }
     run_s = {
         stream.job.name: typical_s(
-            load, [group for group in deployment.workers if stream.queue in lanes[group.name]]
+            load,
+            [
+                *(group for group in deployment.workers if stream.queue in lanes[group.name]),
+                *consumers[stream.queue.name],
+            ],
         )
         for stream in streams
     }
 
     def busy(group: WorkerGroup) -> dict[str, float]:
         return {
-            stream.job.name: stream.runs * run_s[stream.job.name] / servers(stream.queue)
+            stream.job.name: stream.runs * typical_s(load, [group]) / servers(stream.queue)
             for stream in streams
             if stream.queue in lanes[group.name]
         }

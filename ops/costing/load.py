@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -13,6 +13,7 @@ from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.schedules.occurrences import is_one_time, occurrences, period_of
 from headgate.jobs.definitions.schedules.schedule import Schedule
+from headgate.jobs.deployment.groups.consumer_group import ConsumerGroup
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.messages.bundles import MOST_JOBS
@@ -38,7 +39,8 @@ class Load:
     """Fraction of the jobs by job type, 0 to 1. The remainder is split evenly among the types that
     are not named and have no schedule."""
     duration: timedelta | None = None
-    """Running time of a handler; None: the ``typical`` of the worker group that has the queue."""
+    """Running time of a handler; None: the ``typical`` of the worker group or consumer that runs
+    it."""
     payload_bytes: int = 500
     """Size of a payload's JSON."""
     result_bytes: int = 100
@@ -193,8 +195,8 @@ def _stream(
     )
 
 
-def typical_s(load: Load, groups: list[WorkerGroup]) -> float:
-    """Return a handler's running time in seconds, where these groups run it."""
+def typical_s(load: Load, groups: Sequence[WorkerGroup | ConsumerGroup]) -> float:
+    """Return a handler's longest running time in seconds, where these run it."""
     if load.duration is not None:
         return load.duration.total_seconds()
     return max((group.typical.total_seconds() for group in groups), default=1.0)

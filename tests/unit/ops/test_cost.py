@@ -37,6 +37,7 @@ from tests.unit.workers.rig import Note
 ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 MILLION = 1e6
+HOUR = timedelta(hours=1)
 ELSEWHERE = Deployment(workers=())
 PUBLIC = Deployment(network="public")
 
@@ -293,6 +294,25 @@ def test_a_consumer_costs_its_invocations_and_their_duration() -> None:
     assert units(alone, prices.VCPU) == 0
     assert units(alone, prices.INVOCATIONS) > MILLION > units(together, prices.INVOCATIONS)
     assert units(alone, prices.DURATION) > MILLION > units(together, prices.DURATION)
+
+
+def test_a_handler_runs_for_as_long_as_those_that_run_it_say() -> None:
+    def function(name: str, typical: float) -> ConsumerGroup:
+        return ConsumerGroup(name=name, handler="shop.mailer", batch_size=1, typical=typical)
+
+    fast = month(make(), Deployment(workers=(), consumers=(function("a", 1),)))
+    slow = month(make(), Deployment(workers=(), consumers=(function("a", 20),)))
+    told = month(make(), Deployment(workers=(), consumers=(function("a", 1),)), duration=HOUR / 180)
+    assert "a handler runs for 20 s" in " ".join(slow.assumptions)
+    assert units(slow, prices.DURATION) == units(told, prices.DURATION)
+    assert units(slow, prices.DURATION) > 15 * units(fast, prices.DURATION)
+    # Each of several that share the jobs by its own.
+    workers = (WorkerGroup(typical=2),)
+    both = month(make(), Deployment(workers=workers, consumers=(function("a", 20),)))
+    alone = month(make(), Deployment(workers=workers))
+    [crew], [whole] = both.fleet.crews, alone.fleet.crews
+    assert crew.busy_s["send-email"] == pytest.approx(whole.busy_s["send-email"] / 2)
+    assert both.fleet.run_s["send-email"] == 20
 
 
 def test_dedicated_pollers_cost_their_hours_whatever_comes() -> None:
