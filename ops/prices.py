@@ -40,6 +40,8 @@ class Price:
     each: int = 1
     free: float = 0
     """Units free of charge in every month, without end, for all stacks of an account together."""
+    allowance: str = ""
+    """The free units that several prices have in common; empty: they are this one's alone."""
     source: str
 
     def of(self, units: float) -> float:
@@ -54,6 +56,7 @@ SQS_STANDARD = Price(
     usd=0.40,
     each=_MILLION,
     free=_MILLION,
+    allowance="SQS's requests",
     source=_SQS,
 )
 SQS_FIFO = Price(
@@ -62,7 +65,9 @@ SQS_FIFO = Price(
     unit="request",
     usd=0.50,
     each=_MILLION,
-    source=_SQS,  # the free units cover both kinds together: counted above
+    free=_MILLION,
+    allowance="SQS's requests",
+    source=_SQS,
 )
 SQS_FAIR = Price(
     service="SQS",
@@ -190,6 +195,7 @@ DURATION_X86 = Price(
     usd=16.6667,
     each=_MILLION,
     free=400_000,
+    allowance="Lambda's duration",
     source=_LAMBDA,
 )
 DURATION = Price(
@@ -199,6 +205,7 @@ DURATION = Price(
     usd=13.3334,
     each=_MILLION,
     free=400_000,
+    allowance="Lambda's duration",
     source=_LAMBDA,
 )
 

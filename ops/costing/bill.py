@@ -89,8 +89,12 @@ class Bill:
         return charge.price.of(charge.units) * self._paid.get(charge.price, 1.0)
 
     def _paid_parts(self) -> dict[Price, float]:
-        """Return, by price, the fraction of its units beyond the free tier."""
-        units: dict[Price, float] = defaultdict(float)
+        """Return, by price, the fraction of its units beyond the free tier.
+
+        Prices with one allowance have its units together, each the same fraction of its own.
+        """
+        units: dict[Price | str, float] = defaultdict(float)
         for charge in self.charges:
-            units[charge.price] += charge.units
-        return {price: max(0.0, 1 - price.free / units[price]) for price in units}
+            units[charge.price.allowance or charge.price] += charge.units
+        prices = {charge.price for charge in self.charges}
+        return {each: max(0.0, 1 - each.free / units[each.allowance or each]) for each in prices}

@@ -27,6 +27,7 @@ from headgate.ops.cdk_context import deployment_from_cdk_json
 from headgate.ops.cli.cost_options import count
 from headgate.ops.cli.main import cli
 from headgate.ops.costing.alternatives import alternatives
+from headgate.ops.costing.bill import Bill, Charge
 from headgate.ops.costing.estimate import Estimate, estimate
 from headgate.ops.costing.load import Load, firings
 from headgate.ops.costing.standby import Standby
@@ -109,6 +110,23 @@ def test_what_aws_gives_away_is_left_out_when_that_is_asked_for() -> None:
     assert less.usd == pytest.approx(requests.usd - given.of(given.free))
     tiny = month(make(), free_tier=True, jobs=10)
     assert all(item.usd >= 0 for item in tiny.bill.items)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(prices.DURATION, prices.DURATION_X86), (prices.SQS_STANDARD, prices.SQS_FIFO)],
+    ids=["duration", "requests"],
+)
+def test_free_units_that_two_prices_share_are_given_once(one: Price, other: Price) -> None:
+    def usd(*charged: tuple[Price, float]) -> float:
+        charges = [Charge(price=price, units=units) for price, units in charged]
+        return Bill(charges, free_tier=True).usd
+
+    assert one.free == other.free
+    assert usd((one, one.free)) == usd((other, other.free)) == 0
+    # Of twice as many as are free half is paid, of either.
+    both = usd((one, one.free), (other, other.free))
+    assert both == pytest.approx((one.of(one.free) + other.of(other.free)) / 2)
 
 
 def test_every_price_is_used_and_says_where_it_is_from() -> None:
