@@ -1,4 +1,9 @@
-"""The cost of a month at the present rate, and so far, by the model of ``headgate cost``."""
+"""The cost of a month at the present rate, and so far, by the model of ``headgate cost``.
+
+What is known are the messages that SQS was sent, not the jobs that share one: a message counts as
+one job. So for a type with bundles this is the least that it costs: the requests to SQS are right,
+and the records and the running time are those of one job for each message.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +76,7 @@ def month_so_far(console: Console) -> MonthSoFar | None:
 def _estimated(
     console: Console, deployment: Deployment, jobs: float, now: datetime
 ) -> Estimate | None:
-    """Return the estimate for a number of jobs a month, those of schedules included."""
+    """Return the estimate for a number of messages a month, those of schedules included."""
     # The models of workers, alarms and the sweep take a sixth of the time to start a console.
     from headgate.ops.costing.estimate import estimate
     from headgate.ops.costing.load import Load, firings
@@ -79,6 +84,7 @@ def _estimated(
     types = console.app.types.values()
     fired = sum(firings(each.when, now) for job in types for each in job.schedules)
     try:
-        return estimate(console.app, deployment, Load(jobs=max(0.0, jobs - fired)), now=now)
+        load = Load(jobs=max(0.0, jobs - fired), bundled=1)  # bundles are messages already
+        return estimate(console.app, deployment, load, now=now)
     except (ConfigurationError, UnknownQueue):  # `headgate check` tells what is wrong with it
         return None

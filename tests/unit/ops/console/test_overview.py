@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headgate import Client, Schedule
+from headgate import App, Client, Schedule
 from headgate.jobs.client.overview.queue_metrics import QueueMetrics, QueuePast
 from headgate.jobs.client.overview.queues import QueueList
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.worker_group import WorkerGroup
 from headgate.jobs.errors import ServiceUnavailable
+from headgate.ops.console.access.rules import LOOPBACK_HOSTS, everybody
+from headgate.ops.console.app import console as console_app
 from headgate.ops.console.context import Console
 from headgate.ops.console.figures.charts import Curve
 from headgate.ops.console.figures.failures import Failures
@@ -105,6 +107,40 @@ def test_a_month_is_estimated_by_the_present_rate(shop: Shop) -> None:
     assert found is not None
     assert found.load.jobs == pytest.approx(30 * len(rates) * 60 * 730)
     assert found.bill.usd > 0
+
+
+def test_a_bundle_counts_as_one_job_of_the_month_and_is_not_divided_again(shop: Shop) -> None:
+    def usd(*, bundle: bool) -> float:
+        app = App("shop", stage="test")
+        app.define("tick", Email, bundle=bundle)
+        console = Console(
+            app=app, client=shop.client, clock=shop.harness.clock, deployment=Deployment()
+        )
+        found = month(console, _rates(shop, 10_000))
+        assert found is not None
+        return found.bill.usd
+
+    assert usd(bundle=True) == pytest.approx(usd(bundle=False), rel=0.01)
+
+
+def test_of_types_with_bundles_the_month_is_said_to_be_the_least(shop: Shop) -> None:
+    def page() -> str:
+        shop.metrics.put("shop-test-jobs-normal", "NumberOfMessagesSent", *[60] * 5)
+        shop.later(1_000)
+        served = console_app(
+            shop.app,
+            access=everybody("ada@laptop"),
+            hosts=LOOPBACK_HOSTS,
+            client=shop.client,
+            clock=shop.harness.clock,
+            deployment=Deployment(),
+        )
+        return Browser(served).get("/").text
+
+    assert "Month at this rate" in page()
+    assert "a bundle counts as one job" not in page()
+    shop.app.define("tick", Email, bundle=True)
+    assert "at least that much, since a bundle counts as one job" in page()
 
 
 def test_what_the_month_has_cost_so_far_follows_from_what_was_sent_since_it_began(
