@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from headgate.jobs.client.auditing.auditor import Audited, Auditor, check_reason
+from headgate.jobs.client.auditing.auditor import Audited, Auditor
 from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.immediate import drive
@@ -25,7 +25,7 @@ from headgate.jobs.definitions.policies import keeps_records
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.errors import SettingsInvalid, Throttled
 from headgate.jobs.records.audit.entry import AuditAction
-from headgate.jobs.records.cancellation import CANCELLATIONS
+from headgate.jobs.records.cancellation import CANCELLATIONS, check_reason
 from headgate.jobs.records.pausing.pause import (
     LONGEST_NAME,
     MOST_PAUSES,

@@ -185,6 +185,7 @@ class JobHandle(_Handle[R]):
 
         Raises:
             RecordsOff: without records workers don't look for cancellations.
+            SettingsInvalid: the reason is too long.
             AuditFailed: nothing was requested, since the audit could not be written.
         """
         self._run(self._lookup.cancel(self.id, self._declared, reason))

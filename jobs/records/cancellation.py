@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
+from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.records.items import (
     Mark,
@@ -55,16 +56,13 @@ class CancelRequest:
 
 
 def check_reason(reason: str) -> None:
-    """Check the reason of a cancellation.
+    """Check the reason of a cancellation or a pause.
 
     Raises:
-        ValueError: it is longer than `LONGEST_REASON`.
+        SettingsInvalid: it is longer than `LONGEST_REASON`.
     """
     if len(reason) > LONGEST_REASON:
-        raise ValueError(
-            f"the reason of a cancellation has at most {LONGEST_REASON} characters, "
-            f"got {len(reason)}"
-        )
+        raise SettingsInvalid(f"reason has at most {LONGEST_REASON} characters, got {len(reason)}")
 
 
 def cancellation(
@@ -87,7 +85,7 @@ def cancellation(
         actor: who asks; empty if that is not known.
 
     Raises:
-        ValueError: the reason is longer than `LONGEST_REASON`.
+        SettingsInvalid: the reason is longer than `LONGEST_REASON`.
     """
     check_reason(reason)
     data = {"at": at.isoformat(), "reason": legible(reason, LONGEST_REASON)}

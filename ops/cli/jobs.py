@@ -228,7 +228,7 @@ def cancel(
             raise typer.Exit(cancel(_handle(client, job_id), reason))
         among = None
         if dry_run or not yes:
-            planned = client.jobs.cancel(chosen, dry_run=True)
+            planned = client.jobs.cancel(chosen, reason=reason, dry_run=True)
             if (code := tell_cancelled(planned, "would be")) or dry_run:
                 raise typer.Exit(code)
             typer.confirm("Cancel them?", abort=True)

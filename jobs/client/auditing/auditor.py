@@ -12,7 +12,7 @@ from headgate.jobs.client.auditing.actor import checked_actor, current_actor
 from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.definitions.app import App
-from headgate.jobs.errors import AuditFailed, SettingsInvalid, TransportError
+from headgate.jobs.errors import AuditFailed, TransportError
 from headgate.jobs.records.audit.entry import (
     AuditAction,
     AuditEntry,
@@ -23,7 +23,6 @@ from headgate.jobs.records.audit.entry import (
     in_one_line,
     new_place,
 )
-from headgate.jobs.records.cancellation import LONGEST_REASON
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.own_log import OwnLog
 from headgate.jobs.values.texts import LONGEST, text_of, type_of
@@ -112,16 +111,6 @@ class Auditor:
     async def _create(self, item: Item) -> None:
         if await self.table.replace(item) is not None:
             raise TransportError(f"the audit has another entry {item.sk!r}")
-
-
-def check_reason(reason: str) -> None:
-    """Check the reason of a pause.
-
-    Raises:
-        SettingsInvalid: it is longer than `LONGEST_REASON`.
-    """
-    if len(reason) > LONGEST_REASON:
-        raise SettingsInvalid(f"reason has at most {LONGEST_REASON} characters, got {len(reason)}")
 
 
 def auditor_of(app: App, table: AsyncTable, clock: Clock, actor: str | None) -> Auditor:

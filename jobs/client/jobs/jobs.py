@@ -75,6 +75,7 @@ class AsyncJobs(AsyncJobDesk, Generic[H]):
         among: Collection[str] | None = None,
     ) -> JobsCancelled:
         """`Jobs.cancel`, awaited."""
+        check_reason(reason)
         only = None if among is None else {check_id(each) for each in among}
         found: builtins.list[ListedJob] = []
         after, is_over = "", False
@@ -92,7 +93,6 @@ class AsyncJobs(AsyncJobDesk, Generic[H]):
 
     async def _request(self, wanted: JobFilter, chosen: Sequence[ListedJob], reason: str) -> None:
         """Request the cancellation of jobs, as one action of the audit."""
-        check_reason(reason)
         lookup, services = self._lookup, self._services
 
         async def request(job: ListedJob) -> None:
@@ -158,6 +158,7 @@ class Jobs(JobDesk):
 
         Raises:
             RecordsOff: a type keeps no records any more.
+            SettingsInvalid: the reason is too long.
             ValueError: an id is not a job id.
         """
         cancelling = self._jobs.cancel(

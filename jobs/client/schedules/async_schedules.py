@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TextIO, TypeVar, Unpack, overload
 
-from headgate.jobs.client.auditing.auditor import Audited, check_reason
+from headgate.jobs.client.auditing.auditor import Audited
 from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.private_files import reading, writing
 from headgate.jobs.client.schedules import schedule_requests
@@ -27,6 +27,7 @@ from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.handles.handle import AsyncJobHandle, JobHandle
 from headgate.jobs.records.audit.entry import AuditAction
+from headgate.jobs.records.cancellation import check_reason
 from headgate.jobs.schedules import registry
 from headgate.jobs.schedules.copies import (
     SchedulesExported,

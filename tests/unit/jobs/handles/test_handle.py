@@ -386,7 +386,7 @@ async def test_a_cancellation_that_is_not_written_is_an_error(bench: Bench) -> N
 
 
 async def test_a_reason_that_every_worker_would_have_to_read_is_short(bench: Bench) -> None:
-    with pytest.raises(ValueError, match="at most 300 characters, got 301"):
+    with pytest.raises(SettingsInvalid, match="at most 300 characters, got 301"):
         await bench.handle().cancel("x" * (LONGEST_REASON + 1))
 
 

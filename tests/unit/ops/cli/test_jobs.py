@@ -292,6 +292,16 @@ def test_a_job_that_has_ended_is_not_cancelled(kind: str, table: Table, jobs: Jo
     assert json.loads(jobs.show("--json").out)["cancel_requested_at"] is None
 
 
+@pytest.mark.parametrize("chosen", [(JOB,), ("--type", TYPE), ("--type", TYPE, "--dry-run")])
+def test_a_reason_that_is_too_long_is_refused_before_anybody_is_asked(
+    table: Table, headgate: CommandLine, chosen: tuple[str, ...]
+) -> None:
+    table.put(Story(job_type=TYPE).run(1, "failed", attempt=1).items)
+    ended = headgate("jobs", "cancel", *chosen, "--reason", "x" * 301, app="cli_shop:app")
+    said = "headgate: reason has at most 300 characters, got 301\n"
+    assert ended == Ended(2, "", said)
+
+
 def test_jobs_are_cancelled_by_options_once_that_is_confirmed(
     table: Table, jobs: Jobs, headgate: CommandLine
 ) -> None:

@@ -17,6 +17,7 @@ from headgate.jobs.errors import (
     AuditFailed,
     HeadgateError,
     JobNotEnded,
+    SettingsInvalid,
     Throttled,
 )
 from headgate.jobs.records.audit.entry import AUDIT, AuditAction, AuditOutcome
@@ -309,7 +310,7 @@ async def test_an_action_that_fails_is_entered_with_the_class_of_its_error(shop:
 async def test_what_is_refused_by_its_arguments_is_no_entry(shop: Shop) -> None:
     with pytest.raises(HeadgateError):
         await shop.client.pauses.create(queue="none")
-    with pytest.raises(ValueError, match="at most 300"):
+    with pytest.raises(SettingsInvalid, match="at most 300"):
         await shop.client.handle(await shop.dead()).cancel("x" * 301)
     assert await shop.entries() == []
 
