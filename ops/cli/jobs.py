@@ -294,10 +294,16 @@ def wanted(
 
 
 def _read_payload(given: str | None) -> Any:
+    """Return the payload that is given in place of the old one; None if none is."""
+    if given is None:
+        return None
     try:
-        return None if given is None else from_json(given)
+        payload = from_json(given)
     except ValueError as error:
         raise typer.BadParameter(f"--payload is not JSON: {error}") from error
+    if payload is None:
+        raise typer.BadParameter("null replaces no payload: leave --payload out to keep the old")
+    return payload
 
 
 def _handle(client: Client, job_id: str) -> JobHandle[Any]:

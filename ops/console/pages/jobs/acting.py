@@ -203,9 +203,12 @@ def _payload(form: Fields, ids: Sequence[str]) -> Any:
     if len(ids) != 1:
         refuse("A payload is given for one job at a time.")
     try:
-        return from_json(text)
+        payload = from_json(text)
     except ValueError as error:
         refuse(f"The payload is not JSON: {error}")
+    if payload is None:
+        refuse("null replaces no payload: leave the field empty to keep the old one.")
+    return payload
 
 
 def _group(form: Fields, ids: Sequence[str]) -> SubmitOptions:

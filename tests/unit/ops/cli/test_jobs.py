@@ -353,6 +353,9 @@ def test_a_job_is_run_again_and_the_new_ones_id_is_printed(
     assert (refused.code, refused.out) == (2, "")
     assert "give the payload to run it again with" in refused.err
     assert headgate(*again, "--payload", "{", app="cli_shop:app").code == 2
+    null = headgate(*again, "--payload", "null", app="cli_shop:app")
+    assert (null.code, null.out) == (2, "")
+    assert "null replaces no payload" in " ".join(null.err.split())
     grouped = headgate(*again, "--payload", '{"to": "a"}', "--group", "a", app="cli_shop:app")
     assert grouped.code == 2
     assert "group orders the jobs of a FIFO queue" in grouped.err

@@ -325,6 +325,7 @@ def test_a_payload_and_a_group_are_for_one_job(browser: Browser, dead: Sequence[
     for form in (
         {"id": dead, "payload": "{}", "confirmed": "1"},
         {"id": dead[:1], "payload": "{", "confirmed": "1"},
+        {"id": dead[:1], "payload": "null", "confirmed": "1"},
         {"id": dead, "group": "a", "confirmed": "1"},
         {"id": [f"0196a2b4-0000-7000-8000-{n:012}" for n in range(101)]},
     ):
