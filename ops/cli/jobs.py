@@ -17,10 +17,12 @@ from headgate.ops.cli.shared import (
     Tenants,
     Types,
     Yes,
+    app_of,
     client_of,
     examples,
     moment,
     noun,
+    tell_unknown_names,
 )
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ def list_jobs(
                 break
             page = client.jobs.list(chosen, limit=limit - len(found), after=page.next)
             found.extend(page.jobs)
+    if not found:
+        _tell_unknown(context, chosen)
     raise typer.Exit(show_page(found, page.next, datetime.now(UTC), as_json=json))
 
 
@@ -141,7 +145,10 @@ def count(
 
     chosen = wanted(states, types, queues, tenants, since, until)
     with client_of(context) as client:
-        raise typer.Exit(show_counts(client.jobs.count(chosen), as_json=json))
+        counts = client.jobs.count(chosen)
+    if not counts.total:
+        _tell_unknown(context, chosen)
+    raise typer.Exit(show_counts(counts, as_json=json))
 
 
 @jobs.command(
@@ -229,11 +236,15 @@ def cancel(
         among = None
         if dry_run or not yes:
             planned = client.jobs.cancel(chosen, reason=reason, dry_run=True)
+            if not planned.jobs:
+                _tell_unknown(context, chosen)
             if (code := tell_cancelled(planned, "would be")) or dry_run:
                 raise typer.Exit(code)
             typer.confirm("Cancel them?", abort=True)
             among = [each.id for each in planned.jobs]
         done = client.jobs.cancel(chosen, reason=reason, among=among)
+    if not done.jobs:
+        _tell_unknown(context, chosen)
     raise typer.Exit(tell_cancelled(done, "will be"))
 
 
@@ -290,6 +301,14 @@ def wanted(
         tenants=tuple(tenants or ()),
         since=since,
         until=until,
+    )
+
+
+def _tell_unknown(context: typer.Context, chosen: JobFilter) -> None:
+    """Say which of the names that a command selects by are none, where nothing was found."""
+    app = app_of(context)
+    tell_unknown_names(
+        ("type", chosen.types, app.types.keys()), ("queue", chosen.queues, app.queues.keys())
     )
 
 

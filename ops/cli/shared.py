@@ -13,6 +13,7 @@ from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cli.durations import duration
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from headgate.jobs.client.client import Client
@@ -151,6 +152,22 @@ def client_of(context: typer.Context) -> Client:
     from headgate.jobs.client.client import Client
 
     return Client(app_of(context))
+
+
+def tell_unknown_names(*selected: tuple[str, Sequence[str], Collection[str]]) -> None:
+    """Say which of the names that a command selects by are none: where nothing was found, a
+    misspelt one would pass for good news.
+
+    Args:
+        selected: the kind of the names, those given, and those that there are.
+    """
+    from headgate.jobs.errors.root import did_you_mean
+    from headgate.ops.views.output import show_error
+
+    for kind, names, known in selected:
+        for name in names:
+            if name not in known:
+                show_error(f"there is no {kind} {name!r}: {did_you_mean(name, known)}")
 
 
 def noun(about: str, epilog: str) -> typer.Typer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.ops.cli.shared import Moment, app_of, moment
+from headgate.ops.cli.shared import Moment, app_of, moment, tell_unknown_names
 
 if TYPE_CHECKING:
     from headgate.jobs.core.topology import Topology
@@ -73,21 +73,15 @@ def wanted(
 
 
 def tell_unknown(context: typer.Context, chosen: DeadLetterFilter) -> None:
-    """Say which of the names that a command selects by are none: where nothing was found, a
-    misspelt one would pass for good news."""
+    """Say which of the names that a command selects by are none, where nothing was found."""
     from headgate.jobs.dead_letters.reading import REASONS
-    from headgate.jobs.errors.root import did_you_mean
-    from headgate.ops.views.output import show_error
 
     app = app_of(context)
-    for what, names, known in (
+    tell_unknown_names(
         ("type", chosen.types, app.types.keys()),
         ("reason", chosen.reasons, REASONS),
         ("queue", chosen.queues, {*_queues_of(app.topology)}),
-    ):
-        for name in names:
-            if name not in known:
-                show_error(f"there is no {what} {name!r}: {did_you_mean(name, known)}")
+    )
 
 
 def _queues_of(topology: Topology) -> Iterator[str]:

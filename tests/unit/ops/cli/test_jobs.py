@@ -226,6 +226,23 @@ def test_jobs_are_listed_with_their_errors_and_the_next_page(table: Table, jobs:
     assert document["next"] == ""
 
 
+@pytest.mark.parametrize(
+    "words", [("list",), ("count",), ("cancel", "--yes"), ("cancel", "--dry-run")], ids=" ".join
+)
+def test_where_nothing_is_found_a_name_that_is_none_is_told(
+    table: Table, headgate: CommandLine, words: tuple[str, ...]
+) -> None:
+    table.put(Story(job_type=TYPE).run(1, "failed", attempt=1).items)
+    for option, name, said in (
+        ("--type", "send-emial", "there is no type 'send-emial': did you mean 'send-email'?"),
+        ("--queue", "job", "there is no queue 'job': did you mean 'jobs'?"),
+    ):
+        ended = headgate("jobs", *words, option, name, app="cli_shop:app")
+        assert ended == Ended(EXIT_NONE, "No such jobs.\n", f"headgate: {said}\n")
+    known = headgate("jobs", *words, "--type", "nightly", app="cli_shop:app")
+    assert known == Ended(EXIT_NONE, "No such jobs.\n", "")
+
+
 def test_a_job_that_waits_for_the_end_of_a_pause_is_shown_with_it(table: Table, jobs: Jobs) -> None:
     story = Story(job_type=TYPE).run(-60, "failed", error_type="ValueError", error_message="boom")
     story.run(-5, "released", 2, reason=f"the type {TYPE!r} is paused", paused=True)
