@@ -17,6 +17,15 @@ def worker_notes(target: Target) -> Iterator[str]:
             yield f"{target.service(group)} needs {name}, which ECS would read from {source}."
 
 
+def systemd_notes(target: Target) -> Iterator[str]:
+    """Yield notes about exported units, which run workers alone."""
+    yield from worker_notes(target)
+    for group in target.groups:
+        if group.sidecars:
+            names = ", ".join(each.name for each in group.sidecars)
+            yield f"Left out: sidecars of {target.service(group)} ({names}), which are containers."
+
+
 def infrastructure_notes(app: App, deployment: Deployment) -> Iterator[str]:
     """Yield notes about exported queues and functions: what CDK alone deploys, and the key."""
     yield "Left out: workers, the console, alarms, the dashboard and the budget."

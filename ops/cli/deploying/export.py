@@ -133,12 +133,14 @@ def systemd(
 ) -> None:
     """Write units for systemd.
 
-    There is one for each worker group, to be run on a machine such as EC2's.
+    There is one for each worker group, to be run on a machine such as EC2's. A group's sidecars are
+    left out.
     """
     from headgate.ops.export.files import systemd_files
+    from headgate.ops.export.notes import systemd_notes
 
     target = _target(context, account, region, cdk_json)
-    origin = _workers_origin(target)
+    origin = _origin(target.app, tuple(systemd_notes(target)))
     _write(out, systemd_files(target, origin, code=code, venv=venv), origin, force=force)
 
 

@@ -119,6 +119,20 @@ def test_what_is_left_out_is_said(here: Path, headgate: CommandLine) -> None:
     ]
 
 
+def test_units_are_said_to_leave_out_sidecars_which_other_exports_have(
+    here: Path, headgate: CommandLine
+) -> None:
+    sidecars = [{"name": "otel", "image": "otel:1"}, {"name": "vector", "image": "vector:1"}]
+    stage(here, workers=[{"name": "mail", "sidecars": sidecars}])
+    note = "Left out: sidecars of shop-test-mail (otel, vector), which are containers."
+    units = headgate("export", "systemd", "--out", "units", *PLACE, app=APP)
+    assert units.out.splitlines() == ["wrote units/shop-test-mail.service", note]
+    assert f"# {note}\n" in (here / "units" / "shop-test-mail.service").read_text()
+    composed = headgate("export", "compose", "--out", "-", *PLACE, app=APP).out
+    assert "image: otel:1" in composed
+    assert "Left out" not in composed
+
+
 def test_a_file_of_somebody_elses_is_replaced_by_force_alone(
     here: Path, headgate: CommandLine
 ) -> None:
