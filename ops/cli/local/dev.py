@@ -82,8 +82,9 @@ def provision(
 ) -> None:
     """Create an app's queues, table and bucket on a local AWS.
 
-    Creates its schedules, too. What exists already stays as it is. In an AWS account, `cdk deploy`
-    creates them.
+    Creates its schedules, too. What exists already keeps all that is in it, and is set to what the
+    app declares now: the attributes of queues, the bucket's settings, and schedules, of which those
+    that it no longer declares are deleted. In an AWS account, `cdk deploy` creates them.
     """
     import os
 
