@@ -92,7 +92,7 @@ def runs(
 
 @schedules.command(
     epilog=examples(
-        "headgate -A shop.app:app schedules pause daily-report --reason 'the source is down'",
+        "headgate schedules pause daily-report --reason 'the source is down'",
         "headgate -A shop.app:app schedules pause --all",
     )
 )
