@@ -138,7 +138,9 @@ class PayloadFormat(Generic[P]):
 
     def _read(self, text: bytes) -> P:
         if len(text) < LARGE:
-            return self._adapter.validate_json(text)
+            # `TypeAdapter.validate_json` is the same, behind options that are none here.
+            checked: P = self._adapter.validator.validate_json(text)
+            return checked
         payload: P = self._yielding.validate_json(text)
         return payload
 

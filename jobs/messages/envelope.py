@@ -19,7 +19,7 @@ from headgate.jobs.core.topology import Priority
 from headgate.jobs.errors import MessageSchemaNewer, MessageUnreadable
 from headgate.jobs.messages.job_options import JobBackoff, JobKeep
 from headgate.jobs.values.faults import faults_in
-from headgate.jobs.values.yielding import read
+from headgate.jobs.values.yielding import LARGE, read
 
 VERSION = 1
 
@@ -217,6 +217,8 @@ def parse(body: str) -> Envelope:
             and never shows their values.
         MessageSchemaNewer: it is of a later version of the format.
     """
+    if (envelope := _whole(body)) is not None:
+        return envelope
     try:
         value = read(body)
     except (ValueError, TypeError) as error:  # TypeError: UTF-8 can't hold a lone surrogate
@@ -236,3 +238,18 @@ def parse(body: str) -> Envelope:
         faults = faults_in(error, "body")
         # Not from pydantic's error, which quotes the values.
         raise MessageUnreadable(f"the body is not a Headgate message: {faults}") from None
+
+
+def _whole(body: str) -> Envelope | None:
+    """Read a message body in one pass, for three quarters of what two cost.
+
+    None if it is large, at fault, or has something in place of its payload: then `parse` needs two.
+    """
+    if len(body) >= LARGE:
+        return None
+    try:
+        # `Envelope.model_validate_json` is the same, behind options that are none here.
+        envelope: Envelope = Envelope.__pydantic_validator__.validate_json(body)
+    except (ValueError, TypeError):
+        return None
+    return None if envelope.is_elsewhere else envelope
