@@ -153,26 +153,23 @@ class QueueSpec:
     dlq_retention: timedelta = timedelta(days=14)
     """Longer than ``retention``, since native redrive keeps the original enqueue time."""
     receive_wait: timedelta = timedelta(seconds=20)
+    visibility_s: int = field(init=False, repr=False, compare=False)
+    """The visibility timeout in whole seconds, as SQS takes it."""
+    worn_at: int = field(init=False, repr=False, compare=False)
+    """Number of the delivery from which a message is no longer given back to wait. The last tenth
+    of SQS's receives is reserved for workers that die and polls that are cut off."""
 
-    @property
-    def visibility_s(self) -> int:
-        """The visibility timeout in whole seconds, as SQS takes it."""
-        return int(self.lane.visibility.total_seconds())
+    def __post_init__(self) -> None:
+        # Once and for all, since every job's start asks for them.
+        object.__setattr__(self, "visibility_s", int(self.lane.visibility.total_seconds()))
+        worn_at = self.max_receive_count - self.max_receive_count // 10
+        object.__setattr__(self, "worn_at", worn_at)
 
     @property
     def spare(self) -> timedelta:
         """Minimum time from a message's reappearance, to wait in the queue, to its deletion by SQS:
         an hour, or an eighth of a short retention."""
         return min(timedelta(hours=1), self.retention / 8)
-
-    @property
-    def worn_at(self) -> int:
-        """Number of the delivery from which a message is no longer given back to wait.
-
-        The last tenth of SQS's receives is reserved for workers that die and polls that are cut
-        off.
-        """
-        return self.max_receive_count - self.max_receive_count // 10
 
     @property
     def gather_s(self) -> float:

@@ -62,8 +62,9 @@ _OF_THE_DEAD = frozenset({REASON, REPLAYS})
 
 _LONGEST_S = LONGEST_TIMEOUT.total_seconds()
 
-_MARGIN_S = 2
-"""Margin between a visibility timeout and SQS's 12 hours, for the duration of the request."""
+_HIDDEN_S = MAX_VISIBILITY.total_seconds() - 2
+"""Seconds after its receive for which a message may be hidden: SQS's 12 hours, less a margin for
+the duration of the request."""
 
 LARGE = 65_536
 """Length of a body, in characters, from which on its payload is read off the event loop, so as not
@@ -99,8 +100,7 @@ class Delivery:
 
         https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
         """
-        left_s = MAX_VISIBILITY.total_seconds() - (now - self.received_at)
-        return max(0, int(left_s) - _MARGIN_S)
+        return max(0, int(_HIDDEN_S - (now - self.received_at)))
 
     def lives_s(self, now: datetime, run_s: float = 0.0) -> float:
         """Return the seconds for which the message may stay hidden; below 0 if it is too late.
@@ -327,10 +327,10 @@ def _check_sealed(app: App, job: Job) -> None:
     Raises:
         PayloadNotSealed: it is not, and ``Encryption(required=True)`` demands it.
     """
-    is_open = job.envelope.sealed is None and job.envelope.payload != {}
-    if not is_open or job.rewritten or takes_unsealed(app, job.type):
+    if job.rewritten or takes_unsealed(app, job.type):
         return
-    if not _is_declared(job):
+    is_open = job.envelope.sealed is None and job.envelope.payload != {}
+    if is_open and not _is_declared(job):
         raise PayloadNotSealed(
             f"the payload of {job.type.name!r} is not sealed, which Encryption(required=True) "
             "demands: submit the job with a client of this version of the app"

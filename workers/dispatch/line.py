@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 
 from headgate.jobs.core.topology import QueueSpec
@@ -36,7 +36,7 @@ class Line:
         """True while messages may be able to start, as `Shares` has been told."""
         self.entries = 0
         """Number of entries in the heap of its peers; see `workers.dispatch.waiting`."""
-        self._types: Counter[str] = Counter()
+        self._types: defaultdict[str, int] = defaultdict(int)
         """By type, the number of messages that wait only for a slot or for being read."""
 
     def __iter__(self) -> Iterator[Hold]:

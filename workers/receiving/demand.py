@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
@@ -92,9 +92,9 @@ class Demand:
         self._imminent = [0 for _ in Priority]
         """By rank, those of them that are worth keeping slots free for: they will arrive at once,
         from a queue that has just returned a full batch."""
-        self._coming_of: Counter[str] = Counter()
+        self._coming_of: defaultdict[str, int] = defaultdict(int)
         """By queue, the number of messages expected from receives under way."""
-        self._coming_of_peers: Counter[Peers] = Counter()
+        self._coming_of_peers: defaultdict[Peers, int] = defaultdict(int)
         """The same, of all queues of one priority with equal shares."""
         self._examples = {line.peers: line.queue.name for line in waiting.lines()}
         """Of the queues of one priority with equal shares, one."""
