@@ -245,7 +245,10 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
             f"up to {declared.schema}"
         )
     options = envelope.options
-    timeout_s = (options and options.timeout_s) or timeout_of(app, declared).total_seconds()
+    if options is None or options.timeout_s is None:
+        timeout_s = timeout_of(app, declared).total_seconds()
+    else:
+        timeout_s = min(options.timeout_s, _LONGEST_S)
     retry, backoff = declared.retry, None if options is None else options.backoff
     max_attempts = (options.attempts if options else None) or retry.max_attempts
     lacks_payload = envelope.is_elsewhere or len(delivery.message.body) > LARGE
@@ -258,7 +261,7 @@ def _loaded(app: App, delivery: Delivery, keyring: Keyring | None) -> Job:
         type=declared,
         payload=None if lacks_payload else _payload(declared, envelope),
         handler=declared.require_handler(),
-        timeout_s=min(timeout_s, _LONGEST_S),
+        timeout_s=timeout_s,
         retry=retry if backoff is None else replace(retry, backoff=backoff.backoff()),
         attempt=Attempt(
             job_id=str(envelope.id),

@@ -20,6 +20,9 @@ from headgate.workers.receiving.latency import Latency
 from headgate.workers.receiving.pace import Pace
 from headgate.workers.receiving.turnover import TURNOVER_S, Turnover
 
+_CRITICAL = Priority.CRITICAL
+"""As a name of its own: each start looks at it several times, and an enum's members are slow."""
+
 _IMMINENT_LATENCIES, _LEAST_IMMINENT_S = 3, 0.005
 """Bounds on the time for which slots are kept free for the messages of a receive: a number of usual
 latencies, and at least this many seconds."""
@@ -108,14 +111,14 @@ class Demand:
         """Note that a job of a queue has taken a slot, or that several have taken one together."""
         self.busy += 1
         self._sharing += jobs - 1
-        self._critical += queue.priority is Priority.CRITICAL
+        self._critical += queue.priority is _CRITICAL
         self._shares.started(queue.name)
 
     def finished(self, queue: QueueSpec, jobs: int = 1) -> None:
         """Note that a job of a queue, or the last of several, has freed its slot."""
         self.busy -= 1
         self._sharing -= jobs - 1
-        self._critical -= queue.priority is Priority.CRITICAL
+        self._critical -= queue.priority is _CRITICAL
         self._shares.finished(queue.name)
         self._turnover.add(self._clock.monotonic())
 
@@ -192,7 +195,7 @@ class Demand:
     def free(self, priority: Priority) -> int:
         """Return the number of slots free for a priority; some are only for critical jobs."""
         free = self._concurrency - self.busy
-        if priority is Priority.CRITICAL:
+        if not self.reserved or priority is _CRITICAL:
             return free
         return min(free, self._concurrency - self.reserved - (self.busy - self._critical))
 
