@@ -13,7 +13,6 @@ from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Failed, Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.settling.settler import End
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.deleting import Deletes
@@ -69,7 +68,7 @@ class Verdicts:
             verdict = _left(verdict, run)
         if self._recorder is not None:
             await self._recorder.explain(run, verdict)
-        gone = await self._settler.settle(run, verdict) is End.GONE
+        gone = await self._settler.settle(run, verdict) == "gone"
         if gone and self._recorder is not None:
             self._recorder.parked(run, verdict)
         return gone

@@ -26,7 +26,7 @@ from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling import verdict as verdicts
 from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.execution.settling.settlement import settle
-from headgate.jobs.execution.settling.settler import End, Settler
+from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.job_options import StepsBackoff
 from headgate.jobs.records.lives import Fate
@@ -152,7 +152,7 @@ def _forget(*_given: Any, **_named: Any) -> None:
 
 
 async def _shown_at_once(self: Verdicts, run: Run, verdict: Verdict) -> bool:
-    return await self._settler.settle(run, verdict) is End.GONE
+    return await self._settler.settle(run, verdict) == "gone"
 
 
 async def _agreed(*_given: Any) -> bool:

@@ -88,10 +88,6 @@ class Line:
         self.blocked.setdefault(limit, OrderedDict())[hold] = None
         self.held_back += 1
 
-    def is_aside(self, hold: Hold) -> bool:
-        """Return True if a message waits for more than a slot."""
-        return bool(hold.limit) or hold in self.behind
-
     def remove(self, hold: Hold) -> bool:
         """Remove a message; return False if it did not wait."""
         if hold.limit:

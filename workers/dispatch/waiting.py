@@ -207,7 +207,7 @@ class Waiting:
     def remove(self, hold: Hold) -> bool:
         """Remove a message; return False if it did not wait."""
         line, limit = self._line_of(hold), hold.limit
-        was_aside = line.is_aside(hold)
+        was_aside = bool(limit) or hold in line.behind
         if not line.remove(hold):
             return False
         if limit:

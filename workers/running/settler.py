@@ -13,7 +13,7 @@ from contextlib import suppress
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.execution.settling.actions import Ack
 from headgate.jobs.execution.settling.keeper import Keeper
-from headgate.jobs.execution.settling.settler import End, Settler
+from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.retry.backoff import Backoff
 from headgate.workers.held import Hold, Holdings
@@ -66,7 +66,7 @@ class HoldSettler:
         try:
             if is_elsewhere and not isinstance(verdict.action, Ack):
                 return False  # it is visible, or held by another worker, whose verdict counts
-            return await self._settler.settle(hold, verdict) is not End.FAILED
+            return await self._settler.settle(hold, verdict) != "failed"
         finally:
             self._holdings.drop(hold)
 

@@ -43,6 +43,8 @@ class Handler:
             item_type(job_type, function)
         context = JobContext if batch is None else BatchContext
         self._injected = injected(owner, function, payload=takes_payload, context=context)
+        self.takes_context = self._injected.context is not None
+        """True if its signature asks for the context."""
         returns = hints_of(owner, function).get("return", Any)
         self.returns = returns if batch is None else result_of_one(owner, returns)
         """The annotated type of a job's result, as awaited if the function is async."""
@@ -51,11 +53,6 @@ class Handler:
     def wants(self) -> Collection[Any]:
         """The kinds of the resources that it takes."""
         return self._injected.wanted.values()
-
-    @property
-    def takes_context(self) -> bool:
-        """True if its signature asks for the context."""
-        return self._injected.context is not None
 
     def call(self, payload: Any, ctx: AnyContext | None, shared: Shared = NOTHING) -> Any:
         """Call the function; return a synchronous one's result, or an async one's coroutine.

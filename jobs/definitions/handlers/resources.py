@@ -273,17 +273,16 @@ class Layers:
     Attributes:
         outer: entered in the event loop.
         inner: entered after these, in the thread of a synchronous handler.
+        any: True if there are any.
     """
 
-    __slots__ = ("inner", "outer")
+    __slots__ = ("any", "inner", "outer")
 
     def __init__(self, openers: Iterable[Opener], *, in_thread: bool) -> None:
         ordered = [*openers]
         self.outer = [each for each in ordered if each.is_async or not in_thread]
         self.inner = [each for each in ordered if not each.is_async and in_thread]
-
-    def __bool__(self) -> bool:
-        return bool(self.outer or self.inner)
+        self.any = bool(ordered)
 
 
 NO_LAYERS = Layers((), in_thread=False)

@@ -260,7 +260,7 @@ class BatchCall:
         ends_at = asyncio.get_running_loop().time() + job.timeout_s
         layers = resources.call_layers(job.handler)
         handle = partial(self._handle, job, ctx, layers, ends_at)
-        if not layers:
+        if not layers.any:
             return await handle(resources.shared)
         bounds = Bounds(job.type.name, job.timeout_s, ends_at)
         return await surrounded(handle, layers, resources.shared, ctx, bounds)

@@ -233,7 +233,7 @@ class HandlerCall:
         ends_at = asyncio.get_running_loop().time() + job.timeout_s
         limit = TimeLimit(self._means.time_limits, ends_at, task)
         layers = NO_LAYERS if self._means.isolates(job) else resources.layers(job.handler)
-        if not layers:
+        if not layers.any:
             return await self._handle(resources.shared, layers, limit)
         result = await surrounded(
             lambda opened: self._handle(opened, layers, limit),

@@ -11,10 +11,9 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from enum import Enum, auto
 from functools import partial
 from operator import attrgetter
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, Literal, TypeVar, assert_never
 
 from headgate.jobs.core.batcher import Batcher, Pacing
 from headgate.jobs.core.batching import EntryRejected
@@ -53,16 +52,10 @@ _TOGETHER_S = 30.0
 """Seconds that a job of a bundle waits for the end of the others before it goes on in a message of
 its own; after that it must not wait any longer for one that runs long."""
 
-
-class End(Enum):
-    """The end of a message's settlement."""
-
-    GONE = auto()
-    """It has left its queue, or may be deleted from it."""
-    STAYS = auto()
-    """It stays, and is delivered again when its verdict says."""
-    FAILED = auto()
-    """SQS did not carry out a request; the message is delivered again."""
+End = Literal["gone", "stays", "failed"]
+"""The end of a message's settlement: it has left its queue, or may be deleted from it; or it stays,
+and is delivered again when its verdict says; or SQS did not carry out a request, so that it is
+delivered again."""
 
 
 def _is_hopeless(error: TransportError) -> bool:
@@ -130,7 +123,7 @@ class Settler(Generic[K]):
         if part is not None:
             waited = await self._ended_together(kept, part, verdict)
             if waited is None:
-                return End.FAILED
+                return "failed"
             waited_s = waited
         match verdict.action:
             case Ack():
@@ -141,7 +134,7 @@ class Settler(Generic[K]):
                 return await self._move(kept, verdict, waited_s)
             case RetryAfter(way=Way.HIDDEN) | Release(way=Way.HIDDEN) as action:
                 if await self._refused_to_show(kept, verdict, action.delay_s):
-                    return End.FAILED
+                    return "failed"
             case RetryAfter(way=Way.LEFT) | Release(way=Way.LEFT):
                 pass
             case RetryAfter() | Release():
@@ -149,7 +142,7 @@ class Settler(Generic[K]):
             case _:
                 assert_never(verdict.action)
         self._tell(verdict)
-        return End.STAYS
+        return "stays"
 
     def hurry(self) -> None:
         """Send the deletes that linger now."""
@@ -182,9 +175,9 @@ class Settler(Generic[K]):
     async def _left(self, kept: K, verdict: Verdict) -> End:
         """Delete a message whose job has ended or is elsewhere, and emit its event after that."""
         if not await self._deleted(kept, verdict):
-            return End.FAILED
+            return "failed"
         self._tell(verdict)
-        return End.GONE
+        return "gone"
 
     async def _move(self, kept: K, verdict: Verdict, waited_s: float = 0.0) -> End:
         """Let a job go on in a schedule or in another message."""
@@ -195,11 +188,11 @@ class Settler(Generic[K]):
                 )
         except TimeoutError:
             self._report(kept, verdict, "hand_over", _too_late())
-            return End.FAILED
+            return "failed"
         if message is not None and await self._unsent(
             kept, verdict, kept.delivery.queue.name, message
         ):
-            return End.FAILED
+            return "failed"
         return await self._left(kept, verdict)
 
     async def _park(
@@ -212,10 +205,10 @@ class Settler(Generic[K]):
             # Insisted on even if SQS rejects this one, too: otherwise the job would run again.
             error = await self._unsent(kept, verdict, target, bare(letter), hopeless=_never)
         if error is not None:
-            return End.FAILED
+            return "failed"
         # Not after the delete, which may fail until the worker ends: the letter is there.
         self._tell(verdict)
-        return End.GONE if await self._deleted(kept, verdict) else End.FAILED
+        return "gone" if await self._deleted(kept, verdict) else "failed"
 
     async def _unsent(
         self,
