@@ -16,7 +16,7 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
 LONGEST_REGION = len("-ap-southeast-1")
 """Characters that a region's name takes in `role_in`, at most."""
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 _MAX_NAME = 128  # of a job type, in the message format; other names are parts of queue names
 _MAX_QUEUE_NAME = 80  # quotas-queues.html: 80 characters, ".fifo" included
 _MAX_BUCKET_PREFIX = 35  # of S3's 63 characters: account and the longest region take the rest
@@ -94,7 +94,7 @@ def check_name(kind: str, name: object) -> str:
         ConfigurationError: anything but lower-case words of letters and digits joined by hyphens,
             or more than 128 characters.
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+    if not isinstance(name, str) or not re.fullmatch(_NAME, name) or len(name) > _MAX_NAME:
         raise ConfigurationError(
             f"{kind} {name!r} must be lower-case letters and digits, joined by single hyphens, "
             f"start with a letter, and have at most {_MAX_NAME} characters"

@@ -12,7 +12,7 @@ from headgate.jobs.values.light_dataclass import light_dataclass
 
 _PREFIX = "HEADGATE_"
 _LONGEST_VERSION = 100
-_ACCOUNT = re.compile(r"\d{12}")
+_ACCOUNT = r"\d{12}"
 
 
 @light_dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Settings:
     people for ``headgate console --auth alb``."""
 
     def __post_init__(self) -> None:
-        if self.account is not None and not _ACCOUNT.fullmatch(self.account):
+        if self.account is not None and not re.fullmatch(_ACCOUNT, self.account):
             raise SettingsInvalid(
                 f"{_PREFIX}ACCOUNT must be an AWS account's twelve digits, got {self.account!r}"
             )

@@ -14,8 +14,8 @@ from typing import Any
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.json_values import is_utf8
 
-_PATH = re.compile(r"\$(?:\.[^.\[\]]+|\[\d+\])*")
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+_PATH = r"\$(?:\.[^.\[\]]+|\[\d+\])*"
+_STEP = r"\.([^.\[\]]+)|\[(\d+)\]"
 
 _ABSENT = object()
 
@@ -46,7 +46,7 @@ def check_path(where: str, path: Any) -> None:
     Raises:
         ConfigurationError: it is not one.
     """
-    if not isinstance(path, str) or not _PATH.fullmatch(path) or not is_utf8(path):
+    if not isinstance(path, str) or not re.fullmatch(_PATH, path) or not is_utf8(path):
         raise ConfigurationError(
             f"{where} must be a path such as $.detail.order_id or $.items[0].sku, got {path!r}"
         )
@@ -65,7 +65,7 @@ def at_path(path: str, value: Any) -> Any:
 
 
 def _follow(path: str, value: Any) -> Any:
-    for name, index in _STEP.findall(path):
+    for name, index in re.findall(_STEP, path):
         if name and isinstance(value, Mapping):
             value = value.get(name, _ABSENT)
         elif index and isinstance(value, list) and int(index) < len(value):

@@ -270,7 +270,7 @@ _HEADER_PATHS = (
     ("response", "headers"),  # httpx, requests
     ("headers",),  # aiohttp, urllib
 )
-_SECONDS = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+_SECONDS = r"[+-]?[0-9]+(\.[0-9]+)?"
 
 
 def retry_after_s(error: BaseException, now: datetime) -> float | None:
@@ -308,7 +308,7 @@ def _wait_s(value: object, now: datetime) -> float | None:
             return float(max(0, value)) if value <= LONGEST_WAIT_S else None
         case timedelta():
             return _wait_s(value.total_seconds(), now)
-        case str() if seconds := _SECONDS.fullmatch(value.strip(" \t")):
+        case str() if seconds := re.fullmatch(_SECONDS, value.strip(" \t")):
             return _wait_s(float(seconds[0]), now)
         case str():
             date = _http_date(value)

@@ -21,11 +21,11 @@ LONGEST_NAME = 256
 
 # C0 and C1 except for tab and newline, surrogates (always lone in a `str`), noncharacters.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
-_UNFIT = re.compile(f"\r\n|[{_CONTROLS}]")
+_UNFIT = f"\r\n|[{_CONTROLS}]"
 
 # Besides those, what changes the direction of the text beside it, and other separators of lines.
 # https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
-_MISLEADING = re.compile(f"\r\n|[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_MISLEADING = f"\r\n|[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 
 def legible(
@@ -47,7 +47,7 @@ def legible(
     """
     text = said(text)
     kept = text[-most:] if from_end else text[:most]
-    escaped = _UNFIT.sub(_escaped, kept)
+    escaped = re.sub(_UNFIT, _escaped, kept)
     length = len(text) if whole is None else whole
     if length <= most and len(escaped) <= most:
         return escaped
@@ -86,7 +86,7 @@ def printable(text: str) -> str:
     >>> printable("\x1b[2J and \u202e")
     '\\x1b[2J and \\u202e'
     """
-    return _MISLEADING.sub(_escaped, text)
+    return re.sub(_MISLEADING, _escaped, text)
 
 
 def encodable(text: str) -> str:

@@ -33,10 +33,10 @@ _SHORTEST, _LONGEST = timedelta(minutes=1), timedelta(days=14)
 _LEAST_RECEIVES = 20
 """Fewer would leave no room for the deliveries in which a job is only given back."""
 
-_QUEUE = re.compile(r"(arn:[\w-]+:sqs:[a-z0-9-]+:\d{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?")
-_TABLE = re.compile(r"(arn:[\w-]+:dynamodb:[a-z0-9-]+:\d{12}:table/)?[A-Za-z0-9_.-]{3,255}")
-_BUCKET = re.compile(r"(arn:[\w-]+:s3:::)?[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_KEY = re.compile(r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+")
+_QUEUE = r"(arn:[\w-]+:sqs:[a-z0-9-]+:\d{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?"
+_TABLE = r"(arn:[\w-]+:dynamodb:[a-z0-9-]+:\d{12}:table/)?[A-Za-z0-9_.-]{3,255}"
+_BUCKET = r"(arn:[\w-]+:s3:::)?[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+_KEY = r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+"
 
 
 @frozen_dataclass(frozen=True, kw_only=True)
@@ -203,9 +203,9 @@ def read_existing(value: object) -> Existing:
         raise ConfigurationError(f"{where}: {said}, got {first['input']!r}") from error
 
 
-def _check_form(owner: str, name: str, value: str | None, form: re.Pattern[str]) -> None:
-    if value is not None and not form.fullmatch(value):
-        kind = "a key's ARN" if form is _KEY else "a name or an ARN"
+def _check_form(owner: str, name: str, value: str | None, form: str) -> None:
+    if value is not None and not re.fullmatch(form, value):
+        kind = "a key's ARN" if form == _KEY else "a name or an ARN"
         raise ConfigurationError(f"{owner}: {name} must be {kind}, got {value!r}")
 
 

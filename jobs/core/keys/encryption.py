@@ -11,7 +11,7 @@ from headgate.jobs.values.durations import DurationField
 from headgate.jobs.values.kinds import check_kind
 from headgate.jobs.values.light_dataclass import frozen_dataclass
 
-_KEY = re.compile(r"alias/[a-zA-Z0-9/_-]{1,250}|arn:[a-z-]+:kms:[a-z0-9-]*:\d{12}:(key|alias)/\S+")
+_KEY = r"alias/[a-zA-Z0-9/_-]{1,250}|arn:[a-z-]+:kms:[a-z0-9-]*:\d{12}:(key|alias)/\S+"
 """https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id"""
 
 _MOST_MESSAGES = 2**32
@@ -54,7 +54,7 @@ class Encryption:
             )
         object.__setattr__(self, "keys", tuple(self.keys))
         for key in self.keys:
-            if not _KEY.fullmatch(str(key)):
+            if not re.fullmatch(_KEY, str(key)):
                 raise SettingsInvalid(
                     f"Encryption(keys=...) takes aliases and ARNs of KMS keys, got {key!r}: write "
                     '"alias/jobs", or "arn:aws:kms:eu-central-1:123456789012:key/..."'

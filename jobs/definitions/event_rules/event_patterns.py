@@ -28,7 +28,7 @@ https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html"""
 _DEEPEST = 100
 
 _WILDCARD = re.compile(r"(?:[^\\*]|\\[\\*]|\*(?!\*))*", re.DOTALL)
-_BITS = re.compile("[0-9]{1,3}")
+_BITS = "[0-9]{1,3}"
 
 _OR = "$or"
 
@@ -193,7 +193,7 @@ def _is_block(text: str) -> bool:
     except ValueError:
         return False
     # EventBridge supports neither zones nor blocks of a single address.
-    return "%" not in address and _BITS.fullmatch(bits) is not None and int(bits) < longest
+    return "%" not in address and re.fullmatch(_BITS, bits) is not None and int(bits) < longest
 
 
 def _anything_but(where: str, value: Any) -> Any:

@@ -35,7 +35,7 @@ _EVENT = "<aws.events.event.json>"
 """The placeholder in an input template that EventBridge replaces with the whole event.
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html"""
 
-_BUS = re.compile(r"(arn:aws[\w-]*:events:[a-z0-9-]+:[0-9]{12}:event-bus/)?[/.\-_A-Za-z0-9]+")
+_BUS = r"(arn:aws[\w-]*:events:[a-z0-9-]+:[0-9]{12}:event-bus/)?[/.\-_A-Za-z0-9]+"
 _MAX_BUS_NAME = 1_600
 """Maximum characters of an event bus's name or ARN.
 https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html"""
@@ -232,7 +232,7 @@ def event_input(topology: Topology, rule: EventRule) -> str:
 
 
 def _check_bus(where: str, bus: object) -> None:
-    if not isinstance(bus, str) or not _BUS.fullmatch(bus) or len(bus) > _MAX_BUS_NAME:
+    if not isinstance(bus, str) or not re.fullmatch(_BUS, bus) or len(bus) > _MAX_BUS_NAME:
         raise ConfigurationError(
             f"{where}: bus must be the name of an event bus, or its ARN, got {bus!r}"
         )

@@ -9,7 +9,7 @@ from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.light_dataclass import light_dataclass
 
-_SUFFIX = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_SUFFIX = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 _RESERVED = ("dynamic", "delay")
 """The first parts of the names of schedules that are made at run time, and of delayed jobs."""
@@ -41,7 +41,7 @@ def further_name(job_type: str, name: object) -> str:
         ConfigurationError: it is not fit for one.
     """
     fault = f"the type {job_type!r}: the schedule's name {name!r}"
-    if not isinstance(name, str) or not _SUFFIX.fullmatch(name):
+    if not isinstance(name, str) or not re.fullmatch(_SUFFIX, name):
         raise ConfigurationError(
             f"{fault} must be lower-case words joined by hyphens, such as 'berlin'"
         )

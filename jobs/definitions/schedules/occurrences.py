@@ -39,9 +39,9 @@ LONGEST_EXPRESSION = 256
 """Maximum characters of an expression.
 https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html"""
 
-_EXPRESSION = re.compile(r"(cron|rate|at)\((.*)\)")
-_RATE = re.compile(r"([0-9]{1,9}) (minute|hour|day)s?")
-_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_EXPRESSION = r"(cron|rate|at)\((.*)\)"
+_RATE = r"([0-9]{1,9}) (minute|hour|day)s?"
+_AT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _UNITS = {
     "minute": timedelta(minutes=1),
     "hour": timedelta(hours=1),
@@ -124,7 +124,7 @@ def is_one_time(expression: str) -> bool:
 
 
 def _split(expression: str) -> tuple[str, str]:
-    if (found := _EXPRESSION.fullmatch(expression)) is None or not expression.isascii():
+    if (found := re.fullmatch(_EXPRESSION, expression)) is None or not expression.isascii():
         raise ValueError(
             f"{expression!r} is not a schedule expression: cron(...), rate(...), at(...)"
         )
@@ -137,14 +137,14 @@ def _within_calendar(moment: datetime) -> datetime:
 
 
 def _period_of(text: str) -> timedelta:
-    found = _RATE.fullmatch(text)
+    found = re.fullmatch(_RATE, text)
     if found is None or not int(found[1]):
         raise ValueError(f"{text!r} is not a rate: write 1 minute, 15 minutes, 2 hours or 7 days")
     return int(found[1]) * _UNITS[found[2]]
 
 
 def _at_of(text: str) -> datetime:
-    if not _AT.fullmatch(text):
+    if not re.fullmatch(_AT, text):
         raise ValueError(f"{text!r} is not a time: write 2026-03-01T08:00:00")
     moment = datetime.fromisoformat(text)
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:

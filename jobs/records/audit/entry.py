@@ -43,7 +43,7 @@ _LAST_US = 10**16 - 1
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_PLACE = re.compile(r"[0-9]{16}-[0-9a-f]{12}")
+_PLACE = r"[0-9]{16}-[0-9a-f]{12}"
 _END = "#outcome"
 _made = itertools.count()
 
@@ -183,7 +183,7 @@ def read_begun(item: Item) -> AuditEntry | None:
     detail = text(data.get("detail", ""), LONGEST_DETAIL)
     if at is None or target is None or not actor or not action or reason is None or detail is None:
         return None
-    if not _PLACE.fullmatch(item.sk) or not item.sk.startswith(stamp(at)):
+    if not re.fullmatch(_PLACE, item.sk) or not item.sk.startswith(stamp(at)):
         return None
     return AuditEntry(
         id=item.sk, at=at, actor=actor, action=action, target=target, reason=reason, detail=detail
