@@ -24,7 +24,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from headgate.jobs.core.batching import EntryRejected
-from headgate.jobs.core.events import Events, FiringRefused
+from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.core.ports.table import Item, Table
 from headgate.jobs.core.ports.transport import OutgoingMessage, Sender
@@ -102,6 +102,8 @@ class Bridge:
     def _check_route(self, given: Input) -> None:
         if (refusal := self._routes.refusal(given)) is None:
             return
+        from headgate.jobs.core.events import FiringRefused  # seldom, and with all of its kind
+
         self._events.emit(
             FiringRefused(
                 at=self._now(),

@@ -17,7 +17,7 @@ TOLERANCE = 0.05
 BUDGETS = {
     "from headgate import App": (72, 39, 57),
     "from headgate import App, Client": (139, 89, 111),
-    "import headgate.lambdas.bridge": (73, 54, 63),
+    "import headgate.lambdas.bridge": (75, 42, 51),
     "import headgate.ops.cli.main, headgate.ops.console.app": (335, 244, 273),
 }
 """Modules of Headgate, dataclasses, and methods that are compiled for these, in a new process."""
