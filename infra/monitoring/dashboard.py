@@ -67,7 +67,7 @@ class Dashboard(Construct):
                 _row(draw.start(priority) for priority in draw.priorities),
                 _row(draw.waiting(priority) for priority in draw.priorities),
                 _row([draw.failing(), draw.dead(set_aside), draw.failed_types()]),
-                _row([draw.outcomes(), draw.done(), draw.durations(), draw.tenants()]),
+                _row([draw.outcomes(), draw.done(), draw.durations(), *draw.tenants()]),
                 _row(draw.workers(services, functions)),
                 _row(draw.costs(schedules=schedules)),
             ],

@@ -84,21 +84,24 @@ class Graphs:
             "right_y_axis": _axis("s"),
         }
 
-    def tenants(self) -> Graph:
-        """Return the noisy tenants, and the age of the oldest job of all others."""
-        specs = [spec for spec in self._topology.queues if not spec.fifo]
-        return {
-            "title": "Noisy tenants; oldest job of the others",
-            "left": [
-                as_metric(metrics.noisy_tenants(spec.name), label=label(spec)) for spec in specs
-            ],
-            "left_y_axis": _axis("tenants"),
-            "right": [
-                as_metric(metrics.oldest_age_of_quiet(spec.name), label=f"{label(spec)} oldest")
-                for spec in specs
-            ],
-            "right_y_axis": _axis("s"),
-        }
+    def tenants(self) -> Iterator[Graph]:
+        """Yield the noisy tenants, and the age of the oldest job of all others.
+
+        SQS tells them of standard queues alone. Without any there is no graph, since CloudWatch
+        refuses a dashboard with one that has neither metrics nor annotations.
+        """
+        standard = {label(spec): spec.name for spec in self._topology.queues if not spec.fifo}
+        if standard:
+            yield {
+                "title": "Noisy tenants; oldest job of the others",
+                "left": _of_queues(standard, metrics.noisy_tenants),
+                "left_y_axis": _axis("tenants"),
+                "right": [
+                    as_metric(metrics.oldest_age_of_quiet(name), label=f"{lane} oldest")
+                    for lane, name in standard.items()
+                ],
+                "right_y_axis": _axis("s"),
+            }
 
     def failing(self) -> Graph:
         """Return the rate of failed runs, by queue."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ecs as ecs
 
-from headgate import App, Priority
+from headgate import App, Existing, ExistingQueue, Priority
 from headgate.infra.job_system import JobSystem
 from headgate.infra.monitoring.dashboard import WIDTH
 from headgate.jobs.deployment.cdk_context import parse_deployment
@@ -195,6 +195,55 @@ def test_noisy_tenants_are_shown_for_each_standard_queue(
     noisy, quiet = "ApproximateNumberOfNoisyGroups", "ApproximateAgeOfOldestMessageInQuietGroups"
     standard = [spec.name for spec in app.topology.queues if not spec.fifo]
     assert told == {(metric, name) for metric in (noisy, quiet) for name in standard}
+
+
+def fifo_only() -> App:
+    app = App("shop", stage="test")
+    app.queue("orders", fifo=True).define("take-order", Params)
+    return app
+
+
+def one_standard_queue_among_fifo() -> App:
+    app = fifo_only()
+    app.queue("mail").define("send-email", Params)
+    return app
+
+
+def without_records() -> App:
+    app = App("shop", stage="test", records="off")
+    app.define("send-email", Params)
+    return app
+
+
+def of_imported_fifo_queues() -> App:
+    arn = "arn:aws:sqs:eu-central-1:999988887777"
+    own = ExistingQueue(queue=f"{arn}:orders.fifo", dead_letters=f"{arn}:orders-dead.fifo")
+    app = App("shop", stage="test", existing=Existing(queues={"orders": {"normal": own}}))
+    app.queue("orders", fifo=True).define("take-order", Params)
+    return app
+
+
+@pytest.mark.parametrize("deployment", [ELSEWHERE, replace(ELSEWHERE, alarms=None)])
+@pytest.mark.parametrize(
+    "make", [fifo_only, one_standard_queue_among_fifo, without_records, of_imported_fifo_queues]
+)
+def test_no_graph_is_empty_which_cloudwatch_would_refuse(
+    make: Callable[[], App], deployment: Deployment
+) -> None:
+    shown = body(synthesized(make(), deployment))
+    assert_no_graph_is_empty(shown)
+    test_no_two_widgets_overlap_and_none_leaves_a_hole(shown)
+
+
+def test_no_graph_is_empty_where_much_is_shown(widgets: Sequence[Widget]) -> None:
+    assert_no_graph_is_empty(widgets)
+
+
+def assert_no_graph_is_empty(widgets: Sequence[Widget]) -> None:
+    """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
+    graphs = [each["properties"] for each in widgets if each["type"] == "metric"]
+    assert graphs
+    assert [each["title"] for each in graphs if not each.get("metrics")] == []
 
 
 def test_each_lane_is_shown_with_the_time_within_which_its_jobs_should_start(

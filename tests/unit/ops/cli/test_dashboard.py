@@ -47,6 +47,12 @@ def names(text: str) -> set[str]:
     return {name.strip() for name in text.split(",") if name.strip()}
 
 
+def test_no_panel_is_without_a_query(dashboard: Any) -> None:
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    assert panels
+    assert [panel["title"] for panel in panels if not panel.get("targets")] == []
+
+
 def test_it_shows_only_metrics_and_labels_that_workers_serve(dashboard: Any) -> None:
     known = served()
     for expression, legend in targets(dashboard):
