@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from aws_cdk import Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from headgate.infra.data.encryption import let_events_use
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.event_rules.event_rule import EventRule, event_input, rule_name
+from headgate.jobs.definitions.event_rules.event_rule import (
+    EventRule,
+    event_input,
+    rule_name,
+    rule_names,
+)
 
 # With a day, EventBridge's maximum.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_RetryPolicy.html
@@ -46,14 +49,13 @@ class EventRules(Construct):
         self._app = app
         self._bridge = bridge
         self._failed = failed
-        made = [self._add(rule) for rule in app.event_rules.values()]
-        if made:
-            self._let_keep(made)
-        if made and failed.encryption_master_key is not None:
-            let_events_use(failed.encryption_master_key, self)
+        if app.event_rules:
+            admitted = self._let_in()
+            for rule in app.event_rules.values():
+                self._add(rule).node.add_dependency(*admitted)
 
     def _add(self, rule: EventRule) -> events.CfnRule:
-        made = events.CfnRule(
+        return events.CfnRule(
             self,
             rule.name,
             name=rule_name(self._app.topology, rule),
@@ -62,33 +64,56 @@ class EventRules(Construct):
             event_pattern=rule.pattern,
             targets=[self._target(rule)],
         )
-        lambda_.CfnPermission(
-            self,
-            f"{rule.name}-invokes",
-            action="lambda:InvokeFunction",
-            function_name=self._bridge.function_arn,
-            principal=_EVENTS,
-            source_account=Stack.of(self).account,
-            source_arn=made.attr_arn,
-        )
-        return made
 
-    def _let_keep(self, rules: Sequence[events.CfnRule]) -> None:
-        """Let the rules put undeliverable events into the queue.
+    def _let_in(self) -> list[IDependable]:
+        """Let the rules invoke the bridge, and put undeliverable events into the queue.
 
-        Lambda's and SQS's own policies admit them: a rule assumes no role for these targets. All
-        share one statement, since a queue's policy may have 20 of them, and 10 conditions.
+        Lambda's and SQS's own policies admit them: a rule assumes no role for these targets. Each
+        bus is one pattern there, however many rules it has, since a function's policy may have
+        20,480 bytes, which the permissions of 42 rules exceed, and a queue's 8,192, 20 statements
+        and 10 conditions. Lambda compares the ARN of a permission as ``ArnLike`` does. What is
+        returned has to exist before the rules do.
         https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html
+        https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
         https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-policies.html
         """
-        self._failed.add_to_resource_policy(
+        invoking = Construct(self, "Invoking")  # no rule's name has capitals
+        buses = dict.fromkeys(rule.bus for rule in self._app.event_rules.values())
+        admitted = {bus: self._rules_on(bus) for bus in buses}
+        for bus, rules in admitted.items():
+            lambda_.CfnPermission(
+                invoking,
+                bus,
+                action="lambda:InvokeFunction",
+                function_name=self._bridge.function_arn,
+                principal=_EVENTS,
+                source_arn=rules,
+            )
+        keeping = self._failed.add_to_resource_policy(
             iam.PolicyStatement(
                 actions=["sqs:SendMessage"],
                 resources=[self._failed.queue_arn],
                 principals=[iam.ServicePrincipal(_EVENTS)],
-                conditions={"ArnEquals": {"aws:SourceArn": [rule.attr_arn for rule in rules]}},
+                conditions={"ArnLike": {"aws:SourceArn": list(admitted.values())}},
             )
         )
+        if self._failed.encryption_master_key is not None:
+            let_events_use(self._failed.encryption_master_key, self)
+        policy = keeping.policy_dependable
+        return [invoking, *([policy] if policy is not None else [])]
+
+    def _rules_on(self, bus: str) -> str:
+        """Return the pattern of the ARNs of this stage's rules on a bus.
+
+        It names the bus's account, which may be another if the bus is given by its ARN.
+        https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoneventbridge.html
+        """
+        stack = Stack.of(self)
+        place = f"arn:{stack.partition}:events:{stack.region}:{stack.account}"
+        if bus.startswith("arn:"):
+            place, _, bus = bus.partition(":event-bus/")
+        within = "" if bus == _DEFAULT_BUS else f"{bus}/"
+        return f"{place}:rule/{within}{rule_names(self._app.topology)}"
 
     def _target(self, rule: EventRule) -> events.CfnRule.TargetProperty:
         return events.CfnRule.TargetProperty(

@@ -104,13 +104,22 @@ def rule_name(topology: Topology, rule: EventRule) -> str:
     Raises:
         ConfigurationError: it is longer than AWS allows.
     """
-    name = "-".join(part for part in (topology.app, topology.stage, rule.name) if part)
+    name = _prefixed(topology, rule.name)
     if len(name) > _MAX_RULE_NAME:
         raise ConfigurationError(
             f"the event rule {name!r} has {len(name)} characters; EventBridge allows "
             f"{_MAX_RULE_NAME}: shorten it"
         )
     return name
+
+
+def rule_names(topology: Topology) -> str:
+    """Return the pattern of the physical names of all the rules of the app's stage."""
+    return _prefixed(topology, "*")
+
+
+def _prefixed(topology: Topology, name: str) -> str:
+    return "-".join(part for part in (topology.app, topology.stage, name) if part)
 
 
 class EventJob(BaseModel):

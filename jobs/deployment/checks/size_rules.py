@@ -87,7 +87,8 @@ def resource_count(app: App, deployment: Deployment) -> int:
         + sum(_of_workers(len(queues_of(app, group))) for group in deployment.workers)
         + sum(_OF_CONSUMER + len(queues_of(app, each)) for each in deployment.consumers)
         + sum(len(job.schedules) for job in scheduled_types(app))
-        + 2 * len(app.event_rules)
+        + len(app.event_rules)
+        + len({rule.bus for rule in app.event_rules.values()})
     )
 
 

@@ -392,19 +392,25 @@ def test_only_the_apps_schedules_assume_the_role_to_invoke_the_bridge(
     assert policies.allows(scheduler, "sqs:SendMessage", failed)
 
 
-def test_only_this_app_s_event_rules_invoke_the_bridge_and_keep_what_fails(
+def test_only_rules_of_the_apps_stage_invoke_the_bridge_and_keep_what_fails(
     app: App, policies: Policies
 ) -> None:
     [rule] = app.event_rules.values()
     name = rule_name(app.topology, rule)
+    assert name == "shop-prod-order-placed"
+    own = arn_of("AWS::Events::Rule", name)
     bridge = arn_of("AWS::Lambda::Function", app.topology.bridge_name)
     failed = arn_of(QUEUE, app.topology.failed_firings_name)
-    for source, allowed in ((name, True), (f"{name}-other", False)):
-        context = {
-            "aws__SourceArn": arn_of("AWS::Events::Rule", source),
-            "aws__SourceAccount": ACCOUNT,
-        }
-        events = "events.amazonaws.com"
+    for source, allowed in (
+        (own, True),
+        (own.replace("shop-prod-", "shop-dev-"), False),
+        (own.replace("shop-prod-", "store-prod-"), False),
+        (own.replace("shop-prod-", ""), False),
+        (own.replace(name, f"orders/{name}"), False),
+        (own.replace(ACCOUNT, "999999999999"), False),
+        (own.replace(REGION, "eu-west-1"), False),
+    ):
+        events, context = "events.amazonaws.com", {"aws__SourceArn": source}
         assert policies.allows(events, "lambda:InvokeFunction", bridge, **context) is allowed
         assert policies.allows(events, "sqs:SendMessage", failed, **context) is allowed
 

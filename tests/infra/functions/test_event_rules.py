@@ -20,6 +20,7 @@ from tests.infra.templates import (
     statements,
     synthesized,
 )
+from tests.support.cloudformation import ACCOUNT, REGION, resolve
 
 PATTERN: dict[str, Any] = {"source": ["shop"], "detail": {"days": [{"numeric": [">", 0]}]}}
 EVENT = {"id": "1", "time": "2026-03-01T08:00:00Z", "source": "shop", "detail": {"days": 3}}
@@ -78,20 +79,62 @@ def test_an_event_that_lambda_does_not_take_is_tried_for_a_day_and_then_kept(
         }
 
 
-def test_only_these_rules_may_invoke_the_bridge_and_fill_the_dead_letter_queue(
-    template: Mapping[str, Any],
-) -> None:
-    of_rules = [{"Fn::GetAtt": [each, "Arn"]} for each in resources(template, "AWS::Events::Rule")]
-    permissions = resources(template, "AWS::Lambda::Permission").values()
-    assert [each["SourceArn"] for each in permissions] == of_rules
+def admitted(template: Mapping[str, Any]) -> list[str]:
+    """Return the patterns of rules that may invoke the bridge, which the queue has too."""
+    found = resolve(template)
+    permissions = list(found.of_type("AWS::Lambda::Permission").values())
     assert {each["Principal"] for each in permissions} == {"events.amazonaws.com"}
-    allowed = [
-        statement["Condition"]["ArnEquals"]["aws:SourceArn"]
-        for policy in resources(template, "AWS::SQS::QueuePolicy").values()
+    assert {each["Action"] for each in permissions} == {"lambda:InvokeFunction"}
+    invoking = [str(each["SourceArn"]) for each in permissions]
+    [keeping] = [
+        statement["Condition"]["ArnLike"]["aws:SourceArn"]
+        for policy in found.of_type("AWS::SQS::QueuePolicy").values()
         for statement in policy["PolicyDocument"]["Statement"]
         if statement["Effect"] == "Allow"
     ]
-    assert allowed == [of_rules], "one statement: a queue's policy takes 10 conditions in all"
+    assert listed(keeping) == invoking
+    return invoking
+
+
+def test_rules_invoke_the_bridge_and_keep_what_fails_by_one_pattern_a_bus(
+    template: Mapping[str, Any],
+) -> None:
+    place = f"arn:aws:events:{REGION}:{ACCOUNT}:rule"
+    assert admitted(template) == [f"{place}/shop-test-*", f"{place}/orders/shop-test-*"]
+
+
+def test_rules_on_a_bus_of_another_account_are_admitted_from_there() -> None:
+    app = App("shop", stage="test")
+    report = app.define("report", Params)
+    place = "arn:aws:events:eu-central-1:999988887777"
+    buses = (f"{place}:event-bus/central", f"{place}:event-bus/default")
+    for number, bus in enumerate((*buses, "aws.partner/shop.example/orders")):
+        app.event_rule(f"placed-{number}", pattern=PATTERN, job=report, bus=bus)
+    assert admitted(synthesized(app)) == [
+        f"{place}:rule/central/shop-test-*",
+        f"{place}:rule/shop-test-*",
+        f"arn:aws:events:{REGION}:{ACCOUNT}:rule/aws.partner/shop.example/orders/shop-test-*",
+    ]
+
+
+def test_the_policies_are_no_larger_with_hundreds_of_event_rules() -> None:
+    app = App("shop", stage="test")
+    report = app.define("report", Params)
+    for number in range(300):
+        app.event_rule(f"order-placed-{number}", pattern=PATTERN, job=report)
+    template = synthesized(app)
+    assert len(resources(template, "AWS::Events::Rule")) == 300
+    assert len(admitted(template)) == 1
+
+
+def test_a_rule_is_admitted_before_it_exists(template: Mapping[str, Any]) -> None:
+    of_queues = resources(template, "AWS::SQS::QueuePolicy")
+    [keeping] = [
+        name for name, policy in of_queues.items() if "events.amazonaws.com" in json.dumps(policy)
+    ]
+    admitting = {keeping, *resources(template, "AWS::Lambda::Permission")}
+    for rule in resources(template, "AWS::Events::Rule"):
+        assert set(template["Resources"][rule]["DependsOn"]) == admitting
 
 
 def test_event_rules_need_the_bridges_sends_but_no_role_for_schedules(
