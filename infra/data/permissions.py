@@ -41,6 +41,11 @@ _MOST_QUEUES = 36
 """Queues of one statement. CDK splits a role's policy between statements alone, into managed ones
 of at most 6,144 characters, and an ARN of a queue may have 127."""
 
+_MOST_SCHEDULES = 34
+"""Schedules of one statement, likewise. With the name of its group, an ARN of one may have 165
+characters, and CDK reckons with 150: so many that no policy takes a second such statement, not even
+the inline one of up to 10,000, and few enough for a managed one by themselves."""
+
 _CARRY = frozenset({"sqs:SendMessage", "sqs:ReceiveMessage"})
 """Actions that encrypt or decrypt messages, and so need the key of a queue.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html"""
@@ -222,9 +227,7 @@ def grant_schedules(
     grantee: iam.IGrantable, actions: Sequence[str], schedules: Sequence[str], role_arn: str
 ) -> iam.Grant:
     """Allow ``actions`` on schedules of these ARNs, and passing the role that they assume."""
-    scheduling = iam.Grant.add_to_principal(
-        grantee=grantee, actions=list(actions), resource_arns=list(schedules)
-    )
+    scheduling = _grant_each(grantee, actions, schedules, most=_MOST_SCHEDULES)
     passing = iam.Grant.add_to_principal(
         grantee=grantee,
         actions=["iam:PassRole"],
@@ -267,15 +270,22 @@ def rows_statement(
 def _grant(
     grantee: iam.IGrantable, actions: Sequence[str], queues: Sequence[sqs.IQueue]
 ) -> iam.Grant:
-    grant = iam.Grant.drop(grantee, "there is no queue")
-    for at in range(0, len(queues), _MOST_QUEUES):
-        some = [queue.queue_arn for queue in queues[at : at + _MOST_QUEUES]]
-        added = iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(actions), resource_arns=some
-        )
-        grant = grant.combine(added)
+    grant = _grant_each(grantee, actions, [each.queue_arn for each in queues], most=_MOST_QUEUES)
     for key in queue_keys(queues) if not _CARRY.isdisjoint(actions) else ():
         grant = grant_key_use(grant, grantee, key, "sqs")
+    return grant
+
+
+def _grant_each(
+    grantee: iam.IGrantable, actions: Sequence[str], resources: Sequence[str], *, most: int
+) -> iam.Grant:
+    """Allow actions on the resources of these ARNs, at most so many in a statement."""
+    grant = iam.Grant.drop(grantee, "there is no resource")
+    for at in range(0, len(resources), most):
+        added = iam.Grant.add_to_principal(
+            grantee=grantee, actions=list(actions), resource_arns=list(resources[at : at + most])
+        )
+        grant = grant.combine(added)
     return grant
 
 

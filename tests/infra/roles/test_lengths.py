@@ -17,7 +17,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Annotations, Match
 
-from headgate import App, Replay
+from headgate import App, Replay, cron
 from headgate.infra import Deployment, HeadgateStack, JobSystem, WorkerGroup
 from headgate.infra.checks.nag import add_nag
 from headgate.infra.data.permissions import grant_view
@@ -156,6 +156,51 @@ def test_a_role_that_cdk_makes_may_serve_a_hundred_queues() -> None:
     assert sum(map(length, inline[name])) <= LONGEST_INLINE
     assert all(length(each) <= LONGEST_POLICY for each in managed[name])
     assert len(allowed(found, "sqs:GetQueueAttributes")) == 100
+
+
+LONGEST_GROUP = {"name": "ecommerce-backend-of-a-shop", "stage": "production"}
+SHORT_GROUP = {"name": "shop", "stage": "prod"}
+
+
+def scheduled(count: int, length: int, *, name: str, stage: str) -> App:
+    """Return an app with so many schedules, the names of which have that length."""
+    app = App(name, stage=stage)
+    for at in range(count):
+        app.define(f"sync-{at:0>{length - 5}}", Params, schedule=cron("0 8 * * ? *"))
+    return app
+
+
+@pytest.mark.parametrize("granted", ["grant_operate", "grant_manage_schedules"])
+@pytest.mark.parametrize(
+    ("length", "group"), [(12, SHORT_GROUP), (27, LONGEST_GROUP), (64, LONGEST_GROUP)]
+)
+def test_a_role_that_cdk_makes_may_operate_two_hundred_schedules(
+    granted: str, length: int, group: Mapping[str, str]
+) -> None:
+    app = scheduled(200, length, **group)
+    stack = cdk.Stack(cdk.App(context=NO_BUNDLING), "Ops")
+    system = JobSystem.from_app(stack, "Jobs", app=app)
+    role = iam.Role(stack, "Role", assumed_by=iam.AccountRootPrincipal())
+    getattr(system, granted)(role)
+    inline, managed = documents(resolve(template_of(stack)))
+    [name] = inline
+    require_short_enough(inline[name], managed[name])
+    found = [*inline[name], *managed[name]]
+    changed = {arn.rpartition("/")[2] for arn in allowed(found, "scheduler:UpdateSchedule")}
+    assert changed == {*app.types, "dynamic.*"}
+
+
+def require_short_enough(inline: list[Any], managed: list[Any]) -> None:
+    # Elsewhere the ARN of each resource is longer by this.
+    longer = len("arn:aws-us-gov:scheduler:us-gov-east-1:") - len(f"arn:aws:scheduler:{REGION}:")
+    assert sum(map(length, inline)) + longer * resources_in(inline) <= LONGEST_INLINE
+    for each in managed:
+        assert length(each) + longer * resources_in([each]) <= LONGEST_POLICY
+    assert len(managed) <= MOST_POLICIES
+
+
+def resources_in(found: list[Any]) -> int:
+    return sum(len(listed(each["Resource"])) for one in found for each in one["Statement"])
 
 
 def test_more_policies_than_a_role_may_have_are_told_at_synthesis() -> None:
