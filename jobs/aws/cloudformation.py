@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from botocore.exceptions import ClientError
 
-from headgate.jobs.aws.connections.clients import Clients, client_of
+from headgate.jobs.aws.connections.clients import Clients, caller_identity, client_of
 from headgate.jobs.aws.connections.connection import Access, Connection
 from headgate.jobs.aws.connections.faults import naming
 from headgate.jobs.core.immediate import drive, driven
@@ -27,7 +27,8 @@ class CloudFormationStacks:
     """
 
     def __init__(self, **access: Unpack[Access]) -> None:
-        self._client = client_of(Clients(Connection(pool=1, **access)), "cloudformation")
+        self._clients = Clients(Connection(pool=1, **access))
+        self._client = client_of(self._clients, "cloudformation")
         self.close = driven(self._client.stop)
 
     def template(self, stack: str) -> Mapping[str, Any] | None:
@@ -46,6 +47,21 @@ class CloudFormationStacks:
                     return None
                 raise
         return _parsed(stack, answer.get("TemplateBody"))
+
+    def pseudo_parameters(self) -> Mapping[str, str]:
+        """Return what ``AWS::AccountId`` and the like stand for in the templates of these stacks.
+
+        https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/pseudo-parameter-reference.html
+
+        Raises:
+            TransportError: STS could not be asked, or refused.
+        """
+        client = drive(self._client.opened())
+        return {
+            "AWS::AccountId": drive(caller_identity(self._clients, "the stack"))["Account"],
+            "AWS::Partition": client.meta.partition,
+            "AWS::Region": client.meta.region_name,
+        }
 
 
 def _parsed(stack: str, body: Any) -> Mapping[str, Any]:

@@ -48,24 +48,30 @@ class Removal:
     """True if it stays, without the stack and without workers; False if it is deleted."""
 
 
-def removals(deployed: Template, planned: Template) -> list[Removal]:
+def removals(
+    deployed: Template, planned: Template, pseudo: Mapping[str, str] = {}
+) -> list[Removal]:
     """Return what a deployment removes, by kind and name.
 
     Args:
         deployed: the stack's present template.
         planned: the template to be deployed.
+        pseudo: the values of pseudo parameters, as of ``AWS::AccountId``. A template refers to them
+            where its stage has no account and region, and has their values where it does.
     """
-    remaining = {key for key, _, _ in _named(planned)}
+    remaining = {key for key, _, _ in _named(planned, pseudo)}
     replaced = planned.get("Resources", {}).keys()
     found = [
         Removal(kind=key[0], name=key[1], kept=_is_kept(resource, replaced=logical_id in replaced))
-        for key, logical_id, resource in _named(deployed)
+        for key, logical_id, resource in _named(deployed, pseudo)
         if key not in remaining
     ]
     return sorted(found, key=lambda each: (each.kind, each.name))
 
 
-def _named(template: Template) -> Iterator[tuple[tuple[str, str], str, _Resource]]:
+def _named(
+    template: Template, pseudo: Mapping[str, str]
+) -> Iterator[tuple[tuple[str, str], str, _Resource]]:
     """Yield what holds data: its kind and name, its logical id, the resource.
 
     A resource without a name of its own holds none of an app's data. A key is named by its alias,
@@ -76,7 +82,7 @@ def _named(template: Template) -> Iterator[tuple[tuple[str, str], str, _Resource
         kind, naming = _KINDS.get(resource.get("Type", ""), ("", ""))
         if name := resource.get("Properties", {}).get(naming):
             held = _key_of(resource) if kind == KEY else logical_id
-            yield (kind, _flat(name)), held, resources.get(held, resource)
+            yield (kind, _flat(name, pseudo)), held, resources.get(held, resource)
 
 
 def _key_of(alias: _Resource) -> str:
@@ -92,11 +98,11 @@ def _is_kept(resource: _Resource, *, replaced: bool) -> bool:
     return str(resource.get(policy, "Delete")).startswith("Retain")
 
 
-def _flat(name: Any) -> str:
-    """Return a name as a text, with references as ``<AWS::AccountId>``."""
+def _flat(name: Any, pseudo: Mapping[str, str]) -> str:
+    """Return a name as a text; a reference without a value there is its name in angle brackets."""
     match name:
         case {"Fn::Join": [str(delimiter), list(parts)]}:
-            return delimiter.join(map(_flat, parts))
+            return delimiter.join(_flat(part, pseudo) for part in parts)
         case {"Ref": str(reference)}:
-            return f"<{reference}>"
+            return pseudo.get(reference, f"<{reference}>")
     return str(name)

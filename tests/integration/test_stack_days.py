@@ -118,6 +118,17 @@ def names(template: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+@pytest.mark.usefixtures("cloud")
+def test_the_place_of_a_stack_is_asked_of_aws() -> None:
+    stacks = CloudFormationStacks()
+    try:
+        found = stacks.pseudo_parameters()
+    finally:
+        stacks.close()
+    here = {"AWS::AccountId": "000000000000", "AWS::Partition": "aws", "AWS::Region": REGION}
+    assert found == here
+
+
 def test_a_stack_survives_a_failed_creation_and_its_jobs_survive_its_deletion(
     cloud: Cloud, app: App, template: Mapping[str, Any]
 ) -> None:

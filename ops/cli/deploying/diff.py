@@ -90,10 +90,11 @@ def _removals(
     stacks = CloudFormationStacks(region=region)
     try:
         deployed = stacks.template(stack)
+        if deployed is None:
+            return StackRemovals(stack=stack, region=region, found=None)
+        found = removals(deployed, planned, stacks.pseudo_parameters())
     finally:
         stacks.close()
-    if deployed is None:
-        return StackRemovals(stack=stack, region=region, found=None)
     with AwsBackend(app.topology, region=region) as backend:
-        counted = count_jobs(removals(deployed, planned), backend.ports)
+        counted = count_jobs(found, backend.ports)
     return StackRemovals(stack=stack, region=region, found=counted)

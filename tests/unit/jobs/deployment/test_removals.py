@@ -108,12 +108,38 @@ def test_what_holds_no_data_or_has_no_name_is_left_out() -> None:
     assert removals(deployed, template()) == []
 
 
-def test_a_name_with_the_account_in_it_is_read_as_it_is_written() -> None:
-    name = {"Fn::Join": ["", ["shop-payloads-", {"Ref": "AWS::AccountId"}]]}
-    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": name}}
-    assert removals(template(Bucket=bucket), template(Bucket=bucket)) == []
-    [found] = removals(template(Bucket=bucket), template())
-    assert (found.kind, found.name) == ("bucket", "shop-payloads-<AWS::AccountId>")
+ACCOUNT, REGION = {"Ref": "AWS::AccountId"}, {"Ref": "AWS::Region"}
+HERE = {"AWS::AccountId": "111122223333", "AWS::Region": "eu-central-1"}
+
+
+def bucket(*name: Any) -> dict[str, Any]:
+    joined = {"Fn::Join": ["", ["shop-payloads-", *name]]}
+    return {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": joined}}
+
+
+def test_a_name_with_the_account_in_it_is_told_as_it_is_on_aws() -> None:
+    deployed = template(Bucket=bucket(ACCOUNT, "-", REGION))
+    assert removals(deployed, deployed, HERE) == []
+    [found] = removals(deployed, template(), HERE)
+    assert (found.kind, found.name) == ("bucket", "shop-payloads-111122223333-eu-central-1")
+    [found] = removals(deployed, template())
+    assert found.name == "shop-payloads-<AWS::AccountId>-<AWS::Region>"
+
+
+def test_a_stage_that_is_given_its_account_and_region_removes_nothing() -> None:
+    agnostic = template(Bucket=bucket(ACCOUNT, "-", REGION))
+    written = template(Bucket=bucket("111122223333-eu-central-1"))
+    assert removals(agnostic, written, HERE) == []
+    assert removals(written, agnostic, HERE) == []
+    partly = template(Bucket=bucket(ACCOUNT, "-eu-central-1"))
+    assert removals(partly, agnostic, HERE) == []
+
+
+@pytest.mark.parametrize("elsewhere", ["999988887777-eu-central-1", "111122223333-us-east-1"])
+def test_a_stage_that_is_given_another_place_removes_its_bucket(elsewhere: str) -> None:
+    agnostic = template(Bucket=bucket(ACCOUNT, "-", REGION))
+    [found] = removals(agnostic, template(Bucket=bucket(elsewhere)), HERE)
+    assert found.name == "shop-payloads-111122223333-eu-central-1"
 
 
 def test_an_app_that_no_longer_says_all_is_told_of_each_queue_that_goes() -> None:

@@ -52,6 +52,9 @@ class Stacks:
         self.asked.append((stack, self._region))
         return self.deployed.get(stack)
 
+    def pseudo_parameters(self) -> dict[str, str]:
+        return {"AWS::AccountId": "111122223333", "AWS::Region": self._region or "eu-central-1"}
+
     def close(self) -> None:
         pass
 
@@ -171,6 +174,20 @@ def test_what_cannot_be_counted_is_refused_where_it_is_deleted(
 def test_a_deployment_that_removes_nothing_says_so(diff: Diff, here: Path) -> None:
     synthesized(here, DEPLOYED["Resources"])
     assert (diff().code, diff().out) == (0, "nothing that holds jobs is removed\n")
+
+
+def test_a_stage_that_has_got_its_account_and_region_loses_no_bucket(
+    diff: Diff, here: Path
+) -> None:
+    place = [{"Ref": "AWS::AccountId"}, {"Ref": "AWS::Region"}]
+    joined = {"Fn::Join": ["-", ["shop-test-payloads", *place]]}
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": joined}}
+    Stacks.deployed = {GROUP: {"Resources": {"Bucket": bucket}}}
+    name = "shop-test-payloads-111122223333-eu-central-1"
+    synthesized(here, {"Bucket": bucket | {"Properties": {"BucketName": name}}})
+    assert (diff().code, diff().out) == (0, "nothing that holds jobs is removed\n")
+    synthesized(here, {})
+    assert f"The bucket {name} is deleted." in diff().out
 
 
 def test_a_stack_that_is_not_deployed_has_nothing_to_lose_and_it_is_said(diff: Diff) -> None:
