@@ -205,6 +205,7 @@ class Scaling(Construct):
         queries = [
             cloudwatch.CfnAlarm.MetricDataQueryProperty(
                 id=variable,
+                account_id=metric.account,
                 metric_stat=cloudwatch.CfnAlarm.MetricStatProperty(
                     metric=cloudwatch.CfnAlarm.MetricProperty(
                         namespace=metric.namespace,

@@ -143,6 +143,22 @@ def test_a_queue_of_another_account_is_watched_there_and_counted_here(written: W
     assert "shop-prod-demand" in {each["FunctionName"] for each in functions}
 
 
+def test_every_alarm_asks_for_a_queues_metrics_in_the_queues_own_account(
+    written: Written,
+) -> None:
+    queries = [
+        (name, query, query["MetricStat"]["Metric"]["Dimensions"])
+        for template in (written.parent, written.nested)
+        for name, alarm in resources(template, "AWS::CloudWatch::Alarm").items()
+        for query in alarm.get("Metrics", ())
+        if query.get("MetricStat", {}).get("Metric", {}).get("Namespace") == "AWS/SQS"
+    ]
+    for name, query, [dimension] in queries:
+        owner = "999999999999" if dimension["Value"] == "letters" else None
+        assert query.get("AccountId") == owner, (name, dimension["Value"])
+    assert any("ScalingOverdue" in name for name, query, _ in queries if "AccountId" in query)
+
+
 def test_the_alarms_of_a_nested_group_are_in_its_stack_under_another_name(
     written: Written,
 ) -> None:
