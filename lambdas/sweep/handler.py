@@ -49,7 +49,7 @@ from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.logs import log_as_json
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.publisher import Publisher
-from headgate.lambdas.sweep.sweeper import Kind, Sweeper
+from headgate.lambdas.sweep.sweeper import Kind, Sweeper, Swept
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
@@ -96,6 +96,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         tickets=aws.tickets,
         clock=clock,
         count=partial(write_counts, plan.app),
+        ended=partial(write_sums, plan.app),
         replay=_replay(plan.replay, aws, clock) if plan.replay else None,
     )
     swept = sweeper.sweep()
@@ -109,9 +110,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         "told": swept.told,
     }
     if plan.replay is not None:
-        write_replayed(plan.app, swept.replayed)
         done["replayed"] = swept.replayed.total()
-    print(metric_line(plan.app, (), {LETTERS_KEPT: swept.kept}))  # noqa: T201 - where CloudWatch reads it
     _log.info("swept", extra=done)
     return done
 
@@ -124,11 +123,18 @@ def write_counts(app: str, counts: Mapping[Kind, int]) -> None:
         print(metric_line(app, dimensions, {DEAD_LETTERS: count}))  # noqa: T201 - where CloudWatch reads it
 
 
-def write_replayed(app: str, counts: Mapping[tuple[str, str], int]) -> None:
-    """Write the numbers of dead letters that were sent back, as `write_counts` does."""
-    for (queue, job_type), count in counts.items():
+def write_sums(app: str, swept: Swept) -> None:
+    """Write the numbers of dead letters that were sent back, and that are kept, as `write_counts`
+    does.
+
+    While a queue can't be looked through, those kept are at least the others; if that is none, it
+    says nothing, and no number is written.
+    """
+    for (queue, job_type), count in swept.replayed.items():
         dimensions = ((QUEUE, queue), (TYPE, job_type))
         print(metric_line(app, dimensions, {LETTERS_REPLAYED: count}))  # noqa: T201 - as above
+    if swept.kept or not swept.missed:
+        print(metric_line(app, (), {LETTERS_KEPT: swept.kept}))  # noqa: T201 - as above
 
 
 def _replay(plan: ReplayPlan, aws: _Aws, clock: Clock) -> PolicyReplay:

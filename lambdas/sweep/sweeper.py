@@ -85,12 +85,15 @@ class Swept:
     """Messages that people have not been told of."""
     unseen: dict[str, int] = field(default_factory=dict)
     """Approximate number of messages that were not looked at, by queue."""
+    missed: list[str] = field(default_factory=list)
+    """Queues that could not be looked through, so that nobody knows how many messages they have."""
     failed_copies: int = 0
     errors: list[Exception] = field(default_factory=list)
 
     @property
     def kept(self) -> int:
-        """Messages that stay set aside, about as many as SQS tells."""
+        """Messages that stay set aside, about as many as SQS tells; at least as many if some queues
+        are `missed`."""
         return self.looked_at - self.replayed.total() + sum(self.unseen.values())
 
     def failed(self, what: str, error: Exception) -> None:
@@ -132,6 +135,7 @@ class Sweeper:
         tickets: the topic for summaries of the others.
         clock: tells the time.
         count: called with the number of new messages of each kind.
+        ended: called with the whole sweep, before its first error is raised.
         sleep: pauses before a receive that failed is repeated.
         replay: the replay by policies; None if the app has none.
     """
@@ -147,6 +151,7 @@ class Sweeper:
         tickets: Publisher,
         clock: Clock,
         count: Callable[[Mapping[Kind, int]], None],
+        ended: Callable[[Swept], None] = lambda _swept: None,
         sleep: Callable[[float], None] = time.sleep,
         replay: PolicyReplay | None = None,
     ) -> None:
@@ -158,6 +163,7 @@ class Sweeper:
         self._tickets = tickets
         self._clock = clock
         self._count = count
+        self._ended = ended
         self._sleep = immediate(sleep)
         self._replay = replay
         self._rng = random.Random()  # noqa: S311 - spreads tries, keeps no secret
@@ -175,6 +181,7 @@ class Sweeper:
             self._look_everywhere(swept)
             self._end_replay(swept)
             self._tell(swept)
+            self._ended(swept)
         if swept.errors:
             raise swept.errors[0]
         return swept
@@ -188,6 +195,7 @@ class Sweeper:
             try:
                 self._look_into(queue, swept, until_s)
             except Exception as error:  # noqa: BLE001 - raised at the end; the other queues matter too
+                swept.missed.append(queue.name)
                 swept.failed(f"the queue {queue.name} could not be swept", error)
 
     def _look_into(self, queue: ParkingQueue, swept: Swept, until_s: float) -> None:

@@ -21,7 +21,7 @@ from headgate.jobs.deployment.metric_names import (
     OF_TYPE,
 )
 from headgate.jobs.deployment.sweep_plan import TIMEOUT, plan_input, sweep_plan
-from headgate.jobs.errors import ConfigurationError, MessageUnreadable
+from headgate.jobs.errors import ConfigurationError, MessageUnreadable, ServiceUnavailable
 from headgate.jobs.testing import MemorySqs, MemoryStore, MemoryTable, MemoryTopic
 from headgate.jobs.testing.memory.secrets import MemorySecrets
 from headgate.lambdas.sweep import handler as sweep
@@ -29,6 +29,7 @@ from headgate.lambdas.sweep.memory import SweepMemory
 from tests.support.lambda_context import lambda_context
 from tests.support.loggers import restored
 
+DOWN = ServiceUnavailable("it is down")
 JOB = "019b7ca4-7a2e-7000-8000-000000000001"
 
 
@@ -139,6 +140,51 @@ def test_nothing_is_counted_where_nothing_is_new(
     [kept] = map(json.loads, capsys.readouterr().out.splitlines())
     assert DEAD_LETTERS not in kept
     assert kept[LETTERS_KEPT] == [1.0]
+
+
+def sums(capsys: pytest.CaptureFixture[str]) -> dict[str, list[float]]:
+    """Return what was written of letters kept and sent back."""
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    names = (LETTERS_KEPT, LETTERS_REPLAYED)
+    return {name: line[name] for line in lines for name in names if name in line}
+
+
+def test_what_is_kept_and_sent_back_is_counted_though_nobody_can_be_told(
+    on_lambda: OnLambda, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_lambda.app.replay = Replay()
+    died_at = on_lambda.clock.now() - timedelta(hours=2)
+    on_lambda.park(Reason="attempts-exhausted", FailedAt=died_at.isoformat())
+    on_lambda.invoke()
+    capsys.readouterr()
+    on_lambda.app.define("capture", Order, priority=Priority.HIGH, alert_at_once=True)
+    on_lambda.park(JobType="capture")
+    on_lambda.park()
+    on_lambda.topic.fail(DOWN)
+    with pytest.raises(ServiceUnavailable):
+        on_lambda.invoke()
+    assert sums(capsys) == {LETTERS_KEPT: [2.0], LETTERS_REPLAYED: [1.0]}
+
+
+def test_a_queue_that_cannot_be_swept_leaves_the_others_counted_as_kept(
+    on_lambda: OnLambda, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_lambda.park()
+    on_lambda.sqs.faults.raise_on("depth", DOWN, queue=on_lambda.app.topology.quarantine_name)
+    with pytest.raises(ServiceUnavailable):
+        on_lambda.invoke()
+    assert sums(capsys) == {LETTERS_KEPT: [1.0]}
+
+
+def test_nothing_is_said_to_be_kept_of_a_queue_that_cannot_be_swept(
+    on_lambda: OnLambda, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_lambda.park()
+    queue = on_lambda.app.topology.queue("jobs", Priority.HIGH).dlq_name
+    on_lambda.sqs.faults.raise_on("depth", DOWN, queue=queue)
+    with pytest.raises(ServiceUnavailable):
+        on_lambda.invoke()
+    assert sums(capsys) == {}, "or an alarm would take none for their number"
 
 
 def test_a_sweep_beside_another_answers_nothing(on_lambda: OnLambda) -> None:
