@@ -9,6 +9,7 @@ from typing import Any
 from headgate.jobs.core.limits import Concurrency, Limits, RateLimit
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
+from headgate.jobs.definitions.event_rules.event_rule import rule_name
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.deployment.checks.places import is_endless, place_of, queues_of
@@ -53,8 +54,8 @@ def names_too_long(app: App, deployment: Deployment) -> Iterator[Fault]:
             where=f"app {app.name}",
             what=what,
             why="Synthesis refuses it",
-            instead="Shorten the app's, the stage's, the group's or the type's name: it is a part "
-            "of that name",
+            instead="Shorten the name of the app, stage, group, type or event rule, of which it "
+            "consists",
         )
 
 
@@ -75,6 +76,8 @@ def _names(app: App, deployment: Deployment) -> Iterator[Callable[[], str]]:
         yield lambda: topology.scheduler_role
         for job in scheduled_types(app):
             yield from (partial(schedule_name, declared) for declared in job.schedules)
+    for rule in app.event_rules.values():
+        yield partial(rule_name, topology, rule)
 
 
 def alarm_never_fires(app: App, deployment: Deployment) -> Iterator[Fault]:

@@ -597,6 +597,22 @@ def test_a_schedule_that_never_could_fire_is_an_error_whenever_it_ends(schedule:
     assert (fault.rule, fault.severity) == ("schedule-never-fires", "error")
 
 
+def noticed(name: str, stage: str | None = None) -> App:
+    app = App("shop", stage=stage)
+    app.event_rule(name, pattern={"source": ["x"]}, job=app.define("note", Note))
+    return app
+
+
+def test_the_name_of_an_event_rule_is_measured_with_app_and_stage() -> None:
+    assert check(noticed("r" * 59), NOW, trial()) == []
+    assert check(noticed("r" * 54, "prod"), NOW, trial()) == []
+    [fault] = check(noticed("r" * 55, "prod"), NOW, trial())
+    assert (fault.rule, fault.severity) == ("names-too-long", "error")
+    assert "the event rule 'shop-prod-rrr" in fault.what
+    assert "has 65 characters; EventBridge allows 64" in fault.what
+    assert "or event rule" in fault.instead
+
+
 def test_errors_come_first() -> None:
     app = fifo()
     app.define("note", Note, retry=Retry(max_attempts=991))
