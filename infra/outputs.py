@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aws_cdk import CfnOutput, Stack
 
 from headgate.jobs.core.topology import QueueSpec
+from headgate.jobs.deployment.resource_names import output_key
 
 if TYPE_CHECKING:
     from aws_cdk import aws_sqs as sqs
@@ -62,7 +63,7 @@ def queue_outputs(system: JobSystem) -> dict[str, tuple[str, str]]:
 def _of_queue(
     kind: str, about: str, spec: QueueSpec, queue: sqs.IQueue
 ) -> dict[str, tuple[str, str]]:
-    key = f"{kind}{_key(spec.group)}{_key(spec.priority)}"
+    key = f"{kind}{output_key(spec.group)}{output_key(spec.priority)}"
     return {f"{key}Url": (about, queue.queue_url), f"{key}Arn": (about, queue.queue_arn)}
 
 
@@ -93,7 +94,7 @@ def _of_bridge(system: JobSystem) -> dict[str, tuple[str, str]]:
 def _of_workers(system: JobSystem) -> dict[str, tuple[str, str]]:
     """Return outputs named ``Workers`` and the group's name; the cluster is the same for all."""
     found = {
-        f"Workers{_key(name)}": (f"The ECS service of the group {name}", service.service_name)
+        f"Workers{output_key(name)}": (f"The ECS service of the group {name}", service.service_name)
         for name, service in system.services.items()
     }
     for service in system.services.values():
@@ -103,11 +104,6 @@ def _of_workers(system: JobSystem) -> dict[str, tuple[str, str]]:
 
 def _of_consumers(system: JobSystem) -> dict[str, tuple[str, str]]:
     return {
-        f"Consumer{_key(name)}": (f"The function of {name}", consumer.function.function_name)
+        f"Consumer{output_key(name)}": (f"The function of {name}", consumer.function.function_name)
         for name, consumer in system.consumers.items()
     }
-
-
-def _key(name: str) -> str:
-    """Return a group's name as a part of a key, which may have only letters and digits."""
-    return "".join(part.capitalize() for part in name.split("-"))

@@ -27,6 +27,14 @@ def function_name(topology: Topology, name: str) -> str:
     return _named(topology, name)
 
 
+def output_key(name: str) -> str:
+    """Return a name as a part of the key of an output, which may have only letters and digits.
+
+    Names that differ by the hyphen before a digit have the same; `check` refuses such groups.
+    """
+    return "".join(part.capitalize() for part in name.split("-"))
+
+
 def _named(topology: Topology, name: str) -> str:
     whole = "-".join(part for part in (topology.app, topology.stage, name) if part)
     if len(whole) > MAX_SCHEDULER_NAME:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headgate.jobs.core.topology import Topology
+from headgate.jobs.deployment.resource_names import output_key
 from headgate.ops.export.artifacts import ExportOrigin
 from headgate.ops.export.resources import Output, Resource, Resources, outputs_of
 
@@ -45,7 +46,7 @@ def cloudformation_template(
         "Parameters": _PARAMETERS,
         "Resources": {key: _described(each) for key, each in resources.items()},
         "Outputs": {
-            _camel(name): {"Description": each.description, "Value": each.value}
+            output_key(name): {"Description": each.description, "Value": each.value}
             for name, each in _few(outputs_of(resources, topology)).items()
         },
     }
@@ -73,7 +74,3 @@ def _few(outputs: Mapping[str, Output]) -> Mapping[str, Output]:
     if len(outputs) <= _MOST_OUTPUTS:
         return outputs
     return {name: each for name, each in outputs.items() if "-dead-letters-" not in name}
-
-
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("-"))

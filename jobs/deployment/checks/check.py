@@ -17,7 +17,6 @@ from headgate.jobs.deployment.checks.deployment_rules import (
     deployment_unfit,
     limits_multiply,
     limits_not_in_functions,
-    names_too_long,
     nested_of_no_queue,
     no_stage,
     nobody_is_told,
@@ -31,6 +30,7 @@ from headgate.jobs.deployment.checks.existing_rules import (
     queue_of_another_account,
     receives_of_existing,
 )
+from headgate.jobs.deployment.checks.name_rules import names_alike, names_too_long
 from headgate.jobs.deployment.checks.retry_rules import (
     attempts_above_backstop,
     custom_backoff_fails,
@@ -99,6 +99,7 @@ DEPLOYMENT_RULES: tuple[DeploymentRule, ...] = (
     limits_not_in_functions,
     limits_multiply,
     names_too_long,
+    names_alike,
     variables_of_lambda,
     variables_too_large,
     alarm_never_fires,

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 from headgate.jobs.core.limits import Concurrency, Limits, RateLimit
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.event_rules.event_rule import rule_name
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import timeout_of
 from headgate.jobs.deployment.checks.places import is_endless, place_of, queues_of
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.deployment.groups.consumer_group import GIVE_BACK, ConsumerGroup
-from headgate.jobs.deployment.resource_names import function_name, worker_service_name
-from headgate.jobs.deployment.scaling.backlog import is_counted
 from headgate.jobs.deployment.serving import consumed, serving
-from headgate.jobs.deployment.triggers import has_bridge, has_schedules, scheduled_types
 from headgate.jobs.errors import ConfigurationError, Fault, UnknownQueue
-from headgate.jobs.schedules.firing import schedule_name
 from headgate.jobs.values.light_dataclass import light_dataclass
 
 
@@ -38,46 +32,6 @@ def deployment_unfit(app: App, deployment: Deployment) -> Iterator[Fault]:
             why="Synthesis refuses it",
             instead="Change the deployment, in cdk.json or where the stack is made",
         )
-
-
-def names_too_long(app: App, deployment: Deployment) -> Iterator[Fault]:
-    """A resource whose name on AWS would be longer than AWS allows."""
-    told: set[str] = set()
-    for name in _names(app, deployment):
-        try:
-            name()
-        except ConfigurationError as error:
-            told.add(str(error))
-    for what in sorted(told):
-        yield Fault(
-            rule="names-too-long",
-            where=f"app {app.name}",
-            what=what,
-            why="Synthesis refuses it",
-            instead="Shorten the name of the app, stage, group, type or event rule, of which it "
-            "consists",
-        )
-
-
-def _names(app: App, deployment: Deployment) -> Iterator[Callable[[], str]]:
-    """Yield functions that make the names with limits of their own; queues' are made by then."""
-    topology = app.topology
-    yield lambda: topology.schedule_group
-    yield partial(function_name, topology, "sweep")
-    if any(is_counted(queues_of(app, group)) for group in deployment.workers):
-        yield partial(function_name, topology, "demand")
-    for consumer in deployment.consumers:
-        yield partial(function_name, topology, consumer.name)
-    for group in deployment.workers:
-        yield partial(worker_service_name, topology, group.name)
-    if has_bridge(app):
-        yield lambda: topology.bridge_name
-    if has_schedules(app):
-        yield lambda: topology.scheduler_role
-        for job in scheduled_types(app):
-            yield from (partial(schedule_name, declared) for declared in job.schedules)
-    for rule in app.event_rules.values():
-        yield partial(rule_name, topology, rule)
 
 
 def alarm_never_fires(app: App, deployment: Deployment) -> Iterator[Fault]:

@@ -88,6 +88,14 @@ def accepting(*queues: str) -> App:
     return app
 
 
+def grouped(*names: str) -> App:
+    """Return an app with these queue groups."""
+    app = App("shop")
+    for name in names:
+        app.queue(name).define(f"do-{name}", Note)
+    return app
+
+
 def event_rule(field: str) -> App:
     app = declared()
     app.event_rule(
@@ -302,6 +310,10 @@ WITH_A_DEPLOYMENT: dict[
     "names-too-long": (
         (declared, trial(workers=(WorkerGroup(name="w" * 59),))),
         (declared, trial(workers=(WorkerGroup(name="w" * 60),))),
+    ),
+    "names-alike": (
+        (lambda: grouped("batch2", "batch-3", "ba-tch2"), trial()),
+        (lambda: grouped("batch2", "batch-2"), trial()),
     ),
     "variables-of-lambda": (
         (brief, replace(on_lambda(), environment={"REGION": "eu-west-1"})),
@@ -595,6 +607,38 @@ def test_a_schedule_that_is_over_is_a_warning_and_blocks_no_deploy(schedule: Sch
 def test_a_schedule_that_never_could_fire_is_an_error_whenever_it_ends(schedule: Schedule) -> None:
     [fault] = check(declared(schedule=schedule), NOW)
     assert (fault.rule, fault.severity) == ("schedule-never-fires", "error")
+
+
+@pytest.mark.parametrize(
+    ("app", "deployment", "kind"),
+    [
+        (grouped("a1-2", "a-1-2"), trial(), "queue groups"),
+        (
+            declared(),
+            trial(workers=tuple(WorkerGroup(name=name) for name in ("a1-2", "a-1-2"))),
+            "worker groups",
+        ),
+        (
+            grouped("x", "y"),
+            trial(
+                workers=(),
+                consumers=tuple(
+                    ConsumerGroup(name=name, handler="shop.handler", queues=(queue,))
+                    for name, queue in (("a1-2", "x"), ("a-1-2", "y"))
+                ),
+            ),
+            "consumers",
+        ),
+    ],
+    ids=["queues", "workers", "consumers"],
+)
+def test_groups_that_outputs_could_not_tell_apart_are_named(
+    app: App, deployment: Deployment, kind: str
+) -> None:
+    [fault] = [each for each in check(app, NOW, deployment) if each.severity == "error"]
+    assert fault.rule == "names-alike"
+    assert fault.what == f"the {kind} 'a1-2' and 'a-1-2' differ by hyphens alone"
+    assert "Rename 'a1-2' or 'a-1-2'" in fault.instead
 
 
 def noticed(name: str, stage: str | None = None) -> App:
