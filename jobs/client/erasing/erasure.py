@@ -19,6 +19,7 @@ from headgate.jobs.core.immediate import ImmediateScheduler, drive
 from headgate.jobs.core.ports.scheduler import AsyncScheduler
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
+from headgate.jobs.deployment.triggers import has_schedules
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.records.audit.entry import AuditAction
 from headgate.jobs.values.light_dataclass import light_dataclass
@@ -51,7 +52,7 @@ class AsyncErase:
         await TenantLetters(services=services).erase(erased)
         tell(erased)
         await TenantCopies(services=services).erase(erased, tell)
-        if app.long_delays:
+        if has_schedules(app):
             schedules = TenantSchedules(scheduler=self.scheduler, topology=app.topology)
             await schedules.erase(erased, tell)
         if keeps_rows(app):

@@ -12,14 +12,14 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, Client, DeadLetterFilter, Discard, Encryption, Schedule, Tenant
+from headgate import App, Client, DeadLetterFilter, Discard, Encryption, Schedule, Tenant, cron
 from headgate.jobs.aws.dynamo.attributes import Attributes, decode, encode, size_of
 from headgate.jobs.client.erasing.report import Erased
 from headgate.jobs.core.naming import ASKED
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.retention import RecordsLevel
-from headgate.jobs.errors import ServiceUnavailable, SettingsInvalid
+from headgate.jobs.errors import ScheduleGroupMissing, ServiceUnavailable, SettingsInvalid
 from headgate.jobs.records.audit.entry import AUDIT
 from headgate.jobs.records.items import partition
 from headgate.jobs.retry.signals import DoNotRetry
@@ -30,6 +30,7 @@ from tests.support.backends import over
 from tests.support.clients import Kind
 
 ACME, OTHER = "acme", "other"
+HOUR = timedelta(hours=1)
 
 
 class Note(BaseModel):
@@ -103,9 +104,7 @@ class Shop:
 
     async def erase(self, kind: Kind, tenant: str | Tenant, **options: Any) -> Erased:
         """Erase a tenant's data with either client."""
-        if kind == "Client":
-            return self.jobs.client.erase(tenant=tenant, **options)
-        return await self.jobs.async_client.erase(tenant=tenant, **options)
+        return await erase(kind, self.jobs, tenant, **options)
 
     def texts(self) -> list[str]:
         """Return all that is anywhere but in the audit, as text."""
@@ -129,6 +128,13 @@ class Shop:
     def _submit(self, tenant: str, text: str, **options: Any) -> None:
         note = Note(text=f"{text} canary-{tenant}")
         self.jobs.client.submit(self.note, note, tenant=tenant, **options)
+
+
+async def erase(kind: Kind, jobs: Harness, tenant: str | Tenant, **options: Any) -> Erased:
+    """Erase a tenant's data with either client."""
+    if kind == "Client":
+        return jobs.client.erase(tenant=tenant, **options)
+    return await jobs.async_client.erase(tenant=tenant, **options)
 
 
 @pytest.fixture
@@ -368,6 +374,34 @@ async def test_strange_copies_schedules_and_items_are_left_and_counted(
     assert erased.unread == 2
     assert erased.complete
     assert shop.jobs.store.objects.items() >= strange.items()
+
+
+async def test_schedules_are_erased_where_delays_are_short(kind: Kind) -> None:
+    app = App("shop", long_delays=False)
+
+    @app.job("daily", schedule=cron("0 8 * * ? *"))
+    def daily() -> None: ...
+
+    @app.job("note")
+    def note(note: Note) -> None: ...
+
+    jobs = Harness(app)
+    for tenant in (ACME, OTHER):
+        jobs.client.schedules.create(
+            f"of-{tenant}", note, Note(text=""), schedule=Schedule.rate(HOUR), tenant=tenant
+        )
+
+    erased = await erase(kind, jobs, ACME)
+
+    assert (erased.schedules, erased.complete) == (1, True)
+    assert {each.name for each in jobs.client.schedules.list()} == {"daily", f"of-{OTHER}"}
+
+
+async def test_schedules_are_not_asked_for_where_the_app_has_none(kind: Kind) -> None:
+    jobs = Harness(App("shop", long_delays=False))
+    jobs.scheduler.error = ScheduleGroupMissing(jobs.app.topology.schedule_group)
+
+    assert (await erase(kind, jobs, ACME)).complete
 
 
 async def test_an_erasure_that_failed_is_run_again(shop: Shop, kind: Kind) -> None:
