@@ -7,6 +7,7 @@ from typing import Any
 
 from headgate.jobs.client.dead_letters.copying import CopyDetails, CopyPage, LettersRestored
 from headgate.jobs.dead_letters.archive import LetterCopy
+from headgate.jobs.dead_letters.replaying.report import MAX_LISTED
 from headgate.ops.views.dead_letters import EXIT_LEFT, EXIT_NONE, letters_of, show_failures
 from headgate.ops.views.output import in_line, show, show_error, show_json
 
@@ -59,13 +60,16 @@ def show_copy(named: str, details: CopyDetails | None, *, with_payload: bool, as
     return 0
 
 
-def tell_restore(page: CopyPage) -> int:
+def tell_restore(page: CopyPage, *, include_superseded: bool) -> int:
     """Say how many letters would be restored; returns an exit code if there are none."""
     if not page.copies:
         show(_NO_COPIES)
         return EXIT_NONE
     more = "" if page.complete else " and more"
-    show(f"{letters_of(len(page.copies))}{more} would be sent to the queues that they were in.")
+    show(
+        f"{letters_of(len(page.copies))}{more} would be sent to the queues that they were in"
+        f"{'' if include_superseded else ', except those of jobs that have gone on since'}."
+    )
     return 0
 
 
@@ -74,7 +78,9 @@ def show_restored(outcome: LettersRestored) -> int:
     show_failures(outcome.failures)
     if outcome.failures:
         show_error(f"{letters_of(len(outcome.failures))} left")
-    if not outcome.restored and not outcome.failures:
+    if outcome.superseded:
+        _tell_superseded(outcome)
+    if not outcome.restored and not outcome.failures and not outcome.superseded:
         show(_NO_COPIES)
         return EXIT_NONE
     show(
@@ -82,6 +88,18 @@ def show_restored(outcome: LettersRestored) -> int:
         "`replay` sends them on"
     )
     return EXIT_LEFT if outcome.failures else 0
+
+
+def _tell_superseded(outcome: LettersRestored) -> None:
+    listed = outcome.superseded_jobs
+    show(
+        f"{letters_of(outcome.superseded)} left: by their records these jobs have completed, been "
+        "replayed or ended otherwise since; --include-superseded sends them too"
+    )
+    for job_id in listed:
+        show(in_line(f"  {job_id}"))
+    if outcome.superseded > len(listed) == MAX_LISTED:
+        show(f"  and more; these are the first {MAX_LISTED}")
 
 
 def _line(copy: LetterCopy) -> None:

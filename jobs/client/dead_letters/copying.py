@@ -10,10 +10,12 @@ from typing import Any
 
 from headgate.jobs.client.auditing.words import in_words
 from headgate.jobs.client.dead_letters.payloads import LetterPayload, payload_of
+from headgate.jobs.client.dead_letters.superseding import superseded
 from headgate.jobs.client.services import ClientServices
 from headgate.jobs.core.immediate import drive
 from headgate.jobs.dead_letters.archive import LetterArchive, LetterCopy
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
+from headgate.jobs.dead_letters.replaying.report import MAX_LISTED
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.messages.envelope import PayloadRef
@@ -55,6 +57,11 @@ class LettersRestored:
 
     restored: int
     """Number of letters that were sent back to their dead-letter queues."""
+    superseded: int = 0
+    """Number of letters that were left since their jobs have gone on: completed, been replayed, or
+    ended otherwise, by their records."""
+    superseded_jobs: Sequence[str] = ()
+    """The ids of the first hundred of these jobs."""
     failures: Sequence[str]
     """The reasons for which letters were left, a text for each."""
     requests: int
@@ -121,15 +128,21 @@ class AsyncCopyDesk:
             payload_fault=read.fault,
         )
 
-    async def restore(self, wanted: DeadLetterFilter) -> LettersRestored:
+    async def restore(
+        self, wanted: DeadLetterFilter, *, include_superseded: bool = False
+    ) -> LettersRestored:
         """`CopyDesk.restore`, awaited."""
         archive, restored, failures = self._archive(), 0, list[str]()
+        passed = list[str]()
         restoring = self._client.auditor.action(AuditAction.RESTORE, "copies", in_words(wanted))
 
         async def send(copies: Sequence[LetterCopy]) -> bool:
             nonlocal restored
-            left = await archive.restore(copies)
-            restored += len(copies) - len(left)
+            gone_on = [] if include_superseded else await superseded(self._copied, copies)
+            passed.extend(each.letter.job_id or "" for each in gone_on)
+            fit = [copy for copy in copies if copy not in gone_on]
+            left = await archive.restore(fit)
+            restored += len(fit) - len(left)
             failures.extend(f"{key} could not be restored: {why}" for key, why in left.items())
             restoring.count = restored
             return True
@@ -137,7 +150,13 @@ class AsyncCopyDesk:
         async with restoring:
             await archive.walk(wanted, send)
             restoring.result = f"{len(failures)} could not be restored" if failures else ""
-        return LettersRestored(restored=restored, failures=failures, requests=archive.requests)
+        return LettersRestored(
+            restored=restored,
+            superseded=len(passed),
+            superseded_jobs=[*dict.fromkeys(passed)][:MAX_LISTED],
+            failures=failures,
+            requests=archive.requests,
+        )
 
     def _archive(self) -> LetterArchive:
         return LetterArchive(self._copied, self._copied.store)
@@ -169,12 +188,23 @@ class CopyDesk:
         """
         return drive(self._copies.show_copy(id, payload=payload))
 
-    def restore(self, wanted: DeadLetterFilter) -> LettersRestored:
+    def restore(
+        self, wanted: DeadLetterFilter, *, include_superseded: bool = False
+    ) -> LettersRestored:
         """Send letters back to the dead-letter queues that they lay in.
 
         From there they are replayed like all others. A payload that lay in the bucket is put back
         first; a letter is left if the object beside its copy is not its payload. SQS gives the
-        letters new ids and a new retention. The copies stay, so restoring twice makes two of each
-        letter.
+        letters new ids and a new retention. The copies stay, so restoring twice without a replay in
+        between makes two of each letter.
+
+        A letter is also left if its job's records say that the job has gone on since: it has
+        completed, been replayed, or ended otherwise. That takes two reads of the table a letter.
+        Once the records have expired, or where none are kept, nothing tells.
+
+        Args:
+            wanted: selects the letters.
+            include_superseded: send those of jobs that have gone on, too. They run again when they
+                are replayed, unless their types are declared with ``once=True``.
         """
-        return drive(self._copies.restore(wanted))
+        return drive(self._copies.restore(wanted, include_superseded=include_superseded))

@@ -78,13 +78,20 @@ def restore(
     ids: Ids = None,
     since: Since = None,
     until: Until = None,
+    include_superseded: Annotated[
+        bool,
+        typer.Option(
+            "--include-superseded",
+            help="Send those too whose jobs have completed, been replayed or ended since.",
+        ),
+    ] = False,
     yes: Yes = False,
 ) -> None:
     """Send copies back to the dead-letter queues they were in.
 
-    From there `replay` sends them on. Payloads that lay in the bucket are put back too. Restoring
-    twice makes two of each letter. Counts them, and asks. Exits with 1 if a letter was left, and 3
-    if there are none.
+    From there `replay` sends them on. Payloads that lay in the bucket are put back too. Leaves and
+    names those whose jobs have gone on since, by their records. Counts copies, and asks. Exits with
+    1 if a letter could not be restored, and 3 if there are none.
     """
     from headgate.ops.views.copies import show_restored, tell_restore
 
@@ -93,7 +100,9 @@ def restore(
     chosen = wanted(types, reasons, errors, queues, tenants, ids, since, until)
     with client_of(context) as client:
         if not yes:
-            if code := tell_restore(client.dead_letters.copies(chosen, limit=_COUNTED)):
+            page = client.dead_letters.copies(chosen, limit=_COUNTED)
+            if code := tell_restore(page, include_superseded=include_superseded):
                 raise typer.Exit(code)
             typer.confirm("Send them back?", abort=True, err=True)
-        raise typer.Exit(show_restored(client.dead_letters.restore(chosen)))
+        outcome = client.dead_letters.restore(chosen, include_superseded=include_superseded)
+    raise typer.Exit(show_restored(outcome))

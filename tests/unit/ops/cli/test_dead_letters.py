@@ -336,6 +336,22 @@ def test_without_copies_the_commands_say_so(letters: Letters) -> None:
     assert "no copy of a dead letter is of x" in ended.err
 
 
+def test_letters_of_jobs_that_have_gone_on_are_named_and_sent_if_asked(
+    bench: SweepBench, letters: Letters
+) -> None:
+    job_id = bench.die("send-email", payload={"to": "ada"})
+    letters("purge", "--yes")
+    letters("restore", "--yes")
+    bench.clock.advance(1)
+    assert letters("replay", "--yes").code == 0
+    ended = letters("restore", "--yes")
+    assert (ended.code, bench.visible()) == (0, 0)
+    assert ended.out.startswith("1 dead letter left: by their records these jobs have completed")
+    assert f"  {job_id}\n" in ended.out
+    ended = letters("restore", "--yes", "--include-superseded")
+    assert (ended.code, bench.visible()) == (0, 1)
+
+
 def test_nothing_is_restored_unless_somebody_confirms_it(
     bench: SweepBench, letters: Letters
 ) -> None:
