@@ -220,7 +220,8 @@ class Run:
             return self._unrunnable(outcome)
         # While the job is not due, none of its message's deliveries has run it.
         known = job.attempt.known and not self._unread and not self.due_in_s
-        return self._settled(job, outcome, replace(job.attempt, known=known))
+        attempt = replace(job.attempt, known=known)
+        return self._settled(job, outcome, self._anew(attempt, job) if self.due_in_s else attempt)
 
     @property
     def due_in_s(self) -> float:
@@ -297,7 +298,16 @@ class Run:
         if isinstance(outcome, Failed) and job.retry.backoff.needs_backlog:
             backlog = await self._executor.backlog(self.delivery.queue.name)
             return replace(job.attempt, backlog=backlog)
-        return job.attempt
+        return self._anew(job.attempt, job) if isinstance(outcome, Deferred) else job.attempt
+
+    def _anew(self, attempt: Attempt, job: Job) -> Attempt:
+        """Return the attempt such that a job without records waits in a new message.
+
+        Each delivery of a message counts as its attempt, and many as crashes; a new message takes
+        the number of attempts along.
+        """
+        is_recorded = records_of(self._executor.means.app, job.type) != "off"
+        return attempt if is_recorded else replace(attempt, worn_at=0)
 
     def _counted(self, job: Job) -> Job:
         """Return the job, without its backstop if deliveries don't count its attempts."""

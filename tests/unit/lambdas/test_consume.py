@@ -406,6 +406,21 @@ def test_a_wait_beyond_the_visibility_limit_continues_in_a_new_message() -> None
     assert function.heard(SettlementFailed) == 0
 
 
+def test_without_records_a_deferred_job_takes_its_attempts_along_in_a_new_message() -> None:
+    async def send(_note: Note) -> None:
+        raise RetryLater(after=timedelta(minutes=5), reason="not yet")
+
+    function, job = _mail(send, records="off")
+    with _closed(function):
+        function.submit(job)
+        for _ in range(3):
+            function.invoke()
+            function.clock.advance(timedelta(minutes=5))
+    [message] = function.messages()
+    assert (message.receive_count, parse(message.body).attempts_used) == (0, 0)
+    assert function.heard(JobDeferred) == 3
+
+
 @pytest.mark.parametrize(
     ("wait", "hidden"),
     [

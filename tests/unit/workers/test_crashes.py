@@ -355,6 +355,26 @@ async def test_without_records_a_job_delivered_much_too_often_goes_to_quarantine
     assert len(rig.sqs.messages(QUARANTINE)) == 1
 
 
+async def test_without_records_a_deferral_uses_up_no_attempt() -> None:
+    app = App("shop", records="off")
+    queue = app.queue("mail", priorities=[Priority.NORMAL])
+    seen: list[int] = []
+
+    @queue.job("poll", retry=Retry(max_attempts=3, backoff=Backoff.fixed(1)))
+    async def poll(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        if len(seen) % 4:
+            raise RetryLater(timedelta(seconds=5))
+        raise ConnectionError("refused")
+
+    rig = Rig(app)
+    await rig.submit(poll)
+    async with rig.working():
+        [dead] = await rig.happens(JobDeadLettered)
+    assert dead.reason == "attempts-exhausted"
+    assert seen == [*[1] * 4, *[2] * 4, *[3] * 4]
+
+
 async def test_a_second_delivery_while_the_first_still_runs_is_no_crash() -> None:
     app, queue = recorded(Retry(max_attempts=5))
     gate = Gate()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLater
+from headgate import Accepts, App, Backoff, Encryption, JobContext, Priority, Retry, RetryLater
 from headgate.jobs.core.batching import EntryRejected
 from headgate.jobs.core.events import Events, JobDeadLettered, JobRetryScheduled, JobStarted
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
@@ -23,6 +23,7 @@ from headgate.jobs.execution.settling.actions import Release, Way
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.schedules.delayed_job import DelayedJob, delayed, retry_name, schedule_of
 from headgate.jobs.testing import Harness
+from headgate.jobs.testing.next_message import DrainUnfinished
 
 DAY_S, HOUR_S = 86_400, 3_600
 
@@ -237,3 +238,56 @@ def test_what_a_body_says_beyond_this_version_is_sent_anew_too() -> None:
     futures = [json.loads(each.body).get("of_the_future") for each in sent]
     assert {"a": 1} in futures
     assert all(parse(each.body).not_before is not None for each in sent)
+
+
+@pytest.mark.parametrize("options", [{}, {"once": True}, {"encrypted": True}, {"fifo": True}])
+@pytest.mark.parametrize("long_delays", [True, False])
+@pytest.mark.parametrize("minutes", [1, 20])
+def test_without_records_a_job_that_polls_is_not_taken_for_a_killer(
+    options: dict[str, bool], minutes: int, *, long_delays: bool
+) -> None:
+    encryption = Encryption() if options.get("encrypted") else None
+    app = App("shop", records="off", long_delays=long_delays, encryption=encryption)
+    queue = app.queue("mail", fifo=options.get("fifo", False), priorities=[Priority.NORMAL])
+    seen: list[int] = []
+
+    @queue.job("poll", once=options.get("once", False), expires=timedelta(hours=1))
+    def poll(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        if len(seen) <= 60:
+            raise RetryLater(timedelta(minutes=minutes), "not shipped yet")
+
+    jobs = Harness(app)
+    jobs.client.submit(poll, Note(), **({"group": "g"} if options.get("fifo") else {}))
+    jobs.drain()
+
+    assert len(seen) == 61
+    assert len(jobs.completed(poll)) == 1
+    assert options.get("fifo") or set(seen) == {1}
+
+
+@pytest.mark.parametrize("long_delays", [True, False])
+def test_without_records_a_long_wait_before_a_retry_uses_up_no_attempt(
+    *, long_delays: bool
+) -> None:
+    retry = Retry(max_attempts=5, backoff=Backoff.fixed(13 * HOUR_S))
+    life = Life(retry, fails=4, records="off", long_delays=long_delays)
+    life.jobs.client.submit(life.work, Note())
+    life.jobs.drain()
+    assert life.seen == [1, 2, 3, 4, 5]
+    assert life.starts == [13 * HOUR_S * number for number in range(5)]
+
+
+def test_with_records_a_deferred_job_stays_in_its_message() -> None:
+    app = App("shop")
+
+    @app.job("poll")
+    def poll(_note: Note) -> None:
+        raise RetryLater(timedelta(minutes=1))
+
+    jobs = Harness(app)
+    jobs.client.submit(poll, Note())
+    with pytest.raises(DrainUnfinished):
+        jobs.drain(max_runs=2)
+    [message] = jobs.sqs.messages("shop-jobs-normal")
+    assert message.receive_count == 2
