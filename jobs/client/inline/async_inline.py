@@ -14,7 +14,7 @@ from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.errors import InlineFailed
+from headgate.jobs.errors import InlineFailed, ServiceUnavailable, Throttled
 from headgate.jobs.execution.calling.handler_host import Handles, Send
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
@@ -78,7 +78,7 @@ class AsyncInline:
         """Run the jobs that SQS could not be asked to take; a failure affects its own job only."""
         if (adopted := self.adopted(submissions, results)) is not None:
             return adopted
-        fitting = self._fitting(submissions, results)
+        results, fitting = self._told(submissions, results), self._fitting(submissions, results)
         course = Course(self._app, self._clock)
         async with AsyncExitStack() as stack:
             try:
@@ -110,7 +110,7 @@ class AsyncInline:
         No job is left if none may run in place, or if a job that runs in place has submitted them:
         then they run after it.
         """
-        fitting = self._fitting(submissions, results)
+        results, fitting = self._told(submissions, results), self._fitting(submissions, results)
         if not any(fitting):
             return results
         if (course := current_course.get()) is None or course.app is not self._app:
@@ -140,14 +140,29 @@ class AsyncInline:
     ) -> Sequence[bool]:
         """Return, for each submission, True if it may run in place."""
         return [
-            may_fall_back(result) and self._fits(submission)
+            may_fall_back(result) and not self._hindrance(submission)
             for submission, result in zip(submissions, results, strict=True)
         ]
 
-    def _fits(self, submission: Submission) -> bool:
+    def _told(
+        self, submissions: Sequence[Submission], results: Sequence[Result]
+    ) -> Sequence[Result]:
+        """Return the results; those of jobs that may not run in place say why not."""
+        return [
+            _refusal(result, why)
+            if may_fall_back(result) and (why := self._hindrance(submission))
+            else result
+            for submission, result in zip(submissions, results, strict=True)
+        ]
+
+    def _hindrance(self, submission: Submission) -> str:
+        """Return the reason for which a job may not run in place; empty if it may."""
         declared = self._app.find_type(submission.envelope.type)
-        free = declared.isolation != "process" and not declared.once
-        return free and submission.envelope.not_before is None
+        if declared.once:
+            return f"{declared.name!r} has once=True, and without the table nothing could claim it"
+        if declared.isolation == "process":
+            return f'{declared.name!r} has isolation="process", and could take this process down'
+        return "it has a delay, and is not due yet" if submission.envelope.not_before else ""
 
     def _means(self, resources: OpenResources, send: Send) -> Means:
         return Means(
@@ -194,6 +209,13 @@ class AsyncInline:
                     attempt += 1
                 case _:
                     return _given_up(submission, attempt, verdict)
+
+
+def _refusal(error: Result, why: str) -> Result:
+    kind = Throttled if isinstance(error, Throttled) else ServiceUnavailable
+    told = kind(f"{error}; it was not run in place either: {why}")
+    told.__cause__ = error
+    return told
 
 
 def _delivery(submission: Submission, attempt: int, clock: Clock) -> Delivery:

@@ -101,7 +101,8 @@ def refuse_if(paused: bool) -> None:
     if paused:
         raise ServiceUnavailable(
             "submissions are paused by HEADGATE_PAUSED=1, so SQS was not asked: unset it and start "
-            'this process again, or give its client a spool= or fallback="inline"'
+            "this process again; meanwhile a client with spool= stores jobs, and one with "
+            'fallback="inline" runs those that may run in place'
         )
 
 

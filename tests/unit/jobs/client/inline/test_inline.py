@@ -216,21 +216,23 @@ async def test_of_many_each_failure_is_listed_and_the_others_have_run(rig: Rig) 
     assert len(rig.did) == 3
 
 
-async def test_delayed_and_isolated_jobs_are_refused_as_without_a_fallback(
-    rig: Rig,
+@pytest.mark.parametrize(
+    ("job", "delay", "why"),
+    [
+        ("plain", timedelta(seconds=1), "it has a delay, and is not due yet"),
+        ("isolated", None, "'isolated' has isolation=\"process\""),
+        ("charge", None, "'charge' has once=True, and without the table nothing could claim it"),
+    ],
+)
+async def test_a_job_that_may_not_run_in_place_is_refused_and_the_error_says_why(
+    rig: Rig, job: str, delay: timedelta | None, why: str
 ) -> None:
     client = rig.client()
-    with pytest.raises(ServiceUnavailable):
-        await client.submit(rig.plain, EMAIL, delay=timedelta(seconds=1))
-    with pytest.raises(ServiceUnavailable):
-        await client.submit(rig.isolated, EMAIL)
-    assert rig.did == []
-
-
-async def test_a_job_that_has_to_be_claimed_does_not_run_in_place(rig: Rig) -> None:
-    client = rig.client()
-    with pytest.raises(ServiceUnavailable):
-        await client.submit(rig.charge, EMAIL)
+    options: dict[str, Any] = {"delay": delay} if delay else {}
+    with pytest.raises(ServiceUnavailable) as refused:
+        await client.submit(getattr(rig, job), EMAIL, **options)
+    assert f"it was not run in place either: {why}" in str(refused.value)
+    assert refused.value.__cause__ is not None
     assert rig.did == []
 
 

@@ -258,7 +258,8 @@ def test_without_records_a_job_that_polls_is_not_taken_for_a_killer(
             raise RetryLater(timedelta(minutes=minutes), "not shipped yet")
 
     jobs = Harness(app)
-    jobs.client.submit(poll, Note(), **({"group": "g"} if options.get("fifo") else {}))
+    group = "g" if options.get("fifo") else None
+    jobs.client.submit(poll, Note(), group=group)
     jobs.drain()
 
     assert len(seen) == 61
