@@ -11,11 +11,12 @@ import pytest
 
 from headgate import App, Client, Priority
 from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.ports.table import Item
 from headgate.jobs.definitions.options.job_options import LONGEST_TIMEOUT
 from headgate.jobs.definitions.schedules.schedule import Schedule
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.execution.delivery import Delivery, load
-from headgate.jobs.schedules.bridging import KEEP, SENT, place_of
+from headgate.jobs.schedules.bridging import KEEP, SENT, Bridge, place_of
 from headgate.jobs.schedules.delayed_job import DelayedJob
 from headgate.jobs.schedules.firing import schedule_input
 from headgate.jobs.schedules.inputs import Input, read_input
@@ -75,6 +76,27 @@ def test_what_has_been_sent_is_not_sent_again_by_a_later_invocation() -> None:
     assert bench.sent == 1
     assert bench.table.calls == ["replace"] * 4, "two for a job, and one for each repetition"
     assert timedelta(hours=30) < KEEP
+
+
+def test_what_a_bridge_died_of_marking_is_sent_again_under_the_same_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, firing = Bench(), json.dumps(Bench().firing())
+    mark = Bridge._replace
+
+    def dies(self: Bridge, standing: Item, *, sent: bool) -> Item:
+        if sent:
+            raise SystemExit
+        return mark(self, standing, sent=sent)
+
+    monkeypatch.setattr(Bridge, "_replace", dies)
+    with pytest.raises(SystemExit):
+        bench.bridge(firing)
+    monkeypatch.undo()
+    bench.bridge(firing)
+
+    first, second = (json.loads(each.body)["id"] for each in bench.sqs.messages(QUEUE))
+    assert first == second
 
 
 def test_each_sending_of_one_job_is_claimed_by_itself() -> None:

@@ -19,6 +19,8 @@ from headgate import (
     AsyncClient,
     AsyncJobHandle,
     Client,
+    DeadLetterFilter,
+    DoNotRetry,
     JobContext,
     JobState,
     Priority,
@@ -708,3 +710,24 @@ def test_a_submission_that_is_made_again_under_its_own_id_is_sent_once() -> None
         assert became.duplicate_of is None
     assert bench.waiting == [submission.id]
     assert not bench.heard(JobDeduplicated)
+
+
+def test_a_job_that_has_died_keeps_its_key_and_is_replayed_under_its_id() -> None:
+    app, runs = App("shop"), list[int]()
+
+    @app.job("pay", unique=Unique(within=timedelta(hours=1)))
+    def pay(order: int) -> None:
+        runs.append(order)
+        if len(runs) == 1:
+            raise DoNotRetry("the card is refused")
+
+    jobs = Harness(app)
+    first = jobs.client.submit(pay, 7)
+    jobs.drain()
+    again = jobs.client.submit(pay, 7)
+    assert (again.is_duplicate, again.id, again.state()) == (True, first.id, JobState.DEAD)
+    jobs.clock.advance(1)
+    assert jobs.client.dead_letters.replay(DeadLetterFilter(ids=(first.id,))).sent == 1
+    jobs.drain()
+    assert (runs, first.state()) == ([7, 7], JobState.COMPLETED)
+    assert not jobs.client.submit(pay, 7, unique=False).is_duplicate
