@@ -163,7 +163,12 @@ _STATUS_PATHS = (
     ("code",),  # urllib; elsewhere a string, a method or a database's own number
 )
 _TRANSIENT_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
-_PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 422})
+_PERMANENT_STATUSES = frozenset(
+    {400, 401, 402, 403, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431, 451}
+)
+"""Answers that the same request gets again. Not among them: 409, 412 and 423, which depend on what
+others do meanwhile and end once the handler reads anew, and statuses whose meaning is the server's.
+https://www.rfc-editor.org/rfc/rfc9110#section-15.5"""
 
 
 def _kind_by_status(error: BaseException) -> ErrorKind | None:

@@ -105,8 +105,9 @@ def invalid() -> ValidationError:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [(status, TRANSIENT) for status in (408, 425, 429, 500, 502, 503, 504)]
-    + [(status, PERMANENT) for status in (400, 401, 403, 404, 422)]
-    + [(status, UNKNOWN) for status in (402, 409, 410, 418)],
+    + [(status, PERMANENT) for status in (400, 401, 402, 403, 404, 405, 406, 410)]
+    + [(status, PERMANENT) for status in (411, 413, 414, 415, 422, 431, 451)]
+    + [(status, UNKNOWN) for status in (409, 412, 418, 423, 424, 428)],
 )
 def test_an_http_status_decides_whichever_library_reports_it(
     answered: Any, status: int, kind: ErrorKind
