@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.execution.outcome import Unstarted
-from headgate.jobs.execution.run import Run
+from headgate.jobs.execution.run import Run, sent_anew
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.pausing.pause import Pause
 from headgate.jobs.records.pausing.paused import Paused
@@ -50,6 +49,5 @@ def returned(app: App, run: Run, pause: Pause, delay_s: float) -> Verdict:
     if run.job is None:
         return verdict
     outcome = Unstarted(after_s=delay_s, reason=f"{pause.target} is paused", paused=True)
-    if records_of(app, run.job.type) != "off":
-        return replace(verdict, outcome=outcome)
-    return replace(verdict, outcome=outcome, attempt=replace(verdict.attempt, worn_at=0))
+    attempt = sent_anew(app, run.job, verdict.attempt)
+    return replace(verdict, outcome=outcome, attempt=attempt)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError
 from headgate.jobs.execution import job_events
@@ -220,8 +221,7 @@ class Run:
             return self._unrunnable(outcome)
         # While the job is not due, none of its message's deliveries has run it.
         known = job.attempt.known and not self._unread and not self.due_in_s
-        attempt = replace(job.attempt, known=known)
-        return self._settled(job, outcome, self._anew(attempt, job) if self.due_in_s else attempt)
+        return self._settled(job, outcome, replace(job.attempt, known=known))
 
     @property
     def due_in_s(self) -> float:
@@ -288,9 +288,7 @@ class Run:
 
     async def _attempt(self, job: Job, outcome: Outcome) -> Attempt:
         """Return the attempt, with the facts that the verdict on this outcome depends on."""
-        if self.foregone is not None:
-            if isinstance(outcome, Deferred):
-                return job.attempt
+        if self.foregone is not None and not isinstance(outcome, Deferred):
             # The handler was not called: the attempt is the last one made.
             return replace(job.attempt, number=max(1, job.attempt.number - 1))
         if isinstance(outcome, Crashed):
@@ -298,16 +296,7 @@ class Run:
         if isinstance(outcome, Failed) and job.retry.backoff.needs_backlog:
             backlog = await self._executor.backlog(self.delivery.queue.name)
             return replace(job.attempt, backlog=backlog)
-        return self._anew(job.attempt, job) if isinstance(outcome, Deferred) else job.attempt
-
-    def _anew(self, attempt: Attempt, job: Job) -> Attempt:
-        """Return the attempt such that a job without records waits in a new message.
-
-        Each delivery of a message counts as its attempt, and many as crashes; a new message takes
-        the number of attempts along.
-        """
-        is_recorded = records_of(self._executor.means.app, job.type) != "off"
-        return attempt if is_recorded else replace(attempt, worn_at=0)
+        return job.attempt
 
     def _counted(self, job: Job) -> Job:
         """Return the job, without its backstop if deliveries don't count its attempts."""
@@ -324,6 +313,8 @@ class Run:
         if not isinstance(outcome, Done):  # the message of a completed job needs no more time
             begun = attempt.begun or self.began
             attempt = replace(attempt, lives_s=self._lives_s(job.kept_free_s), begun=begun)
+            if isinstance(outcome, Deferred) or self.due_in_s:
+                attempt = sent_anew(self._executor.means.app, job, attempt)
             if job.retry.backoff.needs_context:
                 attempt = replace(attempt, failed=failure_of(job, outcome, attempt))
             names = self._names | {"attempt": attempt.number}
@@ -370,3 +361,12 @@ class Run:
             lives_s=self._lives_s(),
             room=self._room,
         )
+
+
+def sent_anew(app: App, job: Job, attempt: Attempt) -> Attempt:
+    """Return the attempt such that a job without records waits in a new message.
+
+    Each delivery of a message counts as its attempt, and many as crashes; a new message takes the
+    number of attempts along. A foreign message, and one of a FIFO queue, still waits in its place.
+    """
+    return attempt if records_of(app, job.type) != "off" else replace(attempt, worn_at=0)
