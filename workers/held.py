@@ -132,8 +132,8 @@ class Holdings:
     def set_aside(self, hold: Hold) -> None:
         """Count a hold only towards its own queue's bound from now on.
 
-        It needs no slot any more, and waits for SQS: it goes back unstarted, or its verdict could
-        not be carried out yet.
+        It needs no slot any more, and may wait: it goes back unstarted, its job goes on or is
+        parked, or its verdict could not be carried out yet.
         """
         if self._holds.get(hold.key) is hold and not hold.aside:
             hold.aside = True

@@ -1,4 +1,9 @@
-"""The demand for messages of each queue, from slots, shares, limits and receives under way."""
+"""The demand for messages of each queue, from slots, shares, limits and receives under way.
+
+What waits for a slot in other queues doesn't bound a queue's demand: one bundle can bring more jobs
+than may be held, none of which could take a slot that is reserved for critical jobs, or owed to
+others by their share.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +86,7 @@ class Demand:
         self._on_change = on_change
         self._concurrency = concurrency
         self._most = 2 * concurrency + MAX_BATCH
-        """Maximum number of messages held, except those set aside. Messages being settled count as
-        well: if SQS accepts no deletes, receiving must not go on for ever."""
+        """Maximum number of messages held, of those that `_left` counts."""
         self.reserved = reserved
         self._turnover = Turnover(clock.monotonic())
         self._settlements = Turnover(clock.monotonic())
@@ -148,8 +152,7 @@ class Demand:
 
     def is_in_vain(self, queue: QueueSpec) -> bool:
         """Return True if the last receive from a queue was entirely in vain."""
-        pace = self._paces.get(queue.name)
-        return pace is not None and pace.is_in_vain
+        return (pace := self._paces.get(queue.name)) is not None and pace.is_in_vain
 
     def took(self, began: float, ended: float) -> None:
         """Note that a receive from a queue with a backlog began and ended at those moments."""
@@ -214,12 +217,12 @@ class Demand:
     @property
     def is_calm(self) -> bool:
         """True while no message waits here, and two more batches may be held."""
-        return not len(self._waiting) and self._bound >= 2 * MAX_BATCH
+        return not len(self._waiting) and self._left(0) >= 2 * MAX_BATCH
 
     @property
     def is_open(self) -> bool:
-        """True while more messages may be held at all."""
-        return self._bound >= 1
+        """True while more messages may be held at all, of queues of which none wait."""
+        return self._left(0) >= 1
 
     def has_room(self, priority: Priority) -> bool:
         """Return True if messages of a priority could start soon, by their priority alone."""
@@ -263,26 +266,28 @@ class Demand:
             return 0
         soon = self._soon(queue.priority, within_s)
         startable = max(self._by_priority(queue.priority, soon), self._by_share(queue, soon))
-        startable *= self._waiting.line(name).jobs_a_slot if startable >= 1 else 1
-        startable = min(startable, self._bound, self._most - self._holdings.aside(name))
+        if startable < 1:
+            return startable
+        line = self._waiting.line(name)
+        left = self._left(self._waiting.startable_of(line.peers))
+        startable = min(startable * line.jobs_a_slot, left, self._most - self._holdings.aside(name))
         if startable < 1:
             return startable  # its limits are not asked in vain
-        return min(startable, self._acceptable(self._waiting.line(name)) - self._coming_of[name])
+        return min(startable, self._acceptable(line) - self._coming_of[name])
 
     @property
     def _meanwhile_s(self) -> float:
         """The time in which slots come free for the messages of a receive that begins now."""
         return max(_LEAST_MEANWHILE_S, _MEANWHILE_LATENCIES * self._latency.seconds)
 
-    @property
-    def _bound(self) -> float:
-        """The number of messages that may still be held, of all queues.
+    def _left(self, waiting: int) -> float:
+        """Return the number of messages of peers, of which ``waiting`` wait, that may yet be held.
 
         It grows with the jobs that are settled, not with those that end: while SQS takes no
         deletes, what has ended is still held. None, unless there is a batch's worth: many queues
         would be asked for a message each, where one soon is asked for ten.
         """
-        engaged = self._holdings.engaged - self._waiting.aside - self._sharing
+        engaged = self._holdings.engaged - len(self._waiting) + waiting - self._sharing
         drained = self._settlements.within(_DRAINED_IN_S, self._clock.monotonic())
         return left if (left := self._most + drained - engaged) >= MAX_BATCH else 0.0
 

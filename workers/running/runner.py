@@ -13,7 +13,7 @@ from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Interrupted, Outcome
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
-from headgate.jobs.execution.settling.actions import Release, RetryAfter
+from headgate.jobs.execution.settling.actions import Ack, Release, RetryAfter
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.records.pausing.pause import Pause
 from headgate.workers.dispatch.admission import Admission
@@ -314,13 +314,15 @@ class Running:
         try:
             if self._recorder is not None:
                 await self._recorder.starts(hold.run)
-            verdict = await hold.run.verdict()
-            outcome = verdict.outcome
+            outcome = (verdict := await hold.run.verdict()).outcome
         finally:
             if (seat := hold.run.seat) is None or seat.leave():
                 self._demand.finished(hold.delivery.queue, 1 if seat is None else seat.jobs)
             self._admission.vacate(hold, outcome)
             self._on_change()
+        if isinstance(verdict.action, Ack):
+            return verdict
+        self._holdings.set_aside(hold)  # it may wait for a retry budget, the table or a schedule
         return await self._admission.retried(hold, verdict)
 
     def _ended(self, hold: Hold) -> None:
