@@ -112,6 +112,9 @@ class HandOver:
         Returns:
             the verdict, decided again if no schedule could be created; and the message to send in
             place of the present one. None: a schedule holds the job.
+
+        Raises:
+            TransportError: the message can't be signed, since no key could be read.
         """
         if not verdict.attempt.renewable:
             return verdict, _singly(delivery, _wait_s(verdict, waited_s))

@@ -181,19 +181,38 @@ class Settler(Generic[K]):
 
     async def _move(self, kept: K, verdict: Verdict, waited_s: float = 0.0) -> End:
         """Let a job go on in a schedule or in another message."""
-        try:
-            async with asyncio.timeout_at(self._keeper.ends_at):
-                verdict, message = await self._hand_over.take(
-                    kept.delivery, verdict, waited_s=waited_s
-                )
-        except TimeoutError:
-            self._report(kept, verdict, "hand_over", _too_late())
+        handed_over = await self._handed_over(kept, verdict, waited_s)
+        if handed_over is None:
             return "failed"
+        verdict, message = handed_over
         if message is not None and await self._unsent(
             kept, verdict, kept.delivery.queue.name, message
         ):
             return "failed"
         return await self._left(kept, verdict)
+
+    async def _handed_over(
+        self, kept: K, verdict: Verdict, waited_s: float
+    ) -> tuple[Verdict, OutgoingMessage | None] | None:
+        """Prepare the hand-over as `HandOver.take` does; insist on it as on a request.
+
+        Returns:
+            None if it can't be prepared, as for want of a signing key.
+        """
+        refusals, began_at = 0, self._clock.monotonic() - waited_s
+        while True:
+            waited_s = self._clock.monotonic() - began_at
+            try:
+                async with asyncio.timeout_at(self._keeper.ends_at):
+                    return await self._hand_over.take(kept.delivery, verdict, waited_s=waited_s)
+            except TimeoutError:
+                self._report(kept, verdict, "hand_over", _too_late())
+                return None
+            except TransportError as error:
+                self._report(kept, verdict, "hand_over", error)
+            refusals += 1
+            if self._keeper.lost(kept) or not await self._keeper.insists(kept, refusals):
+                return None
 
     async def _park(
         self, kept: K, verdict: Verdict, action: DeadLetter | Quarantine, waited_s: float

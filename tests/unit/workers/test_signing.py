@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,14 +16,16 @@ from headgate.jobs.core.events import (
     JobCompleted,
     JobRetryScheduled,
     MessageUnrunnable,
+    SettlementFailed,
     SigningKeysFailed,
 )
 from headgate.jobs.core.ports.transport import OutgoingMessage
+from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed
 from headgate.jobs.records.items import partition
-from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig
+from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, lanes
 
 pytestmark = pytest.mark.looptime
 
@@ -302,3 +305,71 @@ async def _body(shop: Shop, text: str) -> str:
 
 def _by(key: bytes, body: str) -> OutgoingMessage:
     return OutgoingMessage(body=signed(body, SigningKey(key), Destination(queue=MAIL)))
+
+
+async def test_a_retry_that_a_schedule_is_to_hold_waits_for_the_keys() -> None:
+    rig, ran = await _failing_without_keys(bundle=False, backoff_s=13 * 3600)
+    async with rig.working():
+        await rig.happens(SettlementFailed, 5)
+        await asyncio.sleep(300)
+        assert (ran, len(rig.sqs.messages(MAIL))) == (["0 s", "0 s"], 2)
+        rig.secrets.fault = None
+        await rig.happens(JobRetryScheduled, 2)
+    assert {each.action for each in rig.heard(SettlementFailed)} == {"schedule", "hand_over"}
+    group = rig.app.topology.schedule_group
+    assert len(await rig.scheduler.names(group, prefix="delay.")) == 2
+    assert (len(ran), rig.remaining()) == (2, 0)
+
+
+async def test_jobs_of_a_bundle_wait_for_the_keys_and_no_longer_than_for_their_retry() -> None:
+    rig, ran = await _failing_without_keys(bundle=True, backoff_s=600)
+    async with rig.working():
+        await rig.happens(SettlementFailed, 5)
+        await asyncio.sleep(300)
+        assert (ran, len(rig.sqs.messages(MAIL))) == (["0 s", "0 s"], 1)
+        rig.secrets.fault = None
+        await rig.happens(JobCompleted, 2)
+    assert {each.action for each in rig.heard(SettlementFailed)} == {"hand_over"}
+    assert ran[2:] == ["600 s", "600 s"]
+    assert rig.remaining() == 0
+
+
+async def test_a_worker_that_stops_without_keys_leaves_what_has_failed_in_its_queue() -> None:
+    rig, ran = await _failing_without_keys(bundle=False, backoff_s=13 * 3600)
+    async with rig.working():
+        await rig.happens(SettlementFailed, 5)
+    assert len(rig.sqs.messages(MAIL)) == len(ran) == 2
+    assert rig.report is not None
+    assert rig.report.unsettled == 2
+
+
+async def _failing_without_keys(*, bundle: bool, backoff_s: int) -> tuple[Rig, list[str]]:
+    """Return a rig with two unsigned jobs that fail once and have to go on in another message,
+    while the keys can't be read; and when they have run."""
+    ran: list[str] = []
+    retry = Retry(max_attempts=3, backoff=Backoff.fixed(backoff_s, jitter=None))
+    short = lanes(30)[Priority.NORMAL]
+
+    def declared(signing: Signing | None) -> tuple[App, JobType[Note, None]]:
+        app = App("shop", signing=signing)
+        mail = app.queue("mail", priorities=[Priority.NORMAL], lanes={Priority.NORMAL: short})
+
+        @mail.job("send", bundle=bundle, retry=retry)
+        async def send(_note: Note, ctx: JobContext) -> None:
+            ran.append(f"{rig.clock.monotonic() - began:.0f} s")
+            if ctx.attempt == 1:
+                raise ConnectionError
+
+        return app, send
+
+    rig = Rig(declared(Signing(accept_unsigned=True))[0])
+    began = rig.clock.monotonic()
+    plain, send = declared(None)
+    before = Rig(plain, clock=rig.clock)
+    await before.submit(send, "ada", "bob")
+    for message in await before.sqs.receive(MAIL, limit=10, wait_s=0):
+        await rig.sqs.send(
+            MAIL, [OutgoingMessage(body=message.body, attributes=message.attributes)]
+        )
+    rig.secrets.fault = ServiceUnavailable("Secrets Manager is down")
+    return rig, ran
