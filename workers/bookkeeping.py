@@ -95,6 +95,7 @@ class Bookkeeping:
                 lives,
                 name=services.name,
                 groups=groups,
+                hides_s=max(queue.visibility_s for queue in services.app.topology.queues),
                 clock=clock,
                 events=events,
                 rng=rng,

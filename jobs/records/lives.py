@@ -1,6 +1,6 @@
 """Lives of workers, and which of them died without ending in order.
 
-    pk  workers   sk  NAME   data  {"beat": N, "groups": [QUEUE, ...], "at": ISO}
+    pk  workers   sk  NAME   data  {"beat": N, "groups": [QUEUE, ...], "hides_s": N, "at": ISO}
 
 A worker writes its life when it begins, with another beat about every `RENEW_S`, and deletes it
 when it ends in order. Finding a dead worker takes watching: a life whose beat has not changed for
@@ -24,6 +24,7 @@ from enum import Enum, auto
 
 from headgate.jobs.core.clock import SKEW_S, Clock
 from headgate.jobs.core.ports.table import AsyncTable, Item
+from headgate.jobs.core.topology import MAX_VISIBILITY
 from headgate.jobs.errors import ServiceUnavailable, TransportError
 from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.stored import moment, text, whole
@@ -38,7 +39,15 @@ LEASE_S = 30.0
 """Seconds without a beat after which a worker is dead: two beats may be lost."""
 
 _KEPT = timedelta(days=1)
-"""Time after which a life that nobody renews or deletes expires."""
+"""Time after which a life that nobody renews or deletes expires: longer than SQS hides a message,
+so that a message's next receiver finds the life of the worker that had it."""
+
+_MOST_HIDDEN_S = int(MAX_VISIBILITY.total_seconds())
+
+_FORGET_S = 2 * 3600.0
+"""Seconds without a beat, beyond those for which the worker's messages were hidden, after which a
+life is deleted: they have been delivered again long before. A later delivery finds no worker that
+died."""
 
 _LONGEST_NAME = 128
 
@@ -71,14 +80,19 @@ class Life:
     """The queue groups that it serves."""
     at: datetime
     """Time of its last beat, by its own clock; aware."""
+    hides_s: int = 0
+    """Longest visibility timeout of its app's queues, for which its messages stay hidden when it
+    dies. It may differ from the reader's: in a deploy another version reads. 0 if it doesn't say,
+    as older versions don't."""
 
 
 def life_item(life: Life) -> Item:
     """Return the item that holds a life."""
+    groups, at = sorted(life.groups), life.at.isoformat()
     return Item(
         pk=LIVES,
         sk=life.name,
-        data={"beat": life.beat, "groups": sorted(life.groups), "at": life.at.isoformat()},
+        data={"beat": life.beat, "groups": groups, "hides_s": life.hides_s, "at": at},
         expires_at=life.at + _KEPT,
     )
 
@@ -91,7 +105,8 @@ def read_life(item: Item) -> Life | None:
         return None
     if not all(text(group, _LONGEST_NAME) for group in groups):
         return None
-    return Life(name=item.sk, beat=beat, groups=frozenset(groups), at=at)
+    hides_s = whole(item.data.get("hides_s"), most=_MOST_HIDDEN_S) or 0
+    return Life(name=item.sk, beat=beat, groups=frozenset(groups), at=at, hides_s=hides_s)
 
 
 @dataclass(slots=True)
@@ -217,10 +232,18 @@ class Lives:
         known = {name: self._seen[name] for name in workers if name in self._seen}
         return {name: sighting.life.beat for name, sighting in known.items()}
 
-    def silent_for(self, seconds: float) -> list[str]:
-        """Return the names of the workers that have not beaten for at least ``seconds``."""
-        seen = self._seen.items()
-        return [name for name, sighting in seen if self._silent_s(sighting) >= seconds]
+    def forgettable(self, hides_s: int) -> list[str]:
+        """Return the names of workers that have been silent for so long that none of the messages
+        that they had can still be hidden.
+
+        Args:
+            hides_s: the longest visibility timeout here, for workers that don't tell theirs.
+        """
+        return [
+            name
+            for name, sighting in self._seen.items()
+            if self._silent_s(sighting) >= _FORGET_S + max(hides_s, sighting.life.hides_s)
+        ]
 
     @property
     def _has_looked(self) -> bool:

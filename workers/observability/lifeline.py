@@ -25,10 +25,6 @@ _ANSWER_S = 5.0
 _QUICK_ANSWER_S = 1.0
 """Timeout of a beat that jobs, or the end of the process, wait for."""
 
-_FORGET_S = 2 * 3600.0
-"""Time without a beat after which lives are deleted: the messages of dead workers have been
-delivered again long before. A later delivery finds no worker that died."""
-
 
 class Lifeline:
     """Writes this worker's beats, watches the other workers, and ends in order.
@@ -38,6 +34,7 @@ class Lifeline:
         lives: the observed lives of the workers.
         name: this worker's name, which no other process has ever had.
         groups: the queue groups that it serves.
+        hides_s: the longest visibility timeout of its app's queues.
         clock: tells the time.
         events: receives an event when the table fails, once for each fault.
         rng: adds jitter to the beats of many workers.
@@ -50,6 +47,7 @@ class Lifeline:
         *,
         name: str,
         groups: Iterable[str],
+        hides_s: int,
         clock: Clock,
         events: Events,
         rng: random.Random,
@@ -58,6 +56,7 @@ class Lifeline:
         self._lives = lives
         self._name = name
         self._groups = frozenset(groups)
+        self._hides_s = hides_s
         self._clock = clock
         self._events = events
         self._rng = rng
@@ -116,14 +115,20 @@ class Lifeline:
             self.fault = ""
 
     async def _write(self) -> None:
-        life = Life(name=self._name, beat=self._beats, groups=self._groups, at=self._clock.now())
+        life = Life(
+            name=self._name,
+            beat=self._beats,
+            groups=self._groups,
+            at=self._clock.now(),
+            hides_s=self._hides_s,
+        )
         async with self._writing:
             left_out = await self._table.put([life_item(life)])
         if left_out:
             raise ServiceUnavailable("the table was too busy")
 
     async def _forget(self) -> None:
-        if old := self._lives.silent_for(_FORGET_S):
+        if old := self._lives.forgettable(self._hides_s):
             await self._table.delete([(LIVES, name) for name in old[:MAX_PUT]])
 
     def _tell(self, fault: str) -> None:

@@ -577,3 +577,20 @@ async def test_without_records_what_a_limit_sends_back_has_no_backstop_but_sqs_s
         [dead] = await rig.happens(JobDeadLettered)
     assert dead.reason == "received-too-often"
     assert seen == []
+
+
+async def test_a_crash_is_found_when_its_message_was_hidden_for_long() -> None:
+    app, seen = App("shop"), list[int]()
+    hours = {Priority.NORMAL: lanes(3 * 3600)[Priority.NORMAL]}
+    queue = app.queue("mail", priorities=[Priority.NORMAL], lanes=hours)
+    app.queue("other", priorities=[Priority.NORMAL])
+    rig = Rig(app)
+    await rig.submit(sender(queue, seen))
+    dying = Dying(rig)
+    async with rig.working(queues=["other"]):  # a healthy worker elsewhere in the fleet
+        await dying.receive()
+        await asyncio.sleep(3 * 3600 - 140)  # the next has to watch for a while
+    async with rig.working():
+        await rig.happens(JobCompleted)
+    assert len(rig.heard(JobCrashed)) == 1
+    assert seen == [2]

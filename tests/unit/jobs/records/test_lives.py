@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from headgate.jobs.records.lives import LEASE_S, LIVES, Fate, Life, Lives, life_
 from headgate.jobs.testing import MemoryTable, VirtualClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = 3600
 
 
 class Watching:
@@ -25,9 +27,15 @@ class Watching:
         self.lives = Lives(self.table, own="me", clock=self.clock)
 
     async def beats(
-        self, beat: int, *, name: str = "other", groups: frozenset[str] = frozenset({"mail"})
+        self,
+        beat: int,
+        *,
+        name: str = "other",
+        groups: frozenset[str] = frozenset({"mail"}),
+        hides_s: int = 0,
     ) -> None:
-        life = Life(name=name, beat=beat, groups=groups, at=self.clock.now())
+        at = self.clock.now()
+        life = Life(name=name, beat=beat, groups=groups, at=at, hides_s=hides_s)
         await self.table.put([life_item(life)])
 
     async def look_for(self, seconds: float, *, every: float = 10) -> None:
@@ -177,16 +185,20 @@ async def test_the_beats_of_those_that_are_known_are_told() -> None:
     assert it.lives.beats({"other", "nobody"}) == {"other": 3}
 
 
-async def test_those_that_have_been_silent_for_long_are_told() -> None:
+@pytest.mark.parametrize(("theirs_s", "ours_s"), [(3 * HOUR, 60), (0, 3 * HOUR)])
+async def test_a_life_is_kept_until_no_message_of_its_worker_can_be_hidden(
+    theirs_s: int, ours_s: int
+) -> None:
     it = Watching()
-    await it.beats(1)
+    await it.beats(1, hides_s=theirs_s)
     await it.beats(1, name="me")
     await it.lives.look()
-    await it.look_for(100)
+    await it.look_for(5 * HOUR - 10)
     await it.beats(2, name="me")
+    await it.lives.look()
+    assert it.lives.forgettable(ours_s) == []
     await it.look_for(10)
-    assert it.lives.silent_for(110) == ["other"]
-    assert it.lives.silent_for(111) == []
+    assert it.lives.forgettable(ours_s) == ["other"]
 
 
 # --- detection of deaths -------------------------------------------------------------------------
@@ -224,8 +236,7 @@ async def test_a_death_counts_for_the_queues_that_the_worker_served() -> None:
 
 async def test_a_death_before_a_workers_later_sign_of_life_counts_for_nothing() -> None:
     it, died_at = await _after_a_death()
-    [name] = it.lives.silent_for(LEASE_S)
-    assert it.lives.fate_of_any("mail", died_at, died_at, without={name}) is Fate.LIVED
+    assert it.lives.fate_of_any("mail", died_at, died_at, without={"other"}) is Fate.LIVED
     assert it.lives.fate_of_any("mail", died_at, died_at, without={"someone else"}) is Fate.DIED
 
 
@@ -245,10 +256,18 @@ async def test_that_nobody_died_is_known_once_whoever_did_would_have_been_found(
 
 
 def test_a_life_is_read_as_it_was_written() -> None:
-    life = Life(name="w", beat=3, groups=frozenset({"a", "b"}), at=NOW)
+    life = Life(name="w", beat=3, groups=frozenset({"a", "b"}), at=NOW, hides_s=600)
     item = life_item(life)
     assert read_life(item) == life
     assert item.expires_at == NOW + timedelta(days=1)
+
+
+def test_a_life_of_a_version_that_does_not_tell_its_visibility_is_read() -> None:
+    life = Life(name="w", beat=3, groups=frozenset({"a"}), at=NOW)
+    for told in ({}, {"hides_s": "600"}, {"hides_s": 10**6}):
+        item = life_item(life)
+        data = {key: value for key, value in item.data.items() if key != "hides_s"}
+        assert read_life(replace(item, data=data | told)) == life
 
 
 @pytest.mark.parametrize(

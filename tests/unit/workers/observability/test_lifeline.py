@@ -32,6 +32,7 @@ class Alive:
             self.lives,
             name=name,
             groups={"mail"},
+            hides_s=0,
             clock=clock,
             events=Events(self.heard.append),
             rng=random.Random(0),  # noqa: S311 - spreads beats

@@ -37,6 +37,7 @@ class Fleet:
             lives or self.watcher(name),
             name=name,
             groups=[group],
+            hides_s=0,
             clock=self.clock,
             events=Events(self.events.append),
             rng=random.Random(name),  # noqa: S311 - spreads beats
