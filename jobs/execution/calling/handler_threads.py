@@ -24,9 +24,9 @@ class HandlerThreads:
     async def __call__(self, function: Callable[[], Any]) -> Any:
         """Run a function in a thread, with a copy of the current context variables."""
         context, token = contextvars.copy_context(), object()
-        self._running.add(token)
 
         def run() -> Any:
+            self._running.add(token)  # here, since what is cancelled before it begins never ends
             try:
                 return context.run(function)
             finally:

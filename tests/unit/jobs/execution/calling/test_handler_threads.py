@@ -85,3 +85,18 @@ async def test_closed_threads_take_no_more_work() -> None:
     threads.close()
     with pytest.raises(RuntimeError):
         await threads(lambda: None)
+
+
+async def test_a_call_that_is_cancelled_before_a_thread_takes_it_leaves_none_busy(
+    stuck: Stuck,
+) -> None:
+    threads = HandlerThreads(1)
+    first = await began(stuck, threads)
+    second = asyncio.create_task(threads(threading.get_ident))
+    await asyncio.sleep(0)
+    second.cancel()
+    stuck.let_go()
+    await asyncio.wait([first, second])
+    assert second.cancelled()
+    assert not threads.busy
+    threads.close()
