@@ -53,6 +53,9 @@ class Report:
     """Number of receives that did not return in time; their messages stay hidden for a while."""
     left_open: tuple[str, ...] = ()
     """The step of a resource that ignores its cancellation: its opening or its closing."""
+    left_running: tuple[str, ...] = ()
+    """Names of the functions that async handlers, which have ended, called in threads of the event
+    loop, and that still run."""
 
     @property
     def clean(self) -> bool:

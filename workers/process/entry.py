@@ -31,6 +31,7 @@ from headgate.workers.process.exit_codes import (
     exit_at_once,
 )
 from headgate.workers.process.garbage import collected_seldom
+from headgate.workers.process.loop_threads import LoopThreads
 from headgate.workers.process.observability import watched
 from headgate.workers.process.supervisor_link import Leash, tied
 from headgate.workers.shutdown import Report, on_signals
@@ -39,6 +40,9 @@ from headgate.workers.worker import Worker
 _log = OwnLog("headgate.worker")
 
 _CONNECTIONS = 50
+
+_THREADS_S = 1.0
+"""Time for the event loop's threads to end once all is settled: a DNS look-up may be under way."""
 
 OnStop = Callable[[], None]
 
@@ -57,6 +61,7 @@ async def work(
     watching: ObservabilitySettings = UNWATCHED,
     on_stop: OnStop = _nothing,
     leash: Leash | None = None,
+    threads: LoopThreads | None = None,
 ) -> Report:
     """Run a worker on SQS until SIGTERM or SIGINT; a second one makes it hurry.
 
@@ -66,6 +71,7 @@ async def work(
         watching: the settings of health checks and metrics.
         on_stop: called in the event loop when it begins to stop.
         leash: the link to the supervisor, if it was taken from the environment already.
+        threads: those of the event loop, if the process has to end in spite of them.
 
     Raises:
         ConfigurationError, UnknownQueue: the app or the settings are wrong.
@@ -100,7 +106,7 @@ async def work(
             names = (queue.name for queue in settings.selection.of(app.topology))
             _log.info("working on %s: %s", app.name, ", ".join(names))
             _log.debug("event loop: %s", type(asyncio.get_running_loop()).__module__)
-            return await _until_it_ends(worker)
+            return await _until_it_ends(worker, threads)
 
 
 def run(
@@ -126,33 +132,38 @@ async def _run(
     on_stop: OnStop,
     leash: Leash | None,
 ) -> int:
+    threads = LoopThreads.of_running_loop()
     try:
-        report = await work(app, settings, watching=watching, on_stop=on_stop, leash=leash)
+        report = await work(
+            app, settings, watching=watching, on_stop=on_stop, leash=leash, threads=threads
+        )
     except QueuesMissing as error:
         _log.error("stopped: %s", error)
         return EXIT_NO_QUEUES
+    report = replace(report, left_running=threads.left_running(after_s=_THREADS_S))
     if report.clean:
         _log.info("stopped: everything was finished and settled")
         return EXIT_CLEAN
     _log.warning(
         "stopped: jobs returned unfinished: %s; stuck handlers: %s; unsettled: %d; polls cut: %d; "
-        "stuck resources: %s",
+        "stuck resources: %s; threads still running: %s",
         ", ".join(report.interrupted) or "none",
         ", ".join(report.abandoned) or "none",
         report.unsettled,
         report.polls_cut,
         ", ".join(report.left_open) or "none",
+        ", ".join(report.left_running) or "none",
     )
-    if report.abandoned or report.left_open:
+    if report.abandoned or report.left_open or report.left_running:
         exit_at_once(EXIT_UNFINISHED)
     return EXIT_UNFINISHED if report.unsettled or report.polls_cut else EXIT_CLEAN
 
 
-async def _until_it_ends(worker: Worker) -> Report:
+async def _until_it_ends(worker: Worker, threads: LoopThreads | None) -> Report:
     try:
         return await worker.run()
     except Exception as error:
-        if worker.is_stuck:
+        if worker.is_stuck or (threads is not None and threads.busy):
             _log.exception("a part of the worker failed while a handler or a resource doesn't end")
             exit_at_once(EXIT_NO_QUEUES if isinstance(error, QueuesMissing) else EXIT_FAULT)
         raise
