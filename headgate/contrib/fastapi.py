@@ -13,6 +13,8 @@ from headgate import App, AsyncClient, JobState
 from headgate.contrib._needed import needed
 from headgate.errors import ConfigurationError, RecordsOff, ResultInvalid, TransportError
 from headgate.jobs.records.history import JobRecord
+from headgate.jobs.records.results import dumped
+from headgate.jobs.values.yielding import written
 
 try:
     from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
@@ -113,7 +115,7 @@ class Headgate:
                 raise HTTPException(404, "There is no such job.")
             told = _status(record)
             if results:
-                await _add_result(told, record, client)
+                await _add_result(told, record, client, self._app)
             return told
 
         return router
@@ -130,13 +132,15 @@ async def _record(client: AsyncClient, job_id: str) -> JobRecord:
         raise HTTPException(503, "The job's state can't be read now.") from error
 
 
-async def _add_result(told: JobStatus, record: JobRecord, client: AsyncClient) -> None:
+async def _add_result(told: JobStatus, record: JobRecord, client: AsyncClient, app: App) -> None:
     told.result = record.result
     told.result_fault = record.result_fault or None
     if record.result_ref is None:
         return
     try:  # too large for a record
-        told.result = await client.handle(record.id).result(timeout=0)
+        result = await client.handle(record.id).result(timeout=0)
+        declared = app.types.get(record.type or "")
+        told.result, _ = await dumped(result, declared.write_result if declared else written)
     except ResultInvalid as error:
         told.result_fault = str(error)
     except TransportError as error:

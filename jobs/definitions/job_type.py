@@ -357,6 +357,14 @@ class JobType(Hooks, Generic[P, R]):
         """The type that its handler returns, as declared or annotated; ``Any`` without either."""
         return self._results.type
 
+    def write_result(self, value: Any) -> bytes:
+        """Write what the handler returned as JSON, by its return type.
+
+        Raises:
+            PydanticSerializationError, ValueError: JSON can't hold it.
+        """
+        return self._results.write(value)
+
     def load_result(self, value: Any) -> R:
         """Read the handler's result from the JSON values in its record.
 

@@ -22,7 +22,7 @@ from headgate.jobs.values.faults import place_of, told
 from headgate.jobs.values.json_values import lost_number
 from headgate.jobs.values.round_trips import MASK, Loss, losses, masked, unread
 from headgate.jobs.values.texts import kind_of
-from headgate.jobs.values.yielding import LARGE, LONG, Yielding, read, written
+from headgate.jobs.values.yielding import LARGE, LONG, Yielding, read, writes_pieces, written
 
 P = TypeVar("P")
 
@@ -31,9 +31,6 @@ _MASK = MASK.encode()
 
 _DIVIDED: frozenset[type] = frozenset({dict, list})
 """Types whose values are written in pieces if they are long."""
-
-_DIVISIBLE = frozenset({"any", "dict", "list"})
-"""Kinds of schemas that write each item by itself."""
 
 
 class PayloadFormat(Generic[P]):
@@ -132,9 +129,7 @@ class PayloadFormat(Generic[P]):
 
     @cached_property
     def _is_divisible(self) -> bool:
-        """True if a part of a list or dict is written like the whole."""
-        schema: Any = self._adapter.core_schema
-        return schema["type"] in _DIVISIBLE and "serialization" not in schema
+        return writes_pieces(self._adapter)
 
     def _read(self, text: bytes) -> P:
         if len(text) < LARGE:

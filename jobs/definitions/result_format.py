@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from types import NoneType
-from typing import Any, Generic, Never, NoReturn, TypeVar
+from functools import cached_property, partial
+from types import GeneratorType, NoneType
+from typing import Any, Generic, Literal, Never, NoReturn, TypeVar
 
 from pydantic import (
+    ConfigDict,
     PydanticUndefinedAnnotation,
     PydanticUserError,
     TypeAdapter,
     ValidationError,
 )
+from pydantic_core import PydanticSerializationError
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.faults import told
+from headgate.jobs.values.json_values import has_generator
 from headgate.jobs.values.round_trips import Loss, losses
-from headgate.jobs.values.yielding import LARGE, Yielding, written
+from headgate.jobs.values.yielding import LARGE, Yielding, writes_pieces, written
 
 R = TypeVar("R")
 
@@ -25,7 +28,7 @@ _WRITABLE = (Any, None, NoneType, NoReturn, Never)
 
 
 class ResultFormat(Generic[R]):
-    """Reads the results of one job type, and checks that they can be written.
+    """Writes and reads the results of one job type.
 
     Args:
         name: the job type's name, for errors.
@@ -62,6 +65,41 @@ class ResultFormat(Generic[R]):
         self.require_writable()
         return losses(self._adapter)
 
+    def write(self, value: Any) -> bytes:
+        """Write a result as JSON, by the type.
+
+        So it is what the type says that is kept, and read again: without the fields that only a
+        subclass has, and as the serializers and aliases of the type's annotations write it. A value
+        of another type is made one of this first, as pydantic reads it, so that a dict for a model
+        is kept without further fields. What fits not even so, or can't be written so, is written as
+        it is: its job has done its work, and would do the same again.
+
+        Raises:
+            PydanticSerializationError, ValueError: JSON can't hold it.
+        """
+        if isinstance(value, GeneratorType):
+            value = list(value)
+        if self.type in _WRITABLE:
+            return written(value)
+        try:
+            return self._written(value)
+        except Exception as error:  # the validators and serializers are anybody's
+            if has_generator(value):
+                raise ValueError(f"it has a generator where {self.type!r} has none") from error
+            return written(value)
+
+    def _written(self, value: Any) -> bytes:
+        try:
+            return self._dumped(value, "error")
+        except PydanticSerializationError:
+            if has_generator(value):
+                raise  # its items have been written, and would be missing
+            return self._dumped(self._adapter.validate_python(value), "none")
+
+    def _dumped(self, value: Any, warnings: Literal["none", "error"]) -> bytes:
+        write = partial(self._adapter.dump_json, by_alias=True, warnings=warnings)
+        return written(value, write) if self._is_divisible else write(value)
+
     def load(self, value: Any) -> R:
         """Read a result from the JSON values in its job's record.
 
@@ -83,4 +121,15 @@ class ResultFormat(Generic[R]):
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
+        try:
+            # A NaN that was written as null would be read as None without a word; as NaN it is
+            # refused by its record, which says so. Models say themselves how they write it.
+            return TypeAdapter(self.type, config=ConfigDict(ser_json_inf_nan="constants"))
+        except PydanticUserError as error:
+            if error.code != "type-adapter-config-unused":
+                raise
         return TypeAdapter(self.type)
+
+    @cached_property
+    def _is_divisible(self) -> bool:
+        return writes_pieces(self._adapter)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError
 
 from headgate.jobs.errors import ResultNotSerializable
+from headgate.jobs.values.json_values import values_of_fields
 from headgate.jobs.values.texts import kind_of
 from headgate.jobs.values.yielding import read, written
 
@@ -52,26 +51,24 @@ def _is_beyond_a_moment(value: Any) -> bool:
         elif issubclass(kind, dict | list | tuple | set | frozenset):
             if (left := left - _VALUE * len(each)) > 0:
                 unseen.extend(each.values() if issubclass(kind, dict) else each)
-        elif issubclass(kind, BaseModel):
-            unseen.extend(each.__dict__.values())
-        elif is_dataclass(kind):
-            unseen.extend(getattr(each, field.name, None) for field in fields(kind))
+        else:
+            unseen.extend(values_of_fields(each))
     return left <= 0
 
 
-async def dumped(value: Any) -> tuple[Any, int]:
+async def dumped(value: Any, write: Callable[[Any], bytes] = written) -> tuple[Any, int]:
     """Run `dump_result`, off the event loop if the value is large."""
     if is_large(value):
-        return await asyncio.to_thread(dump_result, value, written)
-    return dump_result(value)
+        return await asyncio.to_thread(dump_result, value, write)
+    return dump_result(value, write)
 
 
-def dump_result(value: Any, write: Callable[[Any], bytes] = to_json) -> tuple[Any, int]:
+def dump_result(value: Any, write: Callable[[Any], bytes] = written) -> tuple[Any, int]:
     """Return a result as JSON values, and its size as JSON in bytes.
 
     Args:
         value: the result.
-        write: writes it as JSON.
+        write: writes it as JSON; by default as the types of its values say.
 
     Raises:
         ResultNotSerializable: JSON can't hold it.

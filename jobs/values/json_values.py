@@ -1,11 +1,15 @@
-"""Checks for values that JSON in UTF-8 can't represent: NaN, infinities and lone surrogates."""
+"""Checks for values that JSON in UTF-8 can't represent, such as NaN and lone surrogates, or that can
+be written only once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import GeneratorType
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import to_json
 
 
@@ -67,3 +71,41 @@ def members(
     elif isinstance(given, Iterable) and not isinstance(given, str | bytes):
         for index, (inner, outer) in enumerate(zip(given, written, strict=False)):
             yield index, inner, outer
+
+
+def has_generator(value: Any) -> bool:
+    """Return True if a value has a generator in it, whose items can be written only once.
+
+    One in what can't be inspected is not found, since a handler's own classes may raise anything.
+    """
+    try:
+        return _has_generator(value)
+    except Exception:  # noqa: BLE001 - such as of a dictionary with an attribute "values"
+        return False
+
+
+def _has_generator(value: Any) -> bool:
+    unseen, seen = [value], set[int]()
+    while unseen:
+        each = unseen.pop()
+        if isinstance(each, GeneratorType):
+            return True
+        if id(each) in seen:
+            continue  # one that contains itself, which pydantic refuses
+        seen.add(id(each))
+        if isinstance(each, dict):
+            unseen.extend(each.values())
+        elif isinstance(each, list | tuple | set | frozenset):
+            unseen.extend(each)
+        else:
+            unseen.extend(values_of_fields(each))
+    return False
+
+
+def values_of_fields(value: Any) -> Iterable[Any]:
+    """Return the values of the fields of a model or a dataclass."""
+    if isinstance(value, BaseModel):
+        return value.__dict__.values()
+    if is_dataclass(type(value)):
+        return [getattr(value, field.name, None) for field in fields(value)]
+    return ()

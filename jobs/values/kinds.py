@@ -8,7 +8,7 @@ from dataclasses import fields
 from datetime import timedelta
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.durations import DurationField
@@ -61,6 +61,11 @@ def check_kind(
     instead = ": write timedelta(seconds=...)" if timedelta in (kind, *get_args(kind)) else ""
     called = " or ".join(dict.fromkeys(_called(kind)))
     raise error(f"{name} must be {called}, got {value!r}{instead}")
+
+
+def bare(annotation: Any) -> Any:
+    """Return an annotation without the metadata of ``Annotated``."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 @cache

@@ -48,6 +48,9 @@ _INNER = frozenset(
 """Keys for other nested schemas. Everything else is left unchanged: defaults, functions, and kinds
 of schemas that are not known here, whose collections are then read in one go."""
 
+_DIVISIBLE = frozenset({"any", "dict", "list"})
+"""Kinds of schemas that write each item by itself."""
+
 _of_object = SchemaValidator(core_schema.typed_dict_schema({}, extra_behavior="ignore"))
 """Parses any JSON object without building its contents."""
 
@@ -143,6 +146,12 @@ def written(value: Any, write: Callable[[Any], bytes] = to_json) -> bytes:
         text = b",".join([write(piece)[1:-1] for piece in _pieces_of_dict(value.copy())])
         return b"{%b}" % text
     return b"[%b]" % b",".join([write(piece)[1:-1] for piece in _pieces_of_list([*value])])
+
+
+def writes_pieces(adapter: TypeAdapter[Any]) -> bool:
+    """Return True if a part of a list or dict of that type is written like the whole."""
+    schema: Any = adapter.core_schema
+    return schema["type"] in _DIVISIBLE and "serialization" not in schema
 
 
 def _pieces_of_list(items: list[Any]) -> Iterator[list[Any]]:

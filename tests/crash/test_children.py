@@ -33,6 +33,7 @@ from headgate.jobs.core.events import (
 )
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.testing import MemorySqs
+from headgate.testing import MemoryBackend
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.shutdown import on_signals
 from headgate.workers.worker import Worker
@@ -260,6 +261,27 @@ async def test_a_result_that_can_not_leave_its_process_is_a_permanent_failure() 
     assert (dead.reason, dead.error_type) == ("permanent-error", "ResultNotSerializable")
     assert "returned an object that can't leave its process" in dead.error_message
     assert len(bench.heard(JobStarted)) == 1
+
+
+async def test_a_result_leaves_its_process_as_its_annotation_writes_it() -> None:
+    backend, done = MemoryBackend(app, clock=SystemClock()), asyncio.Event()
+    settings = WorkerSettings(children=1, concurrency=1)
+    worker = Worker(app, backend, settings, events=Events(lambda event: _completes(event, done)))
+    async with AsyncClient(app, backend=backend) as client:
+        handle = await client.submit(isolated_app.annotated, Work(text="hunter2"))
+        run = asyncio.create_task(worker.run())
+        try:
+            await asyncio.wait_for(done.wait(), GENEROUS_S)
+            [token] = await handle.result(timeout=GENEROUS_S)
+        finally:
+            worker.hurry()
+            await asyncio.wait_for(run, GENEROUS_S)
+    assert token.get_secret_value() == "hunter2"
+
+
+def _completes(event: Event, done: asyncio.Event) -> None:
+    if isinstance(event, JobCompleted):
+        done.set()
 
 
 async def test_a_worker_that_stops_ends_its_children_and_gives_their_jobs_back(

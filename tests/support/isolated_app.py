@@ -11,8 +11,9 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, PlainSerializer, SecretStr
 
 from headgate import App, Backoff, Discard, DoNotRetry, JobContext, Priority, Retry, RetryLater
 
@@ -157,3 +158,13 @@ def steering(work: Work) -> None:
 @_queue.job("unsendable", isolation="process")
 def unsendable(_work: Work) -> object:
     return object()
+
+
+Token = Annotated[
+    SecretStr, PlainSerializer(lambda secret: secret.get_secret_value(), when_used="json")
+]
+
+
+@_queue.job("annotated", isolation="process")
+def annotated(work: Work) -> Annotated[list[Token], Field(max_length=1)]:
+    return [SecretStr(work.text)]

@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic_core import to_json
+
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.concurrency import running_loop
 from headgate.jobs.definitions.app import App
@@ -285,6 +287,7 @@ class _Attempt:
         self._runner = runner
         self._resources = resources
         self._policy = DEFAULT_RETRY
+        self._write: Callable[[Any], bytes] = to_json
         self._payload: Any = None
         self._task: asyncio.Task[Any] | None = None
 
@@ -298,7 +301,7 @@ class _Attempt:
         finally:
             self._leave_nothing_behind()
         try:
-            return protocol.encode_result(result)
+            return protocol.encode_result(result, self._write)
         except FrameError as error:
             returned = f"the handler returned {kind_of(result)}"
             refused = ResultNotSerializable(f"{returned} that can't leave its process: {error}")
@@ -307,7 +310,7 @@ class _Attempt:
     def _run(self) -> Any:
         envelope = parse(self._order["body"])
         job = self._app.find_type(envelope.type)
-        self._policy = job.retry
+        self._policy, self._write = job.retry, job.write_result
         self._payload = payload = job.load(envelope.payload, envelope.schema_)
         host = _Host(self._app, envelope, self._channel, self._runner.get_loop())
         ctx = self._context(job, envelope, host)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -75,8 +75,12 @@ def encode(kind: Kind, **fields: Any) -> bytes:
     Raises:
         FrameError: JSON can't hold a field, or the frame would be too large.
     """
+    return _framed(lambda: to_json({"kind": kind, **fields}))
+
+
+def _framed(write: Callable[[], bytes]) -> bytes:
     try:
-        body = to_json({"kind": kind, **fields})
+        body = write()
     except (ValueError, TypeError, RecursionError) as error:
         raise FrameError(f"JSON can't hold it: {error}") from error
     if len(body) > LARGEST:
@@ -84,13 +88,17 @@ def encode(kind: Kind, **fields: Any) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def encode_result(value: Any) -> bytes:
+def encode_result(value: Any, write: Callable[[Any], bytes]) -> bytes:
     """Encode a handler's result as a frame, and check that it can be read back.
+
+    Args:
+        value: the result.
+        write: writes it as JSON.
 
     Raises:
         FrameError: JSON can't hold it, NaN and infinities included, or it is too large.
     """
-    frame = encode(Kind.DONE, value=value)
+    frame = _framed(lambda: b'{"kind":"%b","value":%b}' % (Kind.DONE.encode(), write(value)))
     try:
         from_json(frame[_LENGTH.size :], allow_inf_nan=False)
     except ValueError as error:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.kinds import bare
 
 R = TypeVar("R")
 
@@ -26,20 +27,29 @@ def result_of_one(owner: str, returns: Any) -> Any:
 
     An exception among the results is a failure.
     """
-    if returns in (Any, None, NoneType):
-        return returns
-    parts = _members(returns)
-    lists = [part for part in parts if part is not NoneType]
+    if (whole := bare(returns)) in (Any, None, NoneType):
+        return whole
+    parts = _members(whole)
+    lists = [bare(part) for part in parts if part is not NoneType]
     if len(lists) != 1 or get_origin(lists[0]) not in LISTS:
         raise ConfigurationError(
             f"{owner} runs batches, so it returns None, or a list with the result of each item, in "
             f"their order; it is annotated with {returns!r}"
         )
     [each] = get_args(lists[0])
-    results = [part for part in _members(each) if not _is_exception(part)]
-    if len(parts) > 1 and NoneType not in results:
-        results.append(NoneType)
-    return reduce(or_, results) if results else NoneType
+    result = _without_failures(each)
+    return result | None if len(parts) > 1 else result
+
+
+def _without_failures(kind: Any) -> Any:
+    """Return the type of a result that may be an exception, for when it is none."""
+    inner = bare(kind)
+    parts = _members(inner)
+    results = [part for part in parts if not _is_exception(part)]
+    if len(results) == len(parts):
+        return kind
+    left = reduce(or_, results) if results else NoneType
+    return left if inner is kind else Annotated[left, *kind.__metadata__]
 
 
 def _members(kind: Any) -> Sequence[Any]:

@@ -45,7 +45,7 @@ class Handler:
         self._injected = injected(owner, function, payload=takes_payload, context=context)
         self.takes_context = self._injected.context is not None
         """True if its signature asks for the context."""
-        returns = hints_of(owner, function).get("return", Any)
+        returns = hints_of(owner, function, include_extras=True).get("return", Any)
         self.returns = returns if batch is None else result_of_one(owner, returns)
         """The annotated type of a job's result, as awaited if the function is async."""
 

@@ -35,6 +35,7 @@ from headgate.jobs.records.results import dumped
 from headgate.jobs.retry.signals import Discard, RetryLater
 from headgate.jobs.values.redaction import secrets_of
 from headgate.jobs.values.texts import text_of
+from headgate.jobs.values.yielding import written
 
 Settled = Callable[[Outcome], Awaitable[Outcome]]
 """Makes a handler's outcome durable, and returns the outcome that counts."""
@@ -223,9 +224,11 @@ class HandlerCall:
         Raises:
             ResultNotSerializable: it is kept, and JSON can't hold it.
         """
-        if keeps_results(self._means.app, self.job.type):
-            return Done(result=result, written=await dumped(result))
-        return Done(result=result)
+        if not keeps_results(self._means.app, self.job.type):
+            return Done(result=result)
+        # Of a child it comes as JSON values, as the child has written it by its type.
+        write = written if self._means.isolates(self.job) else self.job.type.write_result
+        return Done(result=result, written=await dumped(result, write))
 
     async def _surrounded(self, task: asyncio.Task[Any]) -> Any:
         """Run the handler within what the app opens around it; a child process does so itself."""

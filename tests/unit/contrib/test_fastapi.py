@@ -1,5 +1,6 @@
 """FastAPI: the client's lifetime, and who sees which job."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -7,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from fastapi import Depends, FastAPI, Request
+from pydantic import Base64Bytes
 
 from headgate import App, AsyncClient, JobContext, Tenant
 from headgate.contrib.fastapi import Headgate
@@ -114,6 +116,23 @@ async def test_a_result_that_is_too_large_for_a_record_is_read_from_the_bucket()
         site.harness.store.fail("get", ServiceUnavailable("S3 is down"))
         status, _ = await site.ask("GET", f"/jobs/{job_id}", x_shop="books")
     assert status == 503
+
+
+@pytest.mark.parametrize("length", [3, LARGE])
+async def test_the_route_shows_a_result_as_its_annotation_writes_it(length: int) -> None:
+    app = App("shop", records="full")
+
+    @app.job("pack")
+    async def pack(_order: int) -> Base64Bytes:
+        return b"\xff" * length
+
+    site = Site(app, results=True)
+    async with site.open():
+        _, job_id = await site.ask("POST", "/orders/1")
+        await site.harness.adrain()
+        status, told = await site.ask("GET", f"/jobs/{job_id}", x_shop="books")
+    assert status == 200
+    assert told["result"] == b64encode(b"\xff" * length).decode()
 
 
 async def test_a_result_that_is_lost_is_told_from_none() -> None:
