@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headgate.jobs.values.kinds import bare
 from headgate.ops.dev.ministack import cache_folder
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def names_of(app: App, client: Client) -> dict[str, Any]:
     names: dict[str, Any] = {"app": app, "client": client, "timedelta": timedelta}
     for job in app.types.values():
         names[_free(job.name.replace("-", "_"), names)] = job
-    for payload in {job.payload: None for job in app.types.values() if job.payload is not None}:
+    for job in app.types.values():
+        payload = bare(job.payload)
         name = getattr(payload, "__name__", "")
         if name.isidentifier() and name not in names and payload.__module__ != "builtins":
             names[name] = payload

@@ -18,6 +18,7 @@ from pydantic_core import PydanticSerializationError
 from headgate.jobs.errors import ConfigurationError
 from headgate.jobs.values.faults import told
 from headgate.jobs.values.json_values import has_generator
+from headgate.jobs.values.kinds import bare
 from headgate.jobs.values.round_trips import Loss, losses
 from headgate.jobs.values.yielding import LARGE, Yielding, writes_pieces, written
 
@@ -116,7 +117,7 @@ class ResultFormat(Generic[R]):
                 f"{'.'.join(map(str, fault['loc'])) or 'result'}: {told(fault, discreet=True)}"
                 for fault in error.errors(include_input=False, include_url=False)
             )
-            raise ValueError(f"its result doesn't fit {self.type!r}: {faults}") from None
+            raise ValueError(f"its result doesn't fit {bare(self.type)!r}: {faults}") from None
         return result
 
     @cached_property

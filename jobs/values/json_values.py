@@ -1,5 +1,5 @@
-"""Checks for values that JSON in UTF-8 can't represent, such as NaN and lone surrogates, or that can
-be written only once."""
+"""Checks for values that JSON in UTF-8 can't represent, such as NaN and lone surrogates, or that
+can be written only once."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from headgate.jobs.definitions.handlers.injection import (
 )
 from headgate.jobs.definitions.options.batch import Batch
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.kinds import bare
 
 
 class Handler:
@@ -45,7 +46,7 @@ class Handler:
         self._injected = injected(owner, function, payload=takes_payload, context=context)
         self.takes_context = self._injected.context is not None
         """True if its signature asks for the context."""
-        returns = hints_of(owner, function, include_extras=True).get("return", Any)
+        returns = hints_of(owner, function).get("return", Any)
         self.returns = returns if batch is None else result_of_one(owner, returns)
         """The annotated type of a job's result, as awaited if the function is async."""
 
@@ -112,6 +113,7 @@ def item_type(job_type: str, function: Callable[..., Any]) -> type[Any]:
     owner = _owner(job_type, function)
     hints = hints_of(owner, function)
     items, ctx, *_ = [*map(hints.get, inspect.signature(function).parameters), None, None]
+    items = bare(items)
     if get_origin(items) not in LISTS or not names_context(ctx, BatchContext):
         raise ConfigurationError(
             f"{owner} runs batches, so it takes the payloads of several jobs first, and their "

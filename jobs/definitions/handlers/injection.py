@@ -10,6 +10,7 @@ from typing import Any
 from headgate.jobs.definitions.handlers.batch_context import AnyContext, BatchContext
 from headgate.jobs.definitions.handlers.context import JobContext
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.kinds import bare
 from headgate.jobs.values.light_dataclass import light_dataclass
 
 Shared = Mapping[Any, Any]
@@ -66,7 +67,7 @@ def injected(
         raise ConfigurationError(
             f"{owner} must take {first} it needs by named parameters; its signature is {signature}"
         ) from error
-    hints = hints_of(owner, function, include_extras=True)
+    hints = hints_of(owner, function)
     takes_context: str | None = None
     wanted: dict[str, Any] = {}
     for parameter in parameters:
@@ -79,21 +80,18 @@ def injected(
     return Injected(takes_context, wanted)
 
 
-def hints_of(
-    owner: str, function: Callable[..., Any], *, include_extras: bool = False
-) -> dict[str, Any]:
-    """Return the annotations of a function.
+def hints_of(owner: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function, with the metadata of ``Annotated``.
 
     Args:
         owner: the name of the function in errors.
         function: the function.
-        include_extras: keep the metadata of ``Annotated``.
 
     Raises:
         ConfigurationError: one can't be resolved.
     """
     try:
-        return typing.get_type_hints(function, include_extras=include_extras)
+        return typing.get_type_hints(function, include_extras=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ConfigurationError(
             f"{owner} has an annotation that can't be resolved: {error}. Define or import it at "
@@ -103,7 +101,8 @@ def hints_of(
 
 def names_context(kind: Any, context: ContextType = JobContext) -> bool:
     """Return True if an annotation is that of the job's context, or of another one."""
-    return kind is context or context in typing.get_args(kind)
+    kind = bare(kind)
+    return kind is context or any(bare(each) is context for each in typing.get_args(kind))
 
 
 def checked_kind(owner: str, kind: Any) -> Any:

@@ -43,6 +43,7 @@ from headgate.jobs.definitions.handlers.injection import (
     name_of,
 )
 from headgate.jobs.errors import ConfigurationError
+from headgate.jobs.values.kinds import bare
 from headgate.jobs.values.texts import with_article
 
 F = TypeVar("F", bound=Callable[..., AsyncIterator[Any] | Iterator[Any]])
@@ -365,7 +366,7 @@ def _provided_by(owner: str, factory: Callable[..., Any]) -> Any:
     wanted = _ASYNC if inspect.isasyncgenfunction(factory) else _PLAIN
     annotated = None
     if _is_generator(factory):
-        annotated = hints_of(owner, factory, include_extras=True).get("return")
+        annotated = bare(hints_of(owner, factory).get("return"))
     if get_origin(annotated) not in wanted:
         raise ConfigurationError(
             f"{owner} must be a generator function that yields once and says what: "

@@ -14,6 +14,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import keeps_results, timeout_of, types_from
 from headgate.jobs.deployment.checks.places import is_endless, place_of
 from headgate.jobs.errors import ConfigurationError, Fault, did_you_mean
+from headgate.jobs.values.kinds import bare
 from headgate.jobs.values.round_trips import Loss
 
 _SUITED_VISIBILITIES = 5
@@ -201,6 +202,7 @@ def _lost(
 
 def _fields_of(payload: Any) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of a model's fields in JSON, and of those without a default."""
+    payload = bare(payload)
     if not (isinstance(payload, type) and issubclass(payload, BaseModel)):
         return frozenset(), frozenset()
     fields = {field.alias or name: field for name, field in payload.model_fields.items()}

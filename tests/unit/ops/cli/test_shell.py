@@ -7,9 +7,10 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, Field
 
 from headgate import App, Client
 from headgate.ops.shell import introduction, names_of
@@ -17,6 +18,10 @@ from headgate.testing import Harness
 from tests.support.command_line import CommandLine
 
 APP = "cli_shop:app"
+
+
+class Lock(BaseModel):
+    door: int
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +90,15 @@ def test_no_type_takes_the_name_of_another_thing() -> None:
     assert list(names) == ["app", "client", "timedelta", "client_", "class_", "send_email"]
     assert (names["app"], names["client"], names["timedelta"]) == (app, jobs.client, timedelta)
     assert isinstance(names["client"], Client)
+
+
+def test_an_annotated_payloads_type_is_there_by_its_name() -> None:
+    app = App("shop")
+
+    @app.job("hold")
+    async def hold(_lock: Annotated[Lock, Field(description="not hashable"), []]) -> None: ...
+
+    assert names_of(app, Harness(app).client)["Lock"] is Lock
 
 
 def test_the_place_that_it_reaches_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
