@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from headgate.jobs.errors import ConfigurationError, PayloadInvalid
 from headgate.jobs.values.faults import place_of, told
 from headgate.jobs.values.json_values import lost_number
-from headgate.jobs.values.round_trips import MASK, Loss, losses, masked, unread
+from headgate.jobs.values.round_trips import MASK, Loss, changed, losses, masked, unread, unsure
 from headgate.jobs.values.texts import kind_of
 from headgate.jobs.values.yielding import LARGE, LONG, Yielding, read, writes_pieces, written
 
@@ -79,6 +79,8 @@ class PayloadFormat(Generic[P]):
                 self._refuse_masked_secrets(checked, value)
             if self._unread:
                 self._refuse_unread_fields(checked, back)
+            if self._unsure:
+                self._refuse_other_values(checked, back)
         except ValidationError as error:
             given = f" (given {kind_of(payload)})"
             raise PayloadInvalid(self._complaint(error) + given) from None  # it quotes the input
@@ -193,6 +195,26 @@ class PayloadFormat(Generic[P]):
                 f"its value: {loss.instead}"
             )
 
+    def _refuse_other_values(self, payload: P, back: P) -> None:
+        """Check that no value came back as one of another type, or as other bytes.
+
+        Raises:
+            PayloadInvalid: one did; names the first.
+        """
+        if (found := changed(payload, back, self._unsure)) is None:
+            return
+        path, given, got = found
+        if type(given) is not type(got):
+            how = (
+                f"{kind_of(given)} would reach the handler as {kind_of(got)}, since JSON doesn't "
+                "tell which it is: declare one type there, or a union with a discriminator"
+            )
+        elif isinstance(given, bytes) and (encoded := self._encoded):
+            how = f"pydantic doesn't read bytes as it writes them: {encoded[0].instead}"
+        else:
+            how = "pydantic reads no field with init=False, so the handler would not get its value"
+        raise PayloadInvalid(f"the payload of {self._name!r} is not valid: {path}: {how}")
+
     @property
     def losses(self) -> list[Loss]:
         """The fields that may reach the handler as something else; raises as `require_readable`."""
@@ -201,7 +223,16 @@ class PayloadFormat(Generic[P]):
     @cached_property
     def _unread(self) -> dict[str, Loss]:
         """The fields that are written under a name that they aren't read by."""
-        return {loss.name: loss for loss in self.losses if not loss.is_secret}
+        return {loss.name: loss for loss in self.losses if loss.written}
+
+    @property
+    def _encoded(self) -> list[Loss]:
+        return [loss for loss in self.losses if loss.encoding]
+
+    @cached_property
+    def _unsure(self) -> frozenset[str]:
+        """The fields whose values may come back as others."""
+        return unsure(self._adapter)
 
     def _complaint(self, error: ValidationError, *, discreet: bool = False) -> str:
         """Return the faults of each field; if ``discreet``, without anything from the payload."""

@@ -1,26 +1,39 @@
 """Values that pydantic writes as JSON and reads back as something else, without an error.
 
-There are two ways. A field whose two aliases differ is written under one name and read under
-another, so that it comes back as its default. And a `SecretStr` is written as asterisks, which it
-then consists of.
+A field whose two aliases differ is written under one name and read under another, so that it comes
+back as its default. A `SecretStr` is written as asterisks, which it then consists of. Bytes may be
+written by another encoding than they are read by. `losses` finds such fields in a type's schema;
+`unread`, `masked` and `changed` tell of one value whether they did.
 
-`losses` finds the fields that may do so in a type's schema; `unread` and `masked` tell of one value
-whether they did.
+And one JSON text may stand for values of several types: `unsure` finds the fields of which a value
+may come back as one of another type, and `changed` tells whether one did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from headgate.jobs.values.json_values import members
 from headgate.jobs.values.light_dataclass import light_dataclass
 
 MASK = "**********"
 """The text that pydantic writes in place of a secret that is not empty."""
+
+_WHOLE = "a value"
+"""The place of a value outside of any model."""
+
+_SEQUENCES = (list, tuple, deque)
+"""Types of which one may come back as another, with the same items."""
+
+_NUMBERS = (int, float, Decimal)
 
 _FIELDS = frozenset({"model-fields", "typed-dict", "dataclass-args"})
 """Kinds of schemas that have fields."""
@@ -36,11 +49,13 @@ class Loss:
     place: str
     """Its model and its name, as in ``Order.total``; "a value" outside of any model."""
     written: str = ""
-    """Its name when it is written; empty for a secret, which is written as asterisks."""
+    """Its name when it is written; empty if its value and not its name is at fault."""
     read: str = ""
     """The first name under which it is read."""
     by_alias: bool = True
     """False if its model is read by the names of its fields alone."""
+    encoding: str = ""
+    """The encoding by which its bytes are written, if it is not that by which they are read."""
 
     @property
     def name(self) -> str:
@@ -50,11 +65,13 @@ class Loss:
     @property
     def is_secret(self) -> bool:
         """True if its value is written as asterisks."""
-        return not self.written
+        return not self.written and not self.encoding
 
     @property
     def instead(self) -> str:
         """The declaration that loses nothing, as an instruction."""
+        if self.encoding:
+            return f"have its bytes read so, too: ConfigDict(val_json_bytes={self.encoding!r})"
         if self.is_secret:
             return (
                 "give its type a serializer, as in Annotated[SecretStr, PlainSerializer(lambda "
@@ -74,7 +91,7 @@ def losses(adapter: TypeAdapter[Any]) -> list[Loss]:
     What a serializer of the user's own writes counts as what they want. So does a field with
     ``exclude=True``.
     """
-    return [*dict.fromkeys(_losses(adapter.core_schema, "a value", {}))]
+    return [*dict.fromkeys(_losses(adapter.core_schema, _WHOLE, {}))]
 
 
 def unread(given: Any, back: Any, names: Container[str]) -> tuple[str, str] | None:
@@ -100,6 +117,136 @@ def masked(given: Any, written: Any) -> str | None:
     """
     path = next(_masked(given, written), None)
     return None if path is None else ".".join(map(str, path)) or "payload"
+
+
+def unsure(adapter: TypeAdapter[Any]) -> frozenset[str]:
+    """Return the names of the fields whose values may come back as others, as `changed` takes them.
+
+    That is where JSON doesn't tell the type: in a union without a discriminator, in ``Any``, in the
+    keys of a dict that may be None. The whole type has the name ``""``.
+    """
+    encoded = {
+        "" if loss.place == _WHOLE else loss.name for loss in losses(adapter) if loss.encoding
+    }
+    return frozenset(encoded | {*_unsure(adapter.core_schema, "")})
+
+
+def changed(given: Any, back: Any, names: Container[str]) -> tuple[str, Any, Any] | None:
+    """Return the path of a value that came back as another, and both; None if none did.
+
+    Args:
+        given: a value.
+        back: it, after it was written and read.
+        names: the names of the fields to look at, of `unsure`.
+    """
+    if _is_equal(given, back):
+        return None  # which costs next to nothing
+    found = next(_changed(given, back, names, ""), None)
+    if found is None:
+        return None
+    path, *values = found
+    return ".".join(map(str, path)) or "payload", *values
+
+
+def _is_equal(given: Any, back: Any) -> bool:
+    try:
+        return bool(given == back)
+    except Exception:  # noqa: BLE001 - of the user's own values, such as arrays
+        return False
+
+
+_Change: TypeAlias = tuple[tuple[int | str, ...], Any, Any]
+
+
+def _changed(given: Any, back: Any, names: Container[str], name: str) -> Iterator[_Change]:
+    if isinstance(given, BaseModel) or is_dataclass(type(given)):
+        yield from _changed_in_fields(given, back, names, name)
+    elif isinstance(given, Mapping) and isinstance(back, Mapping):
+        for key, value in given.items():
+            if key in back:
+                own = key if isinstance(key, str) and key in names else name
+                yield from _below(key, _changed(value, back[key], names, own))
+            elif name in names and not isinstance(key, str):
+                yield (str(key),), key, str(key)
+    elif isinstance(given, _SEQUENCES) and isinstance(back, _SEQUENCES):
+        for index, (one, other) in enumerate(zip(given, back, strict=False)):
+            yield from _below(index, _changed(one, other, names, name))
+    elif name in names and _is_another(given, back):
+        yield (), given, back
+
+
+def _changed_in_fields(
+    given: Any, back: Any, names: Container[str], name: str
+) -> Iterator[_Change]:
+    if not isinstance(given, type(back)):
+        if name in names:
+            yield (), given, back
+        return
+    left_out = {each.name for each in fields(back) if not each.init} if is_dataclass(back) else ()
+    for each, value in _fields(back):
+        own = getattr(given, each, value)
+        if each in left_out and each in names and own != value:
+            yield (each,), own, value
+        yield from _below(each, _changed(own, value, names, each))
+
+
+def _below(name: Any, found: Iterator[_Change]) -> Iterator[_Change]:
+    for path, given, back in found:
+        yield (name, *path), given, back
+
+
+def _fields(value: Any) -> Iterable[tuple[str, Any]]:
+    if isinstance(value, BaseModel):
+        return value.__dict__.items()
+    return [(each.name, getattr(value, each.name, None)) for each in fields(value)]
+
+
+def _is_another(given: Any, back: Any) -> bool:
+    if isinstance(given, bytes) and isinstance(back, bytes):
+        return given != back
+    if isinstance(given, type(back)) or isinstance(back, type(given)):
+        return False
+    if isinstance(given, _NUMBERS) and isinstance(back, _NUMBERS):
+        return given != back
+    return not (isinstance(given, AbstractSet) and isinstance(back, AbstractSet))
+
+
+def _unsure(schema: Any, name: str) -> Iterator[str]:
+    if isinstance(schema, list | tuple):
+        for each in schema:
+            yield from _unsure(each, name)
+    elif isinstance(schema, dict) and not _is_written_by_user(schema):
+        if schema.get("type") in _FIELDS:
+            yield from _unsure_fields(schema)
+            return
+        if _is_unsure(schema):
+            yield name
+        for key, part in schema.items():
+            if key not in _NO_SCHEMAS:
+                yield from _unsure(part, name)
+
+
+def _unsure_fields(schema: Mapping[str, Any]) -> Iterator[str]:
+    for name, field in _named(schema["fields"]):
+        if field.get("serialization_exclude"):
+            continue
+        if field.get("init") is False:
+            yield name
+        yield from _unsure(field["schema"], name)
+
+
+def _is_unsure(schema: Mapping[str, Any]) -> bool:
+    """Return True if JSON doesn't tell the type of a schema's values, or of its keys."""
+    kind = schema.get("type")
+    may_be_none = kind == "dict" and schema.get("keys_schema", {}).get("type") == "nullable"
+    return may_be_none or kind in ("any", "union")
+
+
+def _is_written_by_user(schema: Mapping[str, Any]) -> bool:
+    serialization = schema.get("serialization")
+    function = serialization.get("function") if isinstance(serialization, dict) else None
+    module = getattr(function, "__module__", None) or ""
+    return function is not None and module.partition(".")[0] != "pydantic"
 
 
 def _unread(given: Any, back: Any, names: Container[str]) -> Iterator[tuple[int | str, ...]]:
@@ -142,9 +289,18 @@ def _losses(schema: Any, place: str, config: Mapping[str, Any]) -> Iterator[Loss
         if schema.get("type") in _FIELDS:
             yield from _losses_of_fields(schema, config)
             return
+        if (encoding := _encoding(schema, config)) is not None:
+            yield Loss(place=place, encoding=encoding)
         for key, part in schema.items():
             if key not in _NO_SCHEMAS:
                 yield from _losses(part, place, config)
+
+
+def _encoding(schema: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    """Return the encoding by which bytes are written, if they are read by another."""
+    encoding = config.get("ser_json_bytes", "utf8")
+    is_read = encoding == config.get("val_json_bytes", "utf8")
+    return None if is_read or schema.get("type") != "bytes" else str(encoding)
 
 
 def _losses_of_fields(schema: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Loss]:

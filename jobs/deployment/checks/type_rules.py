@@ -188,7 +188,9 @@ def _lost(
     loss: Loss, job: JobType[Any, Any], part: Literal["payload", "result"], *, why: str
 ) -> Fault:
     how = f"pydantic writes the field as {loss.written!r}, and reads it as {loss.read!r}"
-    if loss.is_secret:
+    if loss.encoding:
+        how = f"pydantic writes its bytes as {loss.encoding}, and does not read them so"
+    elif loss.is_secret:
         how = "pydantic writes this secret as asterisks"
     return Fault(
         rule=f"{part}-lost-in-json",

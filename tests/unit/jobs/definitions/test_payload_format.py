@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import (
@@ -162,6 +163,88 @@ def test_a_secret_that_would_arrive_as_asterisks_is_refused(
     assert "hunter2" not in str(raised.value)
 
 
+class Colour(Enum):
+    RED = "red"
+
+
+class Photo(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64")
+
+    data: bytes
+    more: dict[str, list[bytes | None]] = Field(default_factory=dict)
+
+
+class ReadablePhoto(Photo):
+    model_config = ConfigDict(val_json_bytes="base64")
+
+
+class Cat(BaseModel):
+    name: str = ""
+
+
+class Dog(BaseModel):
+    name: str = ""
+
+
+class Basket(BaseModel):
+    pet: Cat | Dog
+    more: list[Cat | Dog] = Field(default_factory=list)
+
+
+class Boxed(TypedDict, total=False):
+    pet: Cat | Dog
+
+
+@dataclasses.dataclass
+class Counted:
+    given: int
+    counted: int = dataclasses.field(init=False, default=0)
+
+
+def counted() -> Counted:
+    one = Counted(1)
+    one.counted = 5
+    return one
+
+
+PNG = b"\x89PNG"
+BERLIN = ZoneInfo("Europe/Berlin")
+
+CHANGED: dict[str, tuple[Any, Any, str]] = {
+    "bytes": (Photo, Photo(data=PNG), "data: pydantic doesn't read bytes as it writes them"),
+    "nested bytes": (list[Photo], [Photo(data=b"", more={"a": [PNG]})], r"0\.more\.a\.0: pydantic"),
+    "a model": (Basket, Basket(pet=Dog()), "pet: a Dog would reach the handler as a Cat"),
+    "a model in a list": (Basket, Basket(pet=Cat(), more=[Dog()]), r"more\.0: a Dog"),
+    "a model of a typed dict": (Boxed, {"pet": Dog()}, "pet: a Dog"),
+    "a model for Any": (dict[str, Any], {"a": Cat()}, "a: a Cat would .* as a dict"),
+    "a text for bytes": (bytes | str, "text", "payload: a str would .* as a bytes"),
+    "a text for a UUID": (UUID | str, str(UUID(int=7)), "payload: a str would .* as a UUID"),
+    "an enum's value": (Colour | str, Colour.RED, "payload: a Colour would"),
+    "a set": (list[int] | set[int], {1}, "payload: a set would .* as a list"),
+    "a date": (Any, {"at": datetime(2026, 1, 1, tzinfo=UTC)}, "at: a datetime would .* as a str"),
+    "a decimal": (dict[str, Any], {"a": [Decimal(1)]}, r"a\.0: a Decimal"),
+    "a number as key": (Any, {1: 2}, "1: an int would .* as a str"),
+    "None as key": (dict[str | None, int], {None: 1}, "None: a NoneType would"),
+    "a field of no init": (Counted, counted(), "counted: pydantic reads no field with init=False"),
+}
+
+
+@pytest.mark.parametrize(("model", "given", "fault"), CHANGED.values(), ids=CHANGED)
+def test_a_value_that_would_arrive_as_another_is_refused(
+    model: Any, given: Any, fault: str
+) -> None:
+    with pytest.raises(PayloadInvalid, match=f"'note' is not valid: {fault}") as raised:
+        PayloadFormat("note", model).dump(given)
+    assert "PNG" not in str(raised.value)
+
+
+def test_bytes_that_are_written_and_read_differently_are_a_loss() -> None:
+    [loss, more] = PayloadFormat("note", Photo).losses
+    assert (loss.place, more.place, loss.is_secret) == ("Photo.data", "Photo.more", False)
+    assert loss.instead.endswith("ConfigDict(val_json_bytes='base64')")
+    assert PayloadFormat("note", ReadablePhoto).losses == []
+
+
 class Normalized(BaseModel):
     """Validators that change what they are given, and once more at each reading."""
 
@@ -209,10 +292,6 @@ class Aliased(BaseModel):
     one_of: Literal["fixed"] = Field("fixed", serialization_alias="oneOf")
 
 
-class Colour(Enum):
-    RED = "red"
-
-
 @dataclasses.dataclass(eq=False)
 class Incomparable:
     x: float
@@ -258,6 +337,35 @@ class Excluding(BaseModel):
     cache: int = Field(1, exclude=True)
 
 
+class Tabby(Cat):
+    stripes: int = 0
+
+
+class Described(BaseModel):
+    extra: Any
+
+    @field_serializer("extra")
+    def _described(self, extra: Any) -> str:
+        return extra if isinstance(extra, str) else str(len(extra))
+
+
+class Caching(BaseModel):
+    x: int | str = 0
+    cache: Any = Field(None, exclude=True)
+
+
+class Marked(BaseModel):
+    either: int | str = 0
+
+    _seen: Any = PrivateAttr(None)
+
+
+def marked() -> Marked:
+    one = Marked(either="5")
+    one._seen = object()
+    return one
+
+
 RICH = Rich(
     at=datetime(2026, 1, 1, tzinfo=UTC),
     within=timedelta(microseconds=1),
@@ -297,6 +405,31 @@ ARRIVING: dict[str, tuple[Any, Any, Callable[[Any, Any], bool]]] = {
     ),
     "a generator": (Iterable[int], (n for n in (1, 2)), lambda back, _given: [*back] == [1, 2]),
     "secrets that are written out": (Secrets, SECRETS, _same),
+    "bytes that are read as they are written": (ReadablePhoto, ReadablePhoto(data=PNG), _same),
+    "a subclass of one of a union": (
+        Basket,
+        Basket(pet=Tabby(name="Tom", stripes=3)),
+        lambda back, _given: back == Basket(pet=Cat(name="Tom")),
+    ),
+    "numbers of a union": (list[int | float | str], [1, 1.5, "1"], _same),
+    "a tuple for Any": (Any, (1, (2,)), lambda back, _given: back == [1, [2]]),
+    "JSON for Any": (Any, {"a": [1, None, True, {"b": 1.5}]}, _same),
+    "a serializer for Any": (Described, Described(extra={1, 2}), lambda back, _: back.extra == "2"),
+    "a left out Any": (
+        Caching,
+        Caching(cache=object()),
+        lambda back, _given: back == Caching(),
+    ),
+    "a private attribute beside a union": (
+        Marked,
+        marked(),
+        lambda back, given: back.either == given.either,
+    ),
+    "an hour that comes twice": (
+        dict[str, datetime | int],
+        {"at": datetime(2025, 10, 26, 2, 30, fold=1, tzinfo=BERLIN)},
+        lambda back, given: back["at"].timestamp() == given["at"].timestamp(),
+    ),
     "asterisks": (dict[str, str], {"a": "**********"}, _same),
     "a field that is left out": (
         Excluding,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from examples.assistant.app import app as assistant
 from examples.shop.contracts import app as shop
@@ -48,6 +48,12 @@ class Renamed(BaseModel):
 
 class Rule:
     """A class that pydantic doesn't know."""
+
+
+class Photo(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64")
+
+    data: bytes
 
 
 class Login(BaseModel):
@@ -215,6 +221,15 @@ def test_a_secret_that_is_written_as_asterisks_is_a_warning() -> None:
     assert (fault.rule, fault.severity) == ("payload-lost-in-json", "warning")
     assert fault.what == "Login.password, in its payload: pydantic writes this secret as asterisks"
     assert "PlainSerializer" in fault.instead
+
+
+def test_bytes_that_are_not_read_as_they_are_written_are_a_warning() -> None:
+    payload, result = check(holding(Photo, returns=Photo), NOW)
+    assert payload.what == (
+        "Photo.data, in its payload: pydantic writes its bytes as base64, and does not read them so"
+    )
+    assert (result.rule, result.severity) == ("result-lost-in-json", "warning")
+    assert "val_json_bytes" in result.instead
 
 
 def test_a_payload_that_can_not_be_read_is_left_to_those_who_read_it() -> None:
