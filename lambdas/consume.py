@@ -266,6 +266,7 @@ class Consumer:
             resources=resources,
             open_span=span_opener(self._app),
             heeds_ctrl_c=False,  # there is no keyboard
+            is_cancelled=lambda: False,  # a batch interrupts its runs before it cancels their tasks
             claims=self._claims(seals),
             keyring=client.keyring,
         )

@@ -12,7 +12,7 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.policies import load_handlers
-from headgate.jobs.execution.calling.means import OpenSpan, no_span
+from headgate.jobs.execution.calling.means import OpenSpan, cancelled_with_this_task, no_span
 from headgate.workers.configuration import DEFAULTS, WorkerSettings
 from headgate.workers.lifespan import Lifespan
 from headgate.workers.parts import Parts
@@ -158,6 +158,7 @@ class Worker:
         """
         if self._stop.is_set():
             return Report()
+        self._parts.means.is_cancelled = cancelled_with_this_task()
         work = asyncio.create_task(self._lifespan.run(self._work), name="headgate-worker")
         try:
             return await asyncio.shield(work)

@@ -118,6 +118,8 @@ class HookRunner:
             self._report(hook, event, f"TimeoutError: it took longer than {_LONGEST_S:g} s")
             line.hang_until(call)
             call.cancel()
+        elif call.cancelled():  # and returned before that was raised
+            self._report(hook, event, "CancelledError: it cancelled its own task")
         elif (error := call.result()) is not None:
             self._report(hook, event, f"{type_of(error)}: {self._app.redaction.text(error)}")
 

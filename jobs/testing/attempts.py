@@ -8,6 +8,7 @@ from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Run
 from headgate.jobs.submission.prepare import Submission
+from headgate.jobs.testing.company import all_of
 
 
 async def attempted(executor: Executor, submission: Submission, number: int) -> Outcome:
@@ -20,7 +21,8 @@ async def attempted(executor: Executor, submission: Submission, number: int) -> 
     most = run.job.attempt.max_attempts if run.job is not None else number
     if not 1 <= number <= most:
         raise ValueError(f"attempt must lie between 1 and {most}, got {number}")
-    return (await run.verdict()).outcome
+    [verdict] = await all_of([run], Run.verdict)
+    return verdict.outcome
 
 
 def _delivery(submission: Submission, number: int, received_at: float) -> Delivery:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from headgate.jobs.execution.calling.batch_call import BatchCall, company_of
 from headgate.jobs.execution.delivery import Delivery
@@ -45,9 +46,18 @@ async def together(
 
 
 async def all_of(
-    runs: Sequence[Run], verdict: Callable[[Run], Awaitable[Verdict]]
+    runs: Sequence[Run], verdict: Callable[[Run], Coroutine[Any, Any, Verdict]]
 ) -> list[Verdict]:
-    """Run jobs that start together; a single one in the present task."""
-    if len(runs) == 1:
-        return [await verdict(runs[0])]
-    return await asyncio.gather(*map(verdict, runs))
+    """Run jobs that start together, each in a task of its own, as a worker does.
+
+    When cancelled, it cancels them, and ends once they have.
+    """
+    tasks = [asyncio.create_task(verdict(run), name="headgate-job") for run in runs]
+    try:
+        await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+    return [task.result() for task in tasks]

@@ -25,7 +25,7 @@ from headgate.jobs.definitions.policies import hooks_of, keeps_records, load_han
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.execution.calling.claims import Claims
-from headgate.jobs.execution.calling.means import Means
+from headgate.jobs.execution.calling.means import Means, cancelled_with_this_task
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Outcome
@@ -305,6 +305,7 @@ class Harness:
             resources=resources,
             claims=Claims(self.table, owner="harness", clock=self.clock, seals=self._seals),
             keyring=self._keyring,
+            is_cancelled=cancelled_with_this_task(),
         )
         return Executor(
             means,

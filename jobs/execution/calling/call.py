@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -163,6 +164,7 @@ class HandlerCall:
             events.emit(job_events.started(self.job, self._names, clock.now()))
         self.began, self.began_at = True, clock.monotonic()
         outcome = await self._bounded()
+        await self._unhindered()
         self.ran_s = clock.monotonic() - self.began_at
         if settled is not None:
             outcome = await settled(outcome)
@@ -200,9 +202,9 @@ class HandlerCall:
         except asyncio.CancelledError as error:
             if (outcome := self._cut_short()) is not None:
                 return outcome
-            if task.cancelling():
-                raise  # this task was cancelled from outside: the message will be delivered again
-            return self._failed(error)
+            if task.cancelling() and self._means.is_cancelled():
+                raise  # with its host: the message will be delivered again
+            return self._failed(error)  # the handler has raised it, or has cancelled its own task
         except GeneratorExit:
             raise  # this coroutine is being closed
         except KeyboardInterrupt as error:
@@ -217,6 +219,16 @@ class HandlerCall:
             while self._cancels:
                 self._cancels -= 1
                 task.uncancel()  # the cancellation has been handled; settling goes on
+
+    async def _unhindered(self) -> None:
+        """Undo what the handler has left of cancellations of its own task; settling goes on."""
+        task = asyncio.current_task()
+        if task is None or not task.cancelling() or self._means.is_cancelled():
+            return
+        while task.cancelling():
+            task.uncancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)  # before Python 3.13 one that is not raised yet stays due
 
     async def _done(self, result: Any) -> Done:
         """Return the outcome of a handler that has returned something.

@@ -34,12 +34,25 @@ Secrets = Callable[[], frozenset[str]]
 OpenSpan = Callable[[Job, Delivery, Secrets], AbstractContextManager[None]]
 """Opens a span, as of OpenTelemetry, for a call of a handler, which sees it as the current one."""
 
+IsCancelled = Callable[[], bool]
+"""Returns True if a host is being cancelled, and its runs with it."""
+
 _NO_SPAN = nullcontext()
 
 
 def no_span(_job: Job, _delivery: Delivery, _secrets: Secrets) -> AbstractContextManager[None]:
     """Return a context manager that does nothing."""
     return _NO_SPAN
+
+
+def cancelled_with_this_task() -> IsCancelled:
+    """Return what tells that the task which calls this is being cancelled, or has ended."""
+    task = asyncio.current_task()
+    return lambda: task is None or task.done() or task.cancelling() > 0
+
+
+def _may_be() -> bool:
+    return True
 
 
 def span_opener(app: App) -> OpenSpan:
@@ -81,6 +94,10 @@ class Means:
     keyring: Keyring | None = None
     """Checks the signatures of messages; if None, none is checked: the app's messages are not
     signed, or did not come through a queue."""
+    is_cancelled: IsCancelled = _may_be
+    """Tells a cancellation of the host, which ends its runs without an outcome, from that of a
+    handler which has cancelled its own task, and so has failed. By default each is taken for one of
+    the host, as it must be where runs have no tasks of their own."""
     time_limits: TimeLimits = field(default_factory=TimeLimits)
     """Bounds the handlers that run in the event loop."""
 
