@@ -38,6 +38,7 @@ from headgate.jobs.errors import ResultNotSerializable
 from headgate.jobs.execution.calling.surroundings import Bounds, surrounded, surrounded_in_thread
 from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.retry.policy import DEFAULT_RETRY
+from headgate.jobs.retry.signals import Discard
 from headgate.jobs.submission.prepare import Submission, prepare_child
 from headgate.jobs.values.redaction import secrets_of
 from headgate.jobs.values.texts import kind_of, legible, text_of, type_of
@@ -315,10 +316,18 @@ class _Attempt:
         host = _Host(self._app, envelope, self._channel, self._runner.get_loop())
         ctx = self._context(job, envelope, host)
         self._channel.on_cancel = lambda: self._cancel(ctx)
-        result = self._call(_Call(job, payload, ctx, host, self._resources))
+        try:
+            result = self._call(_Call(job, payload, ctx, host, self._resources))
+        except Discard:
+            self._finish(host)  # or what it has submitted could be lost with it
+            raise
+        self._finish(host)
+        return result
+
+    def _finish(self, host: _Host) -> None:
+        """Tell that the handler has ended the job, once SQS has what it has submitted."""
         self._channel.send(protocol.encode(Kind.RETURNED))
         host.all_taken()
-        return result
 
     def _call(self, call: _Call) -> Any:
         context = contextvars.copy_context()  # values set by a handler must not reach the next job

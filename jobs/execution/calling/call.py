@@ -248,17 +248,20 @@ class HandlerCall:
         ends_at = asyncio.get_running_loop().time() + job.timeout_s
         limit = TimeLimit(self._means.time_limits, ends_at, task)
         layers = NO_LAYERS if self._means.isolates(job) else resources.layers(job.handler)
-        if not layers.any:
-            return await self._handle(resources.shared, layers, limit)
-        result = await surrounded(
-            lambda opened: self._handle(opened, layers, limit),
-            layers,
-            resources.shared,
-            self.ctx,
-            Bounds(job.type.name, job.timeout_s, ends_at),
-        )
-        if self._desk is not None:
-            await self._desk.all_taken()  # jobs that were submitted around the handler
+        try:
+            if not layers.any:
+                return await self._handle(resources.shared, layers, limit)
+            result = await surrounded(
+                lambda opened: self._handle(opened, layers, limit),
+                layers,
+                resources.shared,
+                self.ctx,
+                Bounds(job.type.name, job.timeout_s, ends_at),
+            )
+        except Discard:
+            await self._all_taken()  # the job does not run again, and so would lose them
+            raise
+        await self._all_taken()  # jobs that were submitted around the handler
         return result
 
     async def _handle(self, opened: Shared, layers: Layers, limit: TimeLimit) -> Any:
@@ -272,10 +275,18 @@ class HandlerCall:
             result = await in_loop(job, job.handler.call(job.payload, ctx, opened), limit)
         else:
             result = await self._handle_in_thread(opened, layers, limit.at)
+        await self._all_taken()
+        return result
+
+    async def _all_taken(self) -> None:
+        """Return once SQS has what the handler has submitted, which has ended the job.
+
+        Raises:
+            HeadgateError: the error of the first submission that failed.
+        """
         self._returned = True
         if self._desk is not None:
             await self._desk.all_taken()
-        return result
 
     async def _handle_in_child(self, isolated: CallIsolated) -> Any:
         body = self._delivery.message.body

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from headgate import App, AsyncJobHandle, JobContext, JobHandle, Retry, Unique
-from headgate.errors import AccessDenied, ConfigurationError, JobDead, ResultTimeout
+from headgate import App, AsyncJobHandle, Discard, JobContext, JobHandle, Retry, Unique
+from headgate.errors import (
+    AccessDenied,
+    ConfigurationError,
+    JobDead,
+    ResultTimeout,
+    ServiceUnavailable,
+    TransportError,
+)
 from headgate.jobs.client.child_handles import child_handles
 from headgate.jobs.core.events import JobCompleted, JobDeadLettered, JobFailed
+from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.records.state import JobState
@@ -243,3 +252,81 @@ def test_in_a_child_process_an_async_handler_follows_the_job_that_counts(
         return job.id, job.is_duplicate, await job.result(timeout=1)
 
     assert asyncio.run(handler()) == (kept, True, 7)
+
+
+@pytest.mark.looptime(enabled=False)
+@pytest.mark.parametrize(
+    ("error", "failures"), [(ServiceUnavailable("down"), 0), (AccessDenied("no"), 1)]
+)
+@pytest.mark.parametrize("around", [False, True])
+def test_a_discarded_job_loses_nothing_that_it_has_submitted(
+    error: TransportError, failures: int, *, around: bool
+) -> None:
+    app = App("shop")
+    length = app.define("length", Note)
+    length.handler(_nothing)
+
+    @app.job("parent", retry=Retry(max_attempts=1))
+    async def parent(ctx: JobContext) -> None:
+        if not around:
+            _ = ctx.submit(length, Note())
+        raise Discard("done")
+
+    if around:
+
+        @app.around
+        async def submits(ctx: JobContext) -> AsyncIterator[None]:
+            if ctx.type == "parent":
+                _ = ctx.submit(length, Note())
+            yield
+
+    harness = Harness(app)
+    harness.client.submit(parent)
+    harness.sqs.faults.raise_on("send", error, times=1)
+    harness.drain()
+    assert len(harness.completed(length)) == 1 - failures
+    assert len(harness.dead_lettered(parent)) == failures
+
+
+async def _nothing(_note: Note) -> None: ...
+
+
+@pytest.mark.looptime(enabled=False)
+@pytest.mark.parametrize("error", [None, ServiceUnavailable("down")])
+def test_in_a_child_process_a_discard_waits_for_what_was_submitted(
+    error: ServiceUnavailable | None,
+) -> None:
+    app, told = App("shop"), list[str]()
+
+    class Answers:
+        on_cancel: Any = None
+
+        def request(self, _kind: str, _data: object) -> Future[Any]:
+            answer: Future[Any] = Future()
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(None)
+            return answer
+
+        def send(self, frame: bytes) -> None:
+            told.append(frame.decode("latin-1"))
+
+    @app.job("parent")
+    async def parent(_note: Note, ctx: JobContext) -> None:
+        _ = ctx.submit(parent, Note())
+        raise Discard("done")
+
+    harness = Harness(app)
+    harness.client.submit(parent, Note())
+    [message] = harness.sqs.messages("shop-jobs-normal")
+    order = {"body": message.body, "queue": "jobs", "attempt": 1, "max_attempts": 1}
+    order["deadline"] = harness.clock.now().isoformat()
+    channel: Any = Answers()
+    with asyncio.Runner() as runner:
+        resources = OpenResources()
+        frame = (
+            child_main._Attempt(app, order, channel, runner, resources).frame().decode("latin-1")
+        )
+    assert ("ServiceUnavailable" in frame) == (error is not None)
+    assert ("done" in frame) == (error is None)
