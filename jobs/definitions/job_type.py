@@ -321,6 +321,14 @@ class JobType(Hooks, Generic[P, R]):
         """
         return self._payloads.dump(payload)
 
+    def dump_python(self, payload: P) -> Any:
+        """Return a valid payload as Python values, in which its sets are sets.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the type's model.
+        """
+        return self._payloads.dump_python(payload)
+
     def load(self, value: Any, schema: int | None = None) -> P:
         """Read the payload from a message's JSON values.
 

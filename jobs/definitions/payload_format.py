@@ -93,6 +93,20 @@ class PayloadFormat(Generic[P]):
             ) from error
         return value
 
+    def dump_python(self, payload: P) -> Any:
+        """Return a valid payload as Python values, in the places where `dump` has their JSON.
+
+        Raises:
+            PayloadInvalid: it doesn't fit the model.
+        """
+        if self._model is None:
+            return {}
+        try:
+            checked = self._adapter.validate_python(payload)
+        except ValidationError as error:
+            raise PayloadInvalid(self._complaint(error)) from None  # it quotes the input
+        return self._adapter.dump_python(checked, by_alias=True, warnings=False)
+
     def load(self, value: Any) -> P:
         """Read a payload from JSON values of the current schema.
 

@@ -44,6 +44,7 @@ from headgate.jobs.messages.job_options import (
 )
 from headgate.jobs.messages.outgoing import is_group_id
 from headgate.jobs.retry.backoff import Backoff
+from headgate.jobs.submission.set_order import in_order
 from headgate.jobs.submission.unique_keys import unique_by
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.json_values import is_utf8
@@ -247,6 +248,8 @@ def unique_of(
     chosen = unique or job.unique
     if chosen is None:
         return None
+    if chosen.key is None:
+        dumped = in_order(job.dump_python(payload), dumped)
     try:
         return unique_by(chosen, job.name, payload, dumped, tenant)
     except OptionInvalid as error:

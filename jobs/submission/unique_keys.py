@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 from headgate.jobs.core.naming import UNIQUE
@@ -12,6 +11,7 @@ from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.definitions.options.uniqueness import Kept, Unique, UniqueKey
 from headgate.jobs.errors import OptionInvalid
 from headgate.jobs.messages.envelope import UniqueBy, UniqueMode
+from headgate.jobs.submission.set_order import canonical
 
 _MODES: dict[Kept, UniqueMode] = {"first": "first", "last": "replace"}
 """The values of ``keep`` as messages have them."""
@@ -26,7 +26,7 @@ def unique_by(
         unique: the option.
         job_type: the type's name.
         payload: the payload as submitted.
-        dumped: the payload as JSON values.
+        dumped: the payload as JSON values, with its sets in order.
         tenant: the job's tenant.
 
     Raises:
@@ -35,7 +35,7 @@ def unique_by(
     mode = _MODES[unique.keep]
     parts = [job_type, tenant.org if tenant else None, *_sameness(unique.key, payload, dumped)]
     return UniqueBy(
-        key=hashlib.sha256(_canonical([mode, *parts])).hexdigest()[:40],
+        key=hashlib.sha256(canonical([mode, *parts])).hexdigest()[:40],
         for_s=unique.within.total_seconds(),
         mode=mode,
     )
@@ -55,7 +55,3 @@ def _sameness(key: UniqueKey | None, payload: Any, dumped: Any) -> list[Any]:
 def place(by: UniqueBy) -> Item:
     """Return the table item, without data, that holds the claim on a key."""
     return Item(pk=f"{UNIQUE}{by.key}", sk="claim")
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
