@@ -1,14 +1,37 @@
-"""Running one attempt of a job that is in no queue."""
+"""Running one attempt of a job that is in no queue, and calling a hook."""
 
 from __future__ import annotations
 
+from asyncio import to_thread
+from inspect import isawaitable
+from typing import Any
+
+from headgate.jobs.core.events import Event
 from headgate.jobs.core.ports.transport import ReceivedMessage
+from headgate.jobs.definitions.handlers.hooks import Hook, is_async
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Outcome
 from headgate.jobs.execution.run import Run
 from headgate.jobs.submission.prepare import Submission
 from headgate.jobs.testing.company import all_of
+
+
+async def call_hook(hook: Hook, event: Event) -> None:
+    """Call a hook as a worker does, plain functions in a thread; raise what it raises."""
+    result, error = (hook(event), None) if is_async(hook) else await to_thread(_ended, hook, event)
+    if error is not None:
+        raise error
+    if isawaitable(result):
+        await result
+
+
+def _ended(hook: Hook, event: Event) -> tuple[Any, BaseException | None]:
+    """Return what a hook returns, and what it raises: a future can't carry each exception."""
+    try:
+        return hook(event), None
+    except BaseException as error:  # noqa: BLE001 - raised again by the one that calls this
+        return None, error
 
 
 async def attempted(executor: Executor, submission: Submission, number: int) -> Outcome:

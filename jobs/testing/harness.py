@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -35,7 +34,7 @@ from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.job_ids import new_job_id
 from headgate.jobs.submission.prepare import prepare
-from headgate.jobs.testing.attempts import attempted
+from headgate.jobs.testing.attempts import attempted, call_hook
 from headgate.jobs.testing.backend import MemoryBackend
 from headgate.jobs.testing.clock import START, VirtualClock
 from headgate.jobs.testing.company import all_of, together
@@ -357,8 +356,7 @@ class Harness:
         happened, self._hooked = self.events[self._hooked :], len(self.events)
         for event in happened:
             for hook in hooks_of(self.app, event):
-                if inspect.isawaitable(result := hook(event)):
-                    await result
+                await call_hook(hook, event)
 
 
 def _check_no_loop(*, instead: str) -> None:

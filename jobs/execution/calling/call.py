@@ -164,7 +164,7 @@ class HandlerCall:
             events.emit(job_events.started(self.job, self._names, clock.now()))
         self.began, self.began_at = True, clock.monotonic()
         outcome = await self._bounded()
-        await self._unhindered()
+        await _undo_cancellations(self._means)
         self.ran_s = clock.monotonic() - self.began_at
         if settled is not None:
             outcome = await settled(outcome)
@@ -219,16 +219,6 @@ class HandlerCall:
             while self._cancels:
                 self._cancels -= 1
                 task.uncancel()  # the cancellation has been handled; settling goes on
-
-    async def _unhindered(self) -> None:
-        """Undo what the handler has left of cancellations of its own task; settling goes on."""
-        task = asyncio.current_task()
-        if task is None or not task.cancelling() or self._means.is_cancelled():
-            return
-        while task.cancelling():
-            task.uncancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)  # before Python 3.13 one that is not raised yet stays due
 
     async def _done(self, result: Any) -> Done:
         """Return the outcome of a handler that has returned something.
@@ -373,3 +363,14 @@ class HandlerCall:
             deadline=means.clock.now() + timedelta(seconds=job.timeout_s - ran_s),
             _host=self._desk,
         )
+
+
+async def _undo_cancellations(means: Means) -> None:
+    """Undo what a handler has left of cancellations of its own task; settling goes on."""
+    task = asyncio.current_task()
+    if task is None or not task.cancelling() or means.is_cancelled():
+        return
+    while task.cancelling():
+        task.uncancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)  # before Python 3.13 one that is not raised yet stays due

@@ -120,6 +120,52 @@ def test_the_harness_calls_hooks_too_and_shows_what_they_raise() -> None:
         jobs.drain()
 
 
+@pytest.mark.looptime(enabled=False)
+def test_a_plain_hook_runs_in_a_thread_in_the_harness_too() -> None:
+    from headgate.jobs.testing import Harness
+
+    app = App("shop")
+    where: list[threading.Thread] = []
+
+    @app.job("send")
+    async def send(_note: Note) -> None: ...
+
+    @send.on_complete
+    def plain(_event: JobCompleted) -> None:
+        where.append(threading.current_thread())
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+
+    @send.on_complete
+    async def in_loop(_event: JobCompleted) -> None:
+        where.append(threading.current_thread())
+
+    jobs = Harness(app)
+    jobs.client.submit(send, Note())
+    jobs.drain()
+    assert threading.main_thread() not in where[:1]
+    assert where[1:] == [threading.main_thread()]
+
+
+@pytest.mark.looptime(enabled=False)
+def test_a_plain_hook_that_raises_stop_iteration_ends_the_harness() -> None:
+    from headgate.jobs.testing import Harness
+
+    app = App("shop")
+
+    @app.job("send")
+    async def send(_note: Note) -> None: ...
+
+    @send.on_complete
+    def odd(_event: JobCompleted) -> None:
+        raise StopIteration
+
+    jobs = Harness(app)
+    jobs.client.submit(send, Note())
+    with pytest.raises(RuntimeError):  # as which Python raises one in a coroutine
+        jobs.drain()
+
+
 # --- misbehaving hooks ---------------------------------------------------------------------------
 
 
