@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from headgate.jobs.core.batching import EntryRejected
+from headgate.jobs.core.batching import EntryRejected, HeldBack, held_back_by
+from headgate.jobs.core.ports.transport import EntryFailure
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, Refusal, TransportError
 from headgate.jobs.submission.prepare import Submission
 
@@ -47,7 +48,17 @@ def raise_refused(submissions: Sequence[Submission], results: Sequence[Result]) 
 
 def is_shared(error: Result) -> TypeGuard[TransportError]:
     """Return True for the error of a whole request, which the next one would meet as well."""
-    return isinstance(error, TransportError) and not isinstance(error, EntryRejected)
+    return isinstance(error, TransportError) and not isinstance(error, EntryRejected | HeldBack)
+
+
+def behind(first: Result) -> Result:
+    """Return the result of a job that is not sent since one before it in its group was refused."""
+    if isinstance(first, Refusal) and first.code != HeldBack.__name__:
+        failure = EntryFailure(
+            index=0, code=first.code, message=first.message, sender_fault=first.sender_fault
+        )
+        return HeldBack(EntryRejected(failure))
+    return held_back_by(first) if isinstance(first, TransportError) else first
 
 
 def _refusal(index: int, job_id: str, error: Result) -> Refusal:

@@ -19,9 +19,10 @@ has a later one. So at no time can both be lost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.concurrency import Parallelism
@@ -30,7 +31,7 @@ from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.errors import HeadgateError, PartlySubmitted, TransportError
 from headgate.jobs.messages.envelope import UniqueBy
 from headgate.jobs.submission.prepare import Submission
-from headgate.jobs.submission.refused import Result, is_shared, raise_refused
+from headgate.jobs.submission.refused import Result, behind, is_shared, raise_refused
 from headgate.jobs.submission.unique_keys import place
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.stored import epoch_s, text
@@ -45,6 +46,13 @@ _LONGEST_ID = 64
 
 _LOOK_S = 0.1
 """Interval, in seconds, at which waiting submissions look at the item."""
+
+_TOGETHER = 100
+"""Keys whose jobs are sent before the next keys are claimed. So few that the claims last until they
+are confirmed, even if a write takes half a second; a multiple of the jobs in one request to SQS."""
+
+_AT_ONCE = 8
+"""Most requests to the table at a time."""
 
 _TRIES = 20
 """Attempts to claim a key while other submissions' writes come first."""
@@ -72,14 +80,15 @@ class UniqueSubmitter:
             PartlySubmitted: SQS took some, and not the others, which it lists.
         """
         keys = self._by_key(submissions)
-        try:
-            for key in keys.values():
-                await key.reserve()
-        except TransportError:
-            for key in keys.values():
-                await key.take_back()
-            raise
-        failed = await self._send([key for key in keys.values() if key.is_ours])
+        failed: dict[str, Result] = {}
+        waiting = [*keys.values()]
+        while waiting:
+            together, waiting = waiting[:_TOGETHER], waiting[_TOGETHER:]
+            lost = await self._claim_and_send(together, failed)
+            failed |= lost
+            waiting = _not_behind(
+                [key for key in together if key.chosen.id in lost], waiting, failed
+            )
         for key in keys.values():
             # Only now: waiting earlier could deadlock on a claim of our own.
             if key.is_pending:
@@ -92,6 +101,33 @@ class UniqueSubmitter:
         ]
         raise_refused(became, results)
         return became
+
+    async def _claim_and_send(
+        self, keys: Sequence[_Key], before: Mapping[str, Result]
+    ) -> dict[str, Result]:
+        """Claim so few keys that the claims last, and send their jobs; as `_send`.
+
+        None is tried if a request for the keys before them has failed, since theirs would too.
+        """
+        if away := next(filter(is_shared, before.values()), None):
+            return {key.chosen.id: away for key in keys}
+        try:
+            await self._each(_Key.reserve, keys)
+            # A slow table: by now others may take a claim for abandoned, and have it.
+            await self._each(_Key.reserve, [key for key in keys if key.is_old])
+        except TransportError as error:
+            await self._each(_Key.take_back, keys)
+            return dict.fromkeys((key.chosen.id for key in keys), error)
+        return await self._send([key for key in keys if key.is_ours])
+
+    async def _each(
+        self, call: Callable[[_Key], Coroutine[Any, Any, None]], keys: Sequence[_Key]
+    ) -> None:
+        """Make a call for each key, some of them side by side."""
+        if len(keys) > 1:
+            await self.concurrency.each(call, keys, at_once=_AT_ONCE)
+        elif keys:
+            await call(keys[0])
 
     def _by_key(self, submissions: Sequence[Submission]) -> dict[str, _Key]:
         found: dict[str, _Key] = {}
@@ -119,8 +155,11 @@ class UniqueSubmitter:
             failed = {refusal.id: refusal for refusal in error.refusals}
         except HeadgateError as error:
             failed = dict.fromkeys((key.chosen.id for key in keys), error)
-        for key in keys:
+
+        async def settle(key: _Key) -> None:
             await (key.take_back() if key.chosen.id in failed else key.confirm())
+
+        await self._each(settle, keys)
         return failed
 
     async def _send_renewing(
@@ -129,8 +168,7 @@ class UniqueSubmitter:
         """Send the jobs, and renew the claims meanwhile."""
 
         async def renew() -> None:
-            for key in claimed:
-                await key.renew()
+            await self._each(_Key.renew, claimed)
 
         if not claimed:
             await self.send(submissions)
@@ -143,6 +181,17 @@ class UniqueSubmitter:
             return submission
         self.tell(submission.deduplicated(key.kept, self.now()))
         return replace(submission, duplicate_of=key.kept)
+
+
+def _not_behind(
+    lost: Sequence[_Key], waiting: Sequence[_Key], failed: dict[str, Result]
+) -> list[_Key]:
+    """Return the keys whose jobs would overtake none of their FIFO group; the others fail."""
+    groups = {key.group: failed[key.chosen.id] for key in lost if key.group}
+    for key in waiting:
+        if key.group in groups:
+            failed[key.chosen.id] = behind(groups[key.group])
+    return [key for key in waiting if key.group not in groups]
 
 
 def _key_of(submission: Submission, keys: Mapping[str, _Key]) -> _Key:
@@ -172,12 +221,23 @@ class _Key:
         """The id of the job that counts for its submissions."""
         return self.duplicate_of or self.chosen.id
 
+    @property
+    def group(self) -> tuple[str, str] | None:
+        """The queue and FIFO group of its job, if it has one."""
+        queue, group = self.chosen.queue, self.chosen.message.group
+        return (queue.name, group) if queue.fifo and group else None
+
+    @property
+    def is_old(self) -> bool:
+        """True if its claim has to be renewed before the job is sent."""
+        return self.is_asked and self.is_ours and self._age_s(self.known) > RENEWED_S
+
     async def reserve(self) -> None:
-        """Claim the key for its submission, or find the job that has it."""
+        """Claim the key for its submission, or find the job that has it; or renew the claim."""
         if self.by.mode == "replace":
             self.is_ours = True
             return
-        self.is_asked = True
+        self.is_asked, self.is_ours = True, False
         for _ in range(_TRIES):
             item = self._item(sent=False)
             standing = await self.submitter.table.replace(item)
@@ -299,8 +359,11 @@ class _Key:
         if standing.data["sent"]:
             return False
         # One from the future would be waited for until then.
+        return self._age_s(standing) > PENDING_S + SKEW_S
+
+    def _age_s(self, standing: Item) -> float:
         age_s: float = abs(self.submitter.now().timestamp() - standing.data["at"])
-        return age_s > PENDING_S + SKEW_S
+        return age_s
 
     def _tell_strange(self) -> None:
         from headgate.jobs.core.events import ItemsSkipped  # only once something is wrong
