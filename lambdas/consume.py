@@ -35,13 +35,12 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.policies import keeps_records, load_handlers
+from headgate.jobs.definitions.policies import keeps_records, load_handlers, uses_claims
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.deployment.groups.consumer_group import FUNCTION_CONCURRENCY
 from headgate.jobs.deployment.metric_lines import MetricLines
 from headgate.jobs.deployment.metric_names import service_name
 from headgate.jobs.errors import ConfigurationError, TransportError
-from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.handler_threads import HandlerThreads
 from headgate.jobs.execution.calling.means import Means, span_opener
@@ -292,7 +291,7 @@ class Consumer:
 
     def _claims(self, seals: Seals | None) -> Claims | None:
         """Return the claims, if the app has a table."""
-        if not (keeps_records(self._app) or needs_claims(self._app)):
+        if not uses_claims(self._app):
             return None
         return Claims(self._ports.table, owner=_owner(), clock=self._clock, seals=seals)
 

@@ -19,9 +19,8 @@ from headgate.jobs.core.ports.transport import AsyncTransport
 from headgate.jobs.core.topology import Priority, QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import app_path
-from headgate.jobs.definitions.policies import keeps_records, types_from
+from headgate.jobs.definitions.policies import types_from, uses_claims
 from headgate.jobs.definitions.sealing import seals_of
-from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.handler_threads import HandlerThreads
 from headgate.jobs.execution.calling.means import Means, OpenSpan
@@ -368,8 +367,7 @@ class Parts:
 
 def _table_of(app: App, ports: AsyncPorts) -> AsyncTable | None:
     """Return the app's table, or None if nothing in the app needs one."""
-    needed = keeps_records(app) or needs_table(app) or needs_claims(app)
-    return ports.table if needed else None
+    return ports.table if uses_claims(app) or needs_table(app) else None
 
 
 def _claims_in(table: AsyncTable | None, services: Services, seals: Seals | None) -> Claims | None:

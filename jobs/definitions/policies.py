@@ -103,6 +103,12 @@ def keeps_records(app: App) -> bool:
     return any(records_of(app, declared) != "off" for declared in app.types.values())
 
 
+def uses_claims(app: App) -> bool:
+    """Return True if workers look at claims in the table: for ``once=True``, for jobs that later
+    ones replace, and for the keys of jobs that expire, which are given back."""
+    return keeps_records(app) or any(job.once or job.unique for job in app.types.values())
+
+
 def records_submissions(app: App) -> bool:
     """Return True if submitters write records of at least one type."""
     return any(records_of(app, declared) == "full" for declared in app.types.values())

@@ -27,6 +27,7 @@ from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.options.job_options import LONGEST_EXPIRY, LONGEST_TIMEOUT
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.definitions.options.uniqueness import Unique
+from headgate.jobs.definitions.policies import uses_claims
 from headgate.jobs.errors import (
     CostInvalid,
     DelayInvalid,
@@ -230,6 +231,7 @@ def options_of(
 
 
 def unique_of(
+    app: App,
     job: JobType[Any, Any],
     payload: Any,
     dumped: Any,
@@ -248,6 +250,14 @@ def unique_of(
     chosen = unique or job.unique
     if chosen is None:
         return None
+    has_end = overrides.get("expires") is not None or job.expires is not None
+    if (chosen.keep == "last" or has_end) and not uses_claims(app):
+        what = "expires" if has_end else 'Unique(keep="last")'
+        raise OptionInvalid(
+            f"{job.name!r}: {what} of a unique job would have no effect: the app {app.name!r} "
+            "keeps no records, and no type of it has unique= or once=True, so that no worker looks "
+            "at its key: declare the type with unique=Unique(...), too"
+        )
     if chosen.key is None:
         dumped = in_order(job.dump_python(payload), dumped)
     try:

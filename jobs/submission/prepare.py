@@ -185,7 +185,7 @@ def prepare(
     dumped = job.dump(payload)
     check_costs(app, job, dumped)
     tenant = tenant_of(job, overrides.get("tenant")) or origin.tenant
-    unique = unique_of(job, payload, dumped, overrides, tenant)
+    unique = unique_of(app, job, payload, dumped, overrides, tenant)
     envelope = Envelope(
         v=VERSION,
         id=job_id,

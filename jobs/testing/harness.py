@@ -13,6 +13,7 @@ from headgate.jobs.client.async_client import AsyncClient
 from headgate.jobs.client.child_handles import async_child_handles
 from headgate.jobs.client.client import Client
 from headgate.jobs.client.submitting.submission_records import recorded
+from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.concurrency import Tasks, Threads, running_loop
 from headgate.jobs.core.events import Event, Events
 from headgate.jobs.definitions.app import App
@@ -20,7 +21,7 @@ from headgate.jobs.definitions.handlers.injection import NOTHING, Shared
 from headgate.jobs.definitions.handlers.resources import OpenResources
 from headgate.jobs.definitions.job_type import Given, JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
-from headgate.jobs.definitions.policies import hooks_of, keeps_records, load_handlers
+from headgate.jobs.definitions.policies import hooks_of, keeps_records, load_handlers, uses_claims
 from headgate.jobs.definitions.sealing import seals_of
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.execution.calling.claims import Claims
@@ -33,6 +34,7 @@ from headgate.jobs.execution.settling.delayed_retry import HandOver
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.job_ids import new_job_id
+from headgate.jobs.messages.sealing import Seals
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted, call_hook
 from headgate.jobs.testing.backend import MemoryBackend
@@ -49,6 +51,7 @@ from headgate.jobs.testing.inspection import (
     the_one,
 )
 from headgate.jobs.testing.memory.sqs import MemorySqs
+from headgate.jobs.testing.memory.table import MemoryTable
 from headgate.jobs.testing.message_reader import MessageReader
 from headgate.jobs.testing.next_message import NextMessage, unfinished
 from headgate.jobs.testing.remembering import Remembering
@@ -302,7 +305,7 @@ class Harness:
             store=self.store,
             seals=self._seals,
             resources=resources,
-            claims=Claims(self.table, owner="harness", clock=self.clock, seals=self._seals),
+            claims=_claims(self.app, self.table, self.clock, self._seals),
             keyring=self._keyring,
             is_cancelled=cancelled_with_this_task(),
         )
@@ -357,6 +360,11 @@ class Harness:
         for event in happened:
             for hook in hooks_of(self.app, event):
                 await call_hook(hook, event)
+
+
+def _claims(app: App, table: MemoryTable, clock: Clock, seals: Seals | None) -> Claims | None:
+    """Return the claims, if a worker of the app has them."""
+    return Claims(table, owner="harness", clock=clock, seals=seals) if uses_claims(app) else None
 
 
 def _check_no_loop(*, instead: str) -> None:

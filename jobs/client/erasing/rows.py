@@ -18,9 +18,8 @@ from headgate.jobs.core.naming import ASKED, JOB
 from headgate.jobs.core.ports.table import MAX_PUT, Item, Key
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
 from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.policies import keeps_records
+from headgate.jobs.definitions.policies import uses_claims
 from headgate.jobs.execution.calling.claim_items import emptied, is_claim
-from headgate.jobs.execution.calling.claimed_call import needs_claims
 from headgate.jobs.handles.handle import check_id
 from headgate.jobs.messages.large_payloads import payload_key
 from headgate.jobs.records.cancellation import cancellation
@@ -166,7 +165,7 @@ async def names_another(services: ReplayServices, job_id: str, tenant: str) -> b
 
 def keeps_rows(app: App) -> bool:
     """Return True if the app's table has anything of its jobs: records, or claims."""
-    return keeps_records(app) or needs_claims(app)
+    return uses_claims(app)
 
 
 def _names_another(items: Sequence[Item], tenant: str) -> bool:

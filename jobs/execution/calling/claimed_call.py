@@ -23,8 +23,6 @@ from collections.abc import Awaitable
 from typing import Any, Literal, TypeVar
 
 from headgate.jobs.core.events import ClaimFailed, ItemsSkipped
-from headgate.jobs.definitions.app import App
-from headgate.jobs.definitions.job_type import JobType
 from headgate.jobs.definitions.policies import job_keep_of
 from headgate.jobs.errors import ConfigurationError, ItemUnreadable, TransportError
 from headgate.jobs.execution import job_events
@@ -70,16 +68,6 @@ RENEWALS, _TRIES = 3, 12
 """Renewals per lease, and attempts per lease while renewing fails."""
 
 _Action = Literal["take", "renew", "release", "finish"]
-
-
-def needs_claims(app: App) -> bool:
-    """Return True if a type of the app needs claims, and so the table."""
-    return any(_is_claimed(job) for job in app.types.values())
-
-
-def _is_claimed(job: JobType[Any, Any]) -> bool:
-    # A key that the first job has is given back when that expires.
-    return job.once or job.unique is not None
 
 
 def call_of(

@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate import App, Unique
+from headgate.errors import OptionInvalid
 from headgate.jobs.submission.set_order import in_order
 from headgate.testing import Harness
 
@@ -80,3 +81,34 @@ def test_lists_keep_their_order_and_the_keys_of_earlier_versions() -> None:
     text = json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()
     expected = hashlib.sha256(text).hexdigest()[:40]
     assert key_of(dict[str, list[int]], {"a": [1], "b": [2, 1]}) == expected
+
+
+@pytest.mark.parametrize(
+    "options", [{"unique": Unique(within=60, keep="last")}, {"unique": HOURLY, "expires": 60}]
+)
+def test_a_unique_submission_whose_key_no_worker_looks_at_is_refused(options: Any) -> None:
+    app = App("shop", records="off")
+    job = app.define("tag", int)
+    client = Harness(app).client
+    with pytest.raises(OptionInvalid, match=r"declare the type with unique="):
+        client.submit(job, 1, **options)
+    assert not client.submit(job, 1, unique=HOURLY).is_duplicate
+
+
+@pytest.mark.parametrize(
+    ("records", "options"),
+    [("off", {"once": True}), ("off", {"unique": HOURLY}), ("failures", {})],
+)
+def test_of_submissions_that_workers_look_at_the_last_counts(records: Any, options: Any) -> None:
+    app, ran = App("shop", records=records), list[int]()
+
+    @app.job("tag", **options)
+    async def tag(number: int) -> None:
+        ran.append(number)
+
+    harness = Harness(app)
+    for number in (1, 2, 3):
+        last = Unique(within=60, key="k", keep="last")
+        harness.client.submit(tag, number, unique=last)
+    harness.drain()
+    assert ran == [3]
