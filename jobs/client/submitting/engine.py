@@ -115,7 +115,7 @@ class SubmissionEngine:
     ) -> None:
         """Send jobs that are sealed, if the app seals any."""
         if closed[0].due is not None:
-            refuse_if(self._paused)
+            refuse_if(self._paused, scheduled=True)
             raise_refused(closed, self._told(closed, await self._hold(closed)))
             return
         check_sizes(each.message for each in closed)

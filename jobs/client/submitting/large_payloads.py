@@ -92,17 +92,27 @@ def _packed(message: OutgoingMessage) -> tuple[OutgoingMessage, str, bytes]:
     return slim, kept.ref.key, kept.packed()
 
 
-def refuse_if(paused: bool) -> None:
+def refuse_if(paused: bool, *, scheduled: bool = False) -> None:
     """Refuse to send, as in an outage, if submissions are paused.
+
+    Args:
+        paused: whether they are.
+        scheduled: whether the jobs are for a one-time schedule, which nothing stands in for.
 
     Raises:
         ServiceUnavailable: submissions are paused.
     """
     if paused:
-        raise ServiceUnavailable(
-            "submissions are paused by HEADGATE_PAUSED=1, so SQS was not asked: unset it and start "
-            "this process again; meanwhile a client with spool= stores jobs, and one with "
+        asked = "EventBridge Scheduler" if scheduled else "SQS"
+        instead = (
+            "; neither a spool nor a fallback takes a job that waits in a one-time schedule"
+            if scheduled
+            else "; meanwhile a client with spool= stores jobs, and one with "
             'fallback="inline" runs those that may run in place'
+        )
+        raise ServiceUnavailable(
+            f"submissions are paused by HEADGATE_PAUSED=1, so {asked} was not asked: unset it and "
+            f"start this process again{instead}"
         )
 
 

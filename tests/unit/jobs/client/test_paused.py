@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,3 +63,17 @@ def test_anything_but_1_and_0_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HEADGATE_PAUSED", "yes")
     with pytest.raises(SettingsInvalid, match="HEADGATE_PAUSED must be 1 or 0, got 'yes'"):
         Client(App("shop"))
+
+
+@pytest.mark.parametrize("options", [{}, {"spool": None, "fallback": "inline"}])
+async def test_a_paused_submitter_says_that_nothing_takes_a_scheduled_job(
+    bench: Bench, options: dict[str, Any]
+) -> None:
+    async def unused(_email: Email) -> None: ...
+
+    for job in (bench.email, bench.noted, bench.order):
+        job.handler(unused)
+    async with bench.client(**options) as client:
+        with pytest.raises(ServiceUnavailable, match="neither a spool nor a fallback") as raised:
+            await client.submit(bench.email, EMAIL, delay=timedelta(hours=1))
+    assert "spool=" not in str(raised.value)
