@@ -322,11 +322,7 @@ class JobType(Hooks, Generic[P, R]):
         return self._payloads.dump(payload)
 
     def dump_python(self, payload: P) -> Any:
-        """Return a valid payload as Python values, in which its sets are sets.
-
-        Raises:
-            PayloadInvalid: it doesn't fit the type's model.
-        """
+        """Return a payload as `dump` does, but as Python values, in which its sets are sets."""
         return self._payloads.dump_python(payload)
 
     def load(self, value: Any, schema: int | None = None) -> P:
@@ -366,11 +362,7 @@ class JobType(Hooks, Generic[P, R]):
         return self._results.type
 
     def write_result(self, value: Any) -> bytes:
-        """Write what the handler returned as JSON, by its return type.
-
-        Raises:
-            PydanticSerializationError, ValueError: JSON can't hold it.
-        """
+        """Write what the handler returned as JSON, by its return type; see `ResultFormat.write`."""
         return self._results.write(value)
 
     def load_result(self, value: Any) -> R:
