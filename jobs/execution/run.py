@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from headgate.jobs.core.topology import MAX_DELAY
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import records_of
 from headgate.jobs.errors import TransportError
@@ -219,9 +220,10 @@ class Run:
         outcome = Unstarted(after_s=delay_s, reason="it was not started")
         if (job := self.job) is None:
             return self._unrunnable(outcome)
-        # While the job is not due, none of its message's deliveries has run it.
-        known = job.attempt.known and not self._unread and not self.due_in_s
-        return self._settled(job, outcome, replace(job.attempt, known=known))
+        attempt = replace(job.attempt, known=job.attempt.known and not self._unread)
+        if due_in_s := self.due_in_s:
+            outcome, attempt = not_due(self._executor.means.app, job, outcome, attempt, due_in_s)
+        return self._settled(job, outcome, attempt)
 
     @property
     def due_in_s(self) -> float:
@@ -313,7 +315,7 @@ class Run:
         if not isinstance(outcome, Done):  # the message of a completed job needs no more time
             begun = attempt.begun or self.began
             attempt = replace(attempt, lives_s=self._lives_s(job.kept_free_s), begun=begun)
-            if isinstance(outcome, Deferred) or self.due_in_s:
+            if isinstance(outcome, Deferred):
                 attempt = sent_anew(self._executor.means.app, job, attempt)
             if job.retry.backoff.needs_context:
                 attempt = replace(attempt, failed=failure_of(job, outcome, attempt))
@@ -370,3 +372,19 @@ def sent_anew(app: App, job: Job, attempt: Attempt) -> Attempt:
     number of attempts along. A foreign message, and one of a FIFO queue, still waits in its place.
     """
     return attempt if records_of(app, job.type) != "off" else replace(attempt, worn_at=0)
+
+
+def not_due(
+    app: App, job: Job, outcome: Unstarted, attempt: Attempt, due_in_s: float
+) -> tuple[Unstarted, Attempt]:
+    """Return how a job goes back that is due later, and its attempt.
+
+    One without records comes due in a message that has not been delivered before. To make it anew
+    at each of SQS's longest delays would cost much, so in between its message is hidden for hours.
+    """
+    attempt = replace(attempt, known=False)  # none of its message's deliveries has run it
+    anew = sent_anew(app, job, attempt)
+    early_s = due_in_s - MAX_DELAY.total_seconds()
+    if anew is attempt or not attempt.renewable or early_s <= 0 or attempt.receives > 1:
+        return outcome, anew
+    return replace(outcome, after_s=min(outcome.after_s, early_s)), attempt

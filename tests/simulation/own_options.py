@@ -11,6 +11,7 @@ from tests.simulation.apps import answers_badly
 from tests.simulation.excuses import (
     FOREVER,
     is_blind,
+    level_of,
     may_be_replayed_twice,
     was_delivered_twice,
 )
@@ -93,11 +94,12 @@ def _has_budget(world: World, declared: TypePlan) -> bool:
     return any(limit.kind == "budget" for limit in limits)
 
 
-def _expires_no_more(life: Life) -> bool:
-    """Return True if it may have begun in a bundle, and went on in a message that tells so."""
-    has_shared = any(each.shared for each in life.messages)
+def _expires_no_more(world: World, life: Life) -> bool:
+    """Return True if it has begun, in a bundle or without records, and gone on in a message that
+    tells so."""
+    is_sent_anew = any(each.shared for each in life.messages) or level_of(world, life) == "off"
     has_gone_back = any(run.how in ("deferred", "cut") for run in life.runs)
-    return life.is_scattered or (has_shared and has_gone_back)
+    return life.is_scattered or (is_sent_anew and has_gone_back)
 
 
 def policies_are_kept(world: World, life: Life) -> Violations:
@@ -115,7 +117,7 @@ def policies_are_kept(world: World, life: Life) -> Violations:
         letters = [each for each in life.letters if each.sent_at <= replay.sent_at]
         if not any(_is_due(world, each, replay) for each in letters):
             yield "policy-wrong", f"no policy has it replayed at {replay.sent_at:.1f}"
-        expires_at = life.expires_at if index == 0 and not _expires_no_more(life) else None
+        expires_at = life.expires_at if index == 0 and not _expires_no_more(world, life) else None
         if expires_at is not None and expires_at + _SLACK_S < replay.sent_at:
             yield "policy-expired", "a sweep has replayed it after it had expired"
     if world.aws.faults.was_troubled("table", 0, FOREVER) or len(sent) >= policy.max_replays:

@@ -54,6 +54,18 @@ class Life:
         at = [event.at for event in self.jobs.events if isinstance(event, JobStarted)]
         return [(each - at[0]).total_seconds() for each in at]
 
+    def sent(self) -> list[OutgoingMessage]:
+        """Return the messages that are sent from now on, as they come to be."""
+        sent: list[OutgoingMessage] = []
+        send = self.jobs.sqs.send
+
+        async def noted(queue: str, messages: Any) -> Any:
+            sent.extend(messages)
+            return await send(queue, messages)
+
+        self.jobs.sqs.send = noted  # type: ignore[method-assign]  # as a spy
+        return sent
+
 
 @pytest.mark.parametrize("long_delays", [True, False])
 @pytest.mark.parametrize(
@@ -226,14 +238,7 @@ def test_what_a_body_says_beyond_this_version_is_sent_anew_too() -> None:
     [stored] = life.jobs.sqs.messages(spec.name)
     body = json.loads(stored.body) | {"of_the_future": {"a": 1}}
     life.jobs.sqs.sync.send(spec.name, [OutgoingMessage(body=json.dumps(body))])
-    sent: list[OutgoingMessage] = []
-    send = life.jobs.sqs.send
-
-    async def noted(queue: str, messages: Any) -> Any:
-        sent.extend(messages)
-        return await send(queue, messages)
-
-    life.jobs.sqs.send = noted  # type: ignore[method-assign]  # as a spy
+    sent = life.sent()
     life.jobs.drain()
     futures = [json.loads(each.body).get("of_the_future") for each in sent]
     assert {"a": 1} in futures
@@ -267,16 +272,20 @@ def test_without_records_a_job_that_polls_is_not_taken_for_a_killer(
     assert options.get("fifo") or set(seen) == {1}
 
 
+@pytest.mark.parametrize("every_s", [20 * 60, 13 * HOUR_S, 5 * DAY_S])
 @pytest.mark.parametrize("long_delays", [True, False])
 def test_without_records_a_long_wait_before_a_retry_uses_up_no_attempt(
-    *, long_delays: bool
+    *, long_delays: bool, every_s: int
 ) -> None:
-    retry = Retry(max_attempts=5, backoff=Backoff.fixed(13 * HOUR_S))
+    retry = Retry(max_attempts=5, backoff=Backoff.fixed(every_s))
     life = Life(retry, fails=4, records="off", long_delays=long_delays)
     life.jobs.client.submit(life.work, Note())
+    sent = life.sent()
     life.jobs.drain()
     assert life.seen == [1, 2, 3, 4, 5]
-    assert life.starts == [13 * HOUR_S * number for number in range(5)]
+    assert life.starts == [every_s * number for number in range(5)]
+    halves = every_s / (12 * HOUR_S)
+    assert len(sent) <= 4 * (2 * halves + 3), "a message each quarter of an hour costs much"
 
 
 def test_with_records_a_deferred_job_stays_in_its_message() -> None:
