@@ -131,11 +131,11 @@ class Bookkeeping:
         return next(filter(None, faults), "")
 
     async def introduce(self) -> None:
-        """Read what is cancelled or paused, which must not start, and write the first beat."""
-        if self._cancelling is not None:
-            await self._cancelling.look()
+        """Write the first beat, and read what is cancelled or paused, which must not start."""
         if self._lifeline is not None:
             await self._lifeline.start()
+        if self._cancelling is not None:
+            await self._cancelling.look()
 
     def running(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
         """Yield the background tasks that have to run while the worker does, by name."""

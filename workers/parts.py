@@ -274,10 +274,10 @@ class Parts:
             await self.children.close()
 
     async def introduce(self) -> None:
-        """Read what has to be known before the first message comes."""
-        await self.books.introduce()
+        """Read what has to be known before the first message comes: last what others change."""
         if self.client.keyring is not None:
             await self.client.keyring.refresh()
+        await self.books.introduce()
 
     def supports(self) -> Iterator[tuple[str, Coroutine[Any, Any, Any]]]:
         """Yield the background tasks needed while the worker receives or runs jobs, by name."""

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from headgate import Accepts, App, Backoff, JobContext, Priority, Retry, RetryLater, Signing
+from headgate import (
+    Accepts,
+    App,
+    AsyncClient,
+    Backoff,
+    JobContext,
+    Priority,
+    Retry,
+    RetryLater,
+    Signing,
+)
 from headgate.errors import ServiceUnavailable
 from headgate.jobs.core.events import (
     JobCompleted,
     JobRetryScheduled,
+    JobStarted,
     MessageUnrunnable,
     SettlementFailed,
     SigningKeysFailed,
@@ -25,6 +36,7 @@ from headgate.jobs.definitions.queue import Queue
 from headgate.jobs.messages.envelope import parse
 from headgate.jobs.messages.signatures import Destination, SigningKey, parted, signed
 from headgate.jobs.records.items import partition
+from headgate.testing import MemorySecrets
 from tests.unit.workers.rig import DEAD_MAIL, MAIL, Note, Rig, lanes
 
 pytestmark = pytest.mark.looptime
@@ -373,3 +385,29 @@ async def _failing_without_keys(*, bundle: bool, backoff_s: int) -> tuple[Rig, l
         )
     rig.secrets.fault = ServiceUnavailable("Secrets Manager is down")
     return rig, ran
+
+
+class _SlowSecrets:
+    """Secrets that are read in so many seconds."""
+
+    def __init__(self, secrets: MemorySecrets, takes_s: float) -> None:
+        self._secrets = secrets
+        self._takes_s = takes_s
+
+    async def versions(self, name: str) -> Sequence[bytes]:
+        await asyncio.sleep(self._takes_s)
+        return await self._secrets.versions(name)
+
+
+async def test_a_pause_made_while_a_worker_reads_its_first_keys_holds_from_its_first_job_on() -> (
+    None
+):
+    shop = Shop()
+    await shop.rig.submit(shop.send)
+    async with AsyncClient(shop.app, backend=shop.rig.backend) as client:
+        shop.rig.secrets = _SlowSecrets(shop.rig.secrets, 60)  # type: ignore[assignment]
+        async with shop.rig.working():
+            await asyncio.sleep(30)
+            await client.pauses.create(job_type="send")
+            await asyncio.sleep(60)
+    assert not shop.rig.heard(JobStarted)
