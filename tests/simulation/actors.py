@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from tests.simulation.plan import Jump
+
 T = TypeVar("T")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -26,9 +28,9 @@ _current: ContextVar[Actor | None] = ContextVar("actor", default=None)
 class Actor:
     """One process, as seen by the others."""
 
-    def __init__(self, name: str, *, skew_s: float = 0.0) -> None:
+    def __init__(self, name: str, *, skew_s: float = 0.0, jump: Jump | None = None) -> None:
         self.name = name
-        self.clock = ActorClock(skew_s)
+        self.clock = ActorClock(skew_s, jump)
         self.alive = True
         self.born_at = self.clock.monotonic()
         self.killed_at: float | None = None
@@ -107,14 +109,22 @@ def current_actor() -> Actor | None:
 
 
 class ActorClock:
-    """A clock that is off by a constant, as each process's machine may be."""
+    """A clock that is off by a constant, as each process's machine may be, until it is set anew."""
 
-    def __init__(self, skew_s: float) -> None:
-        self.skew_s = skew_s
+    def __init__(self, skew_s: float, jump: Jump | None = None) -> None:
+        self._skew_s = skew_s
+        self._jump = jump
         self._loop = asyncio.get_running_loop()
 
+    def skew_s(self, at_s: float) -> float:
+        """Return the seconds by which it is ahead at a time."""
+        if self._jump is None or at_s < self._jump.at_s:
+            return self._skew_s
+        return self._skew_s + self._jump.by_s
+
     def now(self) -> datetime:
-        return START + timedelta(seconds=self.monotonic() + self.skew_s)
+        at_s = self.monotonic()
+        return START + timedelta(seconds=at_s + self.skew_s(at_s))
 
     def monotonic(self) -> float:
         return self._loop.time()

@@ -117,7 +117,7 @@ def build(plan: Plan, stage: Stage | None, *, old: bool = False) -> App:
         long_delays=plan.long_delays,
         max_message_bytes=plan.max_message_bytes,
         replay=_replay(plan.policy),
-        signing=Signing(keys=_KEYS[::-1] if old else _KEYS) if plan.signed else None,
+        signing=_signing(plan, old=old),
         encryption=Encryption() if plan.sealed else None,
         **_limits(plan, "app"),
     )
@@ -128,6 +128,14 @@ def build(plan: Plan, stage: Stage | None, *, old: bool = False) -> App:
         if not (old and declared.new):
             _declare(plan, queues[declared.queue], declared, stage, old=old)
     return app
+
+
+def _signing(plan: Plan, *, old: bool) -> Signing | None:
+    if not plan.signed:
+        return None
+    if plan.secret:
+        return Signing()
+    return Signing(keys=_KEYS[::-1] if old else _KEYS)
 
 
 def _queue(app: App, plan: Plan, queue: QueuePlan) -> Queue:

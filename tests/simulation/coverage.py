@@ -20,6 +20,9 @@ from tests.simulation.plan import Plan, TypePlan
 LONG_RUN_S = 12.0
 """The shortest visibility timeout of any plan."""
 
+LONG_HIDDEN_S = 300
+"""The visibility timeout from which on a queue counts as one that hides its messages for long."""
+
 _EVENTS = {
     "event:job.retry_scheduled": "retry",
     "event:job.dead_lettered": "dead-letter",
@@ -69,6 +72,7 @@ _EVENTS = {
     "act:die": "killer",
     "batch": "batch",
     "batch-stopped": "batch-stopped",
+    "rotated": "key-rotated",
 }
 """By event counted in a life, the feature that it shows."""
 
@@ -82,6 +86,8 @@ def features_of(plan: Plan, ledger: Ledger) -> Iterator[str]:
     yield from _of_faults(ledger)
     if ledger.counts["event:limit.reached"]:
         yield from _of_limits(plan)
+    if any(worker.jump is not None for worker in plan.workers):
+        yield "clock-jump"
     if any(worker.old for worker in plan.workers):
         yield "old-worker"
     for life in ledger.lives.values():
@@ -112,8 +118,11 @@ def _of_type(plan: Plan, declared: TypePlan) -> Iterator[str]:
             yield name.removesuffix("_s").removesuffix("_min")
     if declared.schema > 1:
         yield "schema"
-    if plan.queue(declared.queue).fifo:
+    queue = plan.queue(declared.queue)
+    if queue.fifo:
         yield "fifo"
+    if queue.visibility_s >= LONG_HIDDEN_S:
+        yield "long-visibility"
 
 
 def _of_job(plan: Plan, life: Life) -> Iterator[str]:
@@ -167,6 +176,9 @@ ALWAYS_MET = frozenset(
         "beyond-visibility",
         "old-worker",
         "large-skew",
+        "long-visibility",
+        "clock-jump",
+        "key-rotated",
         "sweep",
     }
 )

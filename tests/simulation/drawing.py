@@ -16,6 +16,7 @@ from tests.simulation.plan import (
     FunctionPlan,
     How,
     JobPlan,
+    Jump,
     KillPlan,
     LimitPlan,
     OperationPlan,
@@ -70,9 +71,10 @@ class _Drawing:
         queues, types = _later(stream(self._seed, "later"), queues, types)
         types, jobs = _stopping(stream(self._seed, "stopping"), types, jobs, functions)
         functions = _windows(stream(self._seed, "windows"), queues, functions)
+        queues = _long_hidden(stream(self._seed, "visibility"), queues)
         trust = stream(self._seed, "trust")
         policy = _policy(stream(self._seed, "policy"))
-        return Plan(
+        plan = Plan(
             seed=self._seed,
             busy_s=busy_s,
             records=records,
@@ -96,6 +98,8 @@ class _Drawing:
             pauses=_pauses(stream(self._seed, "pauses"), busy_s, queues, types),
             operations=_operations(stream(self._seed, "operations"), busy_s),
         )
+        plan = _entrusted(stream(self._seed, "secrets"), plan)
+        return replace(plan, workers=_jumping(stream(self._seed, "jumps"), busy_s, workers))
 
     @staticmethod
     def _without_killers(jobs: Sequence[JobPlan]) -> tuple[JobPlan, ...]:
@@ -407,6 +411,15 @@ def _windows(
     return tuple(drawn)
 
 
+def _long_hidden(rng: random.Random, queues: Sequence[QueuePlan]) -> tuple[QueuePlan, ...]:
+    """Draw the queues whose messages stay hidden for long; by randomness of its own."""
+    drawn = []
+    for each in queues:
+        long_s, is_long = rng.choice((300, 3 * int(HOUR))), rng.random() < 0.15
+        drawn.append(replace(each, visibility_s=long_s) if is_long else each)
+    return tuple(drawn)
+
+
 def _later(
     rng: random.Random, queues: Sequence[QueuePlan], types: Sequence[TypePlan]
 ) -> tuple[tuple[QueuePlan, ...], tuple[TypePlan, ...]]:
@@ -466,6 +479,53 @@ def _own_options(
             )
         )
     return types, tuple(drawn)
+
+
+def _jumping(
+    rng: random.Random, busy_s: float, workers: Sequence[WorkerPlan]
+) -> tuple[WorkerPlan, ...]:
+    """Draw the workers whose clock is set anew; by randomness of its own."""
+    drawn = []
+    for each in workers:
+        jump = Jump(at_s=rng.uniform(0, busy_s), by_s=rng.choice((-30.0, -2.0, 2.0, 30.0, HOUR)))
+        drawn.append(replace(each, jump=jump) if rng.random() < 0.08 else each)
+    return tuple(drawn)
+
+
+def _entrusted(rng: random.Random, plan: Plan) -> Plan:
+    """Draw the secret of signed messages, its rotation, and the faults of both kinds of keys.
+
+    By randomness of its own.
+    """
+    has_secret, is_rotated = rng.random() < 0.7, rng.random() < 0.5
+    rotated_at_s = rng.uniform(0.1, 0.9) * plan.busy_s
+    faults = [*plan.faults]
+    used: dict[Service, bool] = {"secrets": plan.signed and has_secret, "keys": plan.sealed}
+    for service, is_used in used.items():
+        fault = _key_fault(rng, service, plan.busy_s)
+        if is_used and rng.random() < 0.5:
+            faults.append(fault)
+    if not (plan.signed and has_secret):
+        return replace(plan, faults=tuple(faults))
+    return replace(
+        plan,
+        secret=True,
+        rotated_at_s=rotated_at_s if is_rotated else None,
+        faults=tuple(faults),
+    )
+
+
+def _key_fault(rng: random.Random, service: Service, busy_s: float) -> FaultPlan:
+    mode, action = rng.choice(MODES[service])
+    return FaultPlan(
+        name=service,
+        service=service,
+        mode=mode,
+        start_s=rng.choice((0.0, rng.uniform(0, busy_s * 0.8))),
+        lasts_s=rng.choice((10.0, 40.0, busy_s)),
+        part=rng.choice((0.5, 1.0)),
+        action=action,
+    )
 
 
 def _policy(rng: random.Random) -> PolicyPlan | None:
@@ -557,5 +617,14 @@ MODES: dict[str, tuple[tuple[str, str | None], ...]] = {
     ),
     "store": (("refuse", None), ("gone", None), ("late", None)),
     "scheduler": (("refuse", None), ("late", None), ("lose", "create")),
+    "secrets": (("refuse", None), ("throttle", None), ("late", None), ("hang", None)),
+    "keys": (
+        ("refuse", None),
+        ("refuse", "generate"),
+        ("refuse", "unwrap"),
+        ("throttle", None),
+        ("late", None),
+        ("hang", None),
+    ),
 }
 """For each service, the ways in which its calls fail, and the action affected (None: any)."""

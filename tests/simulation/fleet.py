@@ -47,7 +47,7 @@ class Fleet:
 
     def start(self, plan: WorkerPlan) -> tuple[Actor, Worker, asyncio.Task[Any]]:
         """Start a new worker by its plan."""
-        actor = self._world.actor(plan.name, skew_s=plan.skew_s)
+        actor = self._world.actor(plan.name, skew_s=plan.skew_s, jump=plan.jump)
         with actor.acting():
             worker = self._made(plan, actor)
         self.workers[actor.name] = worker
@@ -138,7 +138,8 @@ class Fleet:
                 table=link.table,
                 scheduler=link.scheduler if world.plan.long_delays else None,
                 store=link.store,
-                keys=world.aws.keys,
+                keys=link.keys,
+                secrets=link.secrets,
                 clock=actor.clock,
                 rng=stream(world.plan.seed, "worker", actor.name),
             ),

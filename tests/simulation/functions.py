@@ -11,7 +11,6 @@ from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import (
     ImmediateObjectStore,
-    ImmediateSecretStore,
     ImmediateTable,
     ImmediateTransport,
     immediate,
@@ -19,21 +18,19 @@ from headgate.jobs.core.immediate import (
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.dead_letters.policy_replay import PolicyReplay
 from headgate.jobs.dead_letters.replaying.services import ReplayServices
-from headgate.jobs.definitions.policies import keyring_of
 from headgate.jobs.deployment.replay_plan import outline_of
 from headgate.jobs.deployment.sweep_plan import HOLD, sweep_plan
 from headgate.jobs.errors import TransportError
-from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.schedules.bridging import Bridge
 from headgate.jobs.schedules.inputs import read_input
 from headgate.jobs.schedules.routes import Routes
 from headgate.lambdas.consume import Consumer, consumer
 from headgate.lambdas.sweep.memory import SweepMemory
 from headgate.lambdas.sweep.sweeper import Sweeper
-from headgate.testing import MemorySecrets
 from tests.simulation.actors import Actor
 from tests.simulation.entropy import stream
 from tests.simulation.plan import FunctionPlan
+from tests.simulation.trust import synchronous_keyring
 from tests.support.backends import async_over
 from tests.support.functions import record_of
 
@@ -137,14 +134,9 @@ class Functions:
             concurrency=Threads(),
             look_wait_s=0.0,
             seals=None,
-            keyring=self._keyring(actor),
+            keyring=synchronous_keyring(self._world, actor),
         )
         return PolicyReplay(plan, services, hold=HOLD)
-
-    def _keyring(self, actor: Actor) -> Keyring | None:
-        """Return the keys of signed messages, if messages are signed."""
-        secrets = ImmediateSecretStore(MemorySecrets().sync)
-        return keyring_of(self._world.app, secrets, Threads(), actor.clock, Events())
 
     async def _sweep_on(self) -> None:
         while not self._world.healing:
@@ -183,7 +175,8 @@ class Functions:
                 scheduler=link.scheduler if world.plan.long_delays else None,
                 table=link.table,
                 store=link.store,
-                keys=world.aws.keys,
+                keys=link.keys,
+                secrets=link.secrets,
                 clock=actor.clock,
             ),
         )
@@ -239,7 +232,7 @@ class Functions:
             link.table.sync,
             actor.clock.now,
             routes=Routes.of(self._world.app),
-            keyring=self._keyring(actor),
+            keyring=synchronous_keyring(self._world, actor),
         )
         await asyncio.sleep(self._rng.uniform(0.01, 2))
         for pause_s in (*AGAIN_S, None):

@@ -20,7 +20,7 @@ from headgate.jobs.core.events import (
     JobQuarantined,
     MessageUnrunnable,
 )
-from headgate.jobs.execution.outcome import Reason
+from headgate.jobs.execution.outcome import STRANGERS, Reason
 from headgate.jobs.records.history import read_job
 from headgate.jobs.records.items import asked_partition, keeps, partition
 from headgate.jobs.records.state import JobState
@@ -124,6 +124,16 @@ _LONG_WAIT_S = 12 * 3_600.0
 
 _OLD = {Reason.UNKNOWN_TYPE, Reason.NEWER_SCHEMA}
 
+_NEVER = {
+    *STRANGERS,
+    Reason.UNREADABLE,
+    Reason.CLAIM_UNREADABLE,
+    Reason.PAYLOAD_INVALID,
+    Reason.PAYLOAD_UNOPENABLE,
+    Reason.PAYLOAD_NOT_SEALED,
+}
+"""Reasons for which no message of a life can be dead: all are sent by its own app."""
+
 
 def dies_for_a_reason(world: World, life: Life) -> Violations:
     """Check that each dead letter has a true reason, and that an event reported it."""
@@ -147,6 +157,8 @@ def _reason_is_true(world: World, life: Life, letter: Message, reason: str) -> V
         yield "given-up", f"{reason} after {life.receives} receives ({life.ran_so})"
     elif reason == Reason.WAIT_TOO_LONG and not _outwaits_sqs(world, life):
         yield "given-up", f"{reason}, and no wait of its type is ({life.ran_so})"
+    elif reason in _NEVER:
+        yield "false-reason", f"{reason}, and its own app has sent it"
     elif reason in _OLD:
         yield from _was_met_by_old_ones(world, life, reason)
     elif reason == Reason.ATTEMPTS_EXHAUSTED and life.runs and not is_blind(world, life):

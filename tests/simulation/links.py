@@ -32,6 +32,7 @@ from headgate.jobs.records.writes import REFUSAL
 from tests.simulation.actors import Actor
 from tests.simulation.faults import HANG_S
 from tests.simulation.plan import FaultPlan
+from tests.simulation.trust import AsyncKeysLink, AsyncSecretsLink
 
 if TYPE_CHECKING:
     from tests.simulation.services import Aws
@@ -56,6 +57,8 @@ class Link:
         self.table = AsyncTableLink(aws, self)
         self.store = AsyncStoreLink(aws, self)
         self.scheduler = AsyncSchedulerLink(aws, self)
+        self.keys = AsyncKeysLink(aws, self)
+        self.secrets = AsyncSecretsLink(aws, self)
 
     async def async_call(
         self,

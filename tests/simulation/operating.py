@@ -89,7 +89,8 @@ class Operating:
                 link.sqs,
                 table=link.table,
                 store=link.store,
-                keys=self._world.aws.keys,
+                keys=link.keys,
+                secrets=link.secrets,
                 clock=actor.clock,
             ),
         )

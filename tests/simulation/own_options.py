@@ -47,7 +47,7 @@ def expires_unstarted(world: World, life: Life) -> Violations:
         return
     troubled = world.aws.faults.was_troubled("table", 0, FOREVER)
     if (first := min(life.runs, key=lambda run: run.began_at, default=None)) is not None:
-        late_s = first.began_at + first.actor.clock.skew_s - life.expires_at
+        late_s = first.began_at + first.actor.clock.skew_s(first.began_at) - life.expires_at
         is_first = first.delivery is not None and first.delivery.number == 1
         waits = life.declared is not None and life.declared.isolated  # for a child process
         is_replayed = any(each.sent_at <= first.began_at for each in life.replays)
@@ -59,7 +59,7 @@ def expires_unstarted(world: World, life: Life) -> Violations:
     for at, name, _ in drops:
         if any(run.began_at < at for run in life.runs):
             yield "dropped-begun", f"it was dropped as expired after it had run ({life.ran_so})"
-        early_s = life.expires_at - (at + world.actors[name].clock.skew_s)
+        early_s = life.expires_at - (at + world.actors[name].clock.skew_s(at))
         if early_s > _SLACK_S:
             yield "dropped-early", f"it was dropped {early_s:.1f} s before it expires"
 

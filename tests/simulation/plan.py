@@ -155,6 +155,14 @@ class QueuePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Jump:
+    """A jump of a machine's wall clock, as when its time is set anew."""
+
+    at_s: float
+    by_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlan:
     """One place of the fleet: a worker, and its successors when it is killed."""
 
@@ -165,6 +173,7 @@ class WorkerPlan:
     concurrency: int = 10
     children: int = 2
     skew_s: float = 0.0
+    jump: Jump | None = None
     old: bool = False
     drain_s: float = 22.0
     groups: tuple[str, ...] | None = None
@@ -227,7 +236,7 @@ class PolicyPlan:
 
 Owner = TypeVar("Owner")
 
-Service = Literal["sqs", "table", "store", "scheduler"]
+Service = Literal["sqs", "table", "store", "scheduler", "secrets", "keys"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,12 +286,17 @@ class Plan:
     """True if its messages are signed; old workers sign by the other of two keys."""
     sealed: bool = False
     """True if payloads and results are sealed."""
+    secret: bool = False
+    """True if the keys that sign are read from a secret, by old workers too."""
+    rotated_at_s: float | None = None
+    """The time at which that secret gets another key; None: never."""
     removed: frozenset[str] = field(default=frozenset())
 
     @property
     def skew_s(self) -> float:
         """The greatest difference between two clocks."""
         skews = [*(each.skew_s for each in self.workers), *(f.skew_s for f in self.functions), 0.0]
+        skews += [each.skew_s + each.jump.by_s for each in self.workers if each.jump is not None]
         return max(skews) - min(skews)
 
     def queue(self, name: str) -> QueuePlan:
@@ -398,7 +412,7 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "expires_s": None,
         "backoff_s": None,
     },
-    WorkerPlan: {"skew_s": 0.0, "old": False, "stop_s": None, "start_s": 0.0},
+    WorkerPlan: {"skew_s": 0.0, "jump": None, "old": False, "stop_s": None, "start_s": 0.0},
     Plan: {
         "sweeps": False,
         "around": False,
@@ -406,6 +420,7 @@ _OPTIONS: dict[type, dict[str, Any]] = {
         "policy": None,
         "signed": False,
         "sealed": False,
+        "rotated_at_s": None,
     },
 }
 """The fields of a part that can be reset, and their value afterwards."""
@@ -447,6 +462,8 @@ def described(plan: Plan) -> str:
         + (", code around attempts" if plan.around else "")
         + (", signed" if plan.signed else "")
         + (", sealed" if plan.sealed else "")
+        + (", by a secret" if plan.secret else "")
+        + (f", rotated at {plan.rotated_at_s:.1f} s" if plan.rotated_at_s is not None else "")
         + (f", {_brief(plan.policy)}" if plan.policy is not None else "")
     ]
     for name in (
@@ -480,6 +497,8 @@ def _short(value: Any) -> str:
         return f"{value:.3g}"
     if isinstance(value, StrEnum):
         return str(value)
+    if isinstance(value, Jump):
+        return f"{value.by_s:.3g} at {value.at_s:.3g}"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_short, value)) + "]"
     if isinstance(value, Act):

@@ -14,6 +14,7 @@ from headgate.jobs.core.topology import Topology
 from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryStore, MemoryTable, MemoryTopic
 from headgate.jobs.testing.memory import sqs as memory_module
 from headgate.jobs.testing.memory.keys import MemoryKeys
+from headgate.jobs.testing.memory.secrets import MemorySecrets
 from tests.simulation.actors import Actor, ActorClock
 from tests.simulation.entropy import stream
 from tests.simulation.faults import Faults
@@ -42,6 +43,7 @@ class Aws:
         self.scheduler = MemoryScheduler(self.clock, fire=fire)
         self.topic = MemoryTopic()
         self.keys = MemoryKeys()
+        self.secrets = MemorySecrets()
         self.faults = Faults(plan, ledger)
 
     def queue(self, name: str) -> WatchedQueue:

@@ -16,6 +16,7 @@ from headgate.jobs.core.topology import Priority
 from headgate.jobs.dead_letters import purging
 from headgate.jobs.dead_letters.policy_replay import PolicyReplay
 from headgate.jobs.dead_letters.replaying.sending import Dispatcher
+from headgate.jobs.errors import SignatureInvalid
 from headgate.jobs.execution import run as runs
 from headgate.jobs.execution.calling import surroundings
 from headgate.jobs.execution.calling.claims import Claim
@@ -29,6 +30,7 @@ from headgate.jobs.execution.settling.settlement import settle
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.job_options import StepsBackoff
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.records.lives import Fate
 from headgate.jobs.records.pausing.paused import Paused
 from headgate.jobs.schedules import bridging
@@ -157,6 +159,10 @@ async def _shown_at_once(self: Verdicts, run: Run, verdict: Verdict) -> bool:
 
 async def _agreed(*_given: Any) -> bool:
     return True
+
+
+def _refused(*_given: Any) -> None:
+    raise SignatureInvalid("it is not valid")
 
 
 def _acknowledged(outcome: Any, *facts: Any) -> Any:
@@ -441,6 +447,13 @@ BREAKS: dict[str, Break] = {
         by=_all_of_them,
         plan=replace(_PLAN, busy_s=120.0, sweeps=True, policy=PolicyPlan(), jobs=_jobs(_WRONG)),
         kind="policy-wrong",
+    ),
+    "no signature is valid": Break(
+        owner=Keyring,
+        name="check",
+        by=_refused,
+        plan=replace(_PLAN, signed=True, secret=True),
+        kind="false-reason",
     ),
     "a claim is never finished": Break(
         owner=Claim,

@@ -35,9 +35,10 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.observer import Observer
 from tests.simulation.operating import Operating
 from tests.simulation.pausing import Pausing
-from tests.simulation.plan import JobPlan, Plan, PolicyPlan, WorkerPlan
+from tests.simulation.plan import JobPlan, Jump, Plan, PolicyPlan, WorkerPlan
 from tests.simulation.services import Aws
 from tests.simulation.stage import Stage
+from tests.simulation.trust import rotate
 from tests.support.backends import async_over
 
 LIFETIME_S = 60 * 86_400.0
@@ -123,10 +124,11 @@ class World:
         on_call = self.actor("on-call")
         pausing = on_call.begin(self.pausing.run(on_call), name="pausing")
         places = [asyncio.create_task(self.fleet.place(each)) for each in self.plan.workers]
+        rotating = asyncio.create_task(rotate(self))
         killing = asyncio.create_task(self.fleet.kill_by_plan())
         operating = asyncio.create_task(self.operating.run())
         await asyncio.sleep(self.plan.busy_s)
-        await killing
+        await asyncio.gather(killing, rotating)
         async with asyncio.timeout(_SUBMITTED_WITHIN_S):
             await submitting
         self.ledger.log("healing")
@@ -168,7 +170,8 @@ class World:
                     scheduler=link.scheduler if self.plan.long_delays else None,
                     table=link.table,
                     store=link.store,
-                    keys=self.aws.keys,
+                    keys=link.keys,
+                    secrets=link.secrets,
                     clock=actor.clock,
                 ),
             ) as client,
@@ -320,9 +323,9 @@ class World:
 
     # --- actors -----------------------------------------------------------------------------------
 
-    def actor(self, name: str, *, skew_s: float = 0.0) -> Actor:
+    def actor(self, name: str, *, skew_s: float = 0.0, jump: Jump | None = None) -> Actor:
         """Start a new process."""
-        actor = Actor(f"{name}.{next(self._names)}", skew_s=skew_s)
+        actor = Actor(f"{name}.{next(self._names)}", skew_s=skew_s, jump=jump)
         self.actors[actor.name] = actor
         return actor
 
