@@ -48,6 +48,9 @@ class ReplayPace:
         self._start = now
         self._rng = rng
         self._taken = 0
+        self._place = self._placed()
+        """The next job's place within its interval, 0 to 1: known before it is taken, since a job
+        that is due later than SQS can delay it is not taken yet."""
 
     def wait_s(self, now: float) -> float:
         """Return the seconds to wait before the next letters are taken: a request's worth of them,
@@ -55,7 +58,7 @@ class ReplayPace:
         if not self._interval_s:
             return 0.0
         filled = self._next(self._taken + MAX_BATCH - 1) - self._ahead_s
-        late = self._next(self._taken) - self._ahead_s / 2
+        late = self._due - self._ahead_s / 2
         return max(0.0, min(filled, late) - now)
 
     def room(self, now: float, most: int | None) -> int | None:
@@ -64,21 +67,29 @@ class ReplayPace:
             return most
         self._move_on(now)
         within = (now + self._ahead_s - self._next(self._taken)) / self._interval_s
-        room = max(1, math.floor(within) + 1)
+        # With jitter, the last one may be due as late as the end of its interval.
+        room = max(1, math.floor(within) + (not self._jitter))
         return room if most is None else min(most, room)
 
     def delay_s(self, now: float) -> float:
         """Take the next job's turn; return the seconds until it is due, 0 if that has passed."""
         self._move_on(now)
-        place = self._rng.random() if self._jitter else 0.0
-        due = self._next(self._taken + place)
+        due = self._due
         self._taken += 1
+        self._place = self._placed()
         return max(0.0, due - now) if self._interval_s else 0.0
 
     def _move_on(self, now: float) -> None:
         """Let all jobs be due later if the next one is late."""
-        if (late_s := now - self._next(self._taken)) > LATE_S:
+        if (late_s := now - self._due) > LATE_S:
             self._start += late_s
+
+    @property
+    def _due(self) -> float:
+        return self._next(self._taken + self._place)
+
+    def _placed(self) -> float:
+        return self._rng.random() if self._jitter else 0.0
 
     def _next(self, turn: float) -> float:
         return self._start + turn * self._interval_s

@@ -305,6 +305,17 @@ def test_a_replay_whose_jobs_mostly_complete_goes_on() -> None:
     assert report.died_again > 0
 
 
+def test_few_letters_are_spread_over_hours_and_none_is_refused() -> None:
+    shop = Shop()
+    shop.dead(*numbered(4))
+    begin, share = shop.jobs.clock.now(), timedelta(hours=1.5)
+    report = shop.bench.replay(spread=4 * share)
+    assert (report.state, report.sent, report.refused) == (ReplayState.DONE, 4, 0)
+    sent = [each.sent_at - begin for each in shop.jobs.sqs.messages(NORMAL)]
+    for turn, at in enumerate(sent):  # SQS delays it for the rest
+        assert turn * share - timedelta(minutes=15) <= at <= (turn + 1) * share
+
+
 @pytest.mark.parametrize("records", ["outcomes", "failures", "off"])
 def test_a_canary_that_dies_again_stops_the_replay(records: Any) -> None:
     shop = Shop(records=records)
