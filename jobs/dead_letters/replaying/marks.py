@@ -19,6 +19,7 @@ from datetime import datetime
 
 from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.replaying.options import MAX_CANARY
 from headgate.jobs.dead_letters.replaying.report import KEPT, MAX_LISTED, LeftLetter
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import job_keep_of, records_of
@@ -26,8 +27,9 @@ from headgate.jobs.errors import MessageError, TransportError
 from headgate.jobs.messages.envelope import Envelope, parse
 from headgate.jobs.records.items import replayed_item
 from headgate.jobs.records.writes import put_patiently
+from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.own_log import OwnLog
-from headgate.jobs.values.stored import text
+from headgate.jobs.values.stored import moment, text
 from headgate.jobs.values.texts import legible
 
 _SENT, _REFUSED = "sent#", "refused#"
@@ -40,6 +42,15 @@ _log = OwnLog("headgate.replay")
 def partition_of(replay_id: str) -> str:
     """Return the partition key of a replay's marks."""
     return f"replay#{replay_id}"
+
+
+@light_dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedJob:
+    """A job that a replay has sent, as the mark of its letter tells."""
+
+    job_id: str | None
+    job_type: str | None
+    sent_at: datetime
 
 
 class Marks:
@@ -75,6 +86,8 @@ class Marks:
         """Of the replay itself, digests of the letters whose jobs it has sent."""
         self.own = 0
         """Number of letters that the replay itself had sent when its marks were read."""
+        self.canary: list[MarkedJob] = []
+        """Their jobs, if they are no more than a canary has."""
 
     def __contains__(self, message_id: str) -> bool:
         """Return True if a letter's job has been sent."""
@@ -100,6 +113,7 @@ class Marks:
                     digests = (text(mark.data.get("digest"), _MAX_CHARS) for mark in marks)
                     self._jobs |= {each for each in digests if each is not None}
                     self.own += len(marks)
+                    self.canary += filter(None, map(self._job, marks[: self._canary_room]))
                 if not (after := page.after):
                     break
 
@@ -128,6 +142,19 @@ class Marks:
                 continue
             if lost:
                 _log.warning("%d marks of the replay %s are lost", len(lost), self._replay_id)
+
+    @property
+    def _canary_room(self) -> int:
+        return MAX_CANARY - len(self.canary)
+
+    def _job(self, mark: Item) -> MarkedJob | None:
+        """Return the job that a mark is of, without what no replay can have written."""
+        if (sent_at := moment(mark.data.get("at"))) is None:
+            return None
+        job_id, job_type = (text(mark.data.get(each), _MAX_CHARS) for each in ("job", "type"))
+        return MarkedJob(
+            job_id=job_id or None, job_type=self._as_type or job_type or None, sent_at=sent_at
+        )
 
     def _sent_item(self, letter: DeadLetter, at: datetime) -> Item:
         told = {

@@ -99,6 +99,11 @@ class ReplayReport:
     left: tuple[LeftLetter, ...] = ()
     """The letters that were refused, the first hundred."""
 
+    @property
+    def awaits_canary(self) -> bool:
+        """True while its canary has yet to be sent or judged."""
+        return self.options.canary is not None and not self.canary_passed
+
 
 def replay_item(report: ReplayReport, *, runner: str, until: datetime, version: int) -> Item:
     """Return the item that holds a replay.

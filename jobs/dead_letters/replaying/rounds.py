@@ -55,7 +55,8 @@ class Rounds:
         self._pace = pace
         self._wait = wait
         self._hold = hold
-        self._began_at = services.clock.now()
+        # Of a canary all deaths count, whichever process has sent it.
+        self._began_at = report.started_at if report.awaits_canary else services.clock.now()
         self._remaker = Remaker(services, report.id, report.options)
         self._dispatcher = Dispatcher(
             services.transport,
@@ -180,10 +181,9 @@ class Rounds:
         if self._room is not None:
             self._room -= len(sent)
         report = self._progress.report
-        is_canary = bool(report.options.canary) and not report.canary_passed
         for each in sent:
             job_type = each.job_type or each.letter.job_type
-            self._watch.sent(each.letter.job_id, job_type, at, always=is_canary)
+            self._watch.sent(each.letter.job_id, job_type, at, always=report.awaits_canary)
 
     async def _refuse(self, left: Sequence[LeftLetter]) -> None:
         if left:

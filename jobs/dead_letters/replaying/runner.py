@@ -87,6 +87,9 @@ class Replaying:
         )
         self._pace = pace_of(services, report)
         self._rounds = Rounds(services, self._progress, marks, self._watch, self._pace, self._wait)
+        if report.awaits_canary:  # what an earlier process has sent of it is judged with the rest
+            for each in marks.canary:
+                self._watch.sent(each.job_id, each.job_type, each.sent_at, always=True)
 
     async def run(self) -> ReplayReport:
         """Carry the replay out to its end; return its last report.
@@ -110,7 +113,7 @@ class Replaying:
     # --- the passes -------------------------------------------------------------------------------
 
     async def _send_all(self) -> None:
-        if self._options.canary and not self._progress.report.canary_passed:
+        if self._progress.report.awaits_canary:
             await self._send_until(self._options.canary)
             await self._judge_canary()
         await self._send_until(None)

@@ -345,6 +345,49 @@ def test_a_canary_that_does_not_end_in_time_stops_the_replay() -> None:
     assert asyncio.run(shop.bench.replays().resume(report.id)).sent == 5
 
 
+@pytest.mark.parametrize("records", ["outcomes", "failures", "off"])
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_canary_that_nobody_has_judged_is_judged_after_a_resume(
+    records: Any, *, lives: bool
+) -> None:
+    shop = Shop(records=records)
+    shop.dead(*numbered(20))
+    stopped = _stopped_at(shop, 3, canary=3)
+    assert (stopped.reason, stopped.canary_passed) == ("interrupted", False)
+    shop.good = lambda _text: lives
+    _runs_while_it_waits(shop)
+    rest = asyncio.run(shop.bench.replays().resume(stopped.id))
+    if lives:
+        assert (rest.state, rest.sent, shop.letters()) == (ReplayState.DONE, 20, 0)
+    else:
+        assert (rest.state, rest.sent) == (ReplayState.STOPPED, 3)
+        assert rest.reason == "of the canary 3 of 3 jobs are known to have died again"
+
+
+def test_a_canary_that_died_while_its_replay_was_stopped_is_judged_by_its_deaths() -> None:
+    shop = Shop(records="off")
+    shop.dead(*numbered(20))
+    stopped = _stopped_at(shop, 3, canary=3)
+    shop.jobs.drain()
+    shop.jobs.clock.advance(LATER)
+    rest = asyncio.run(shop.bench.replays().resume(stopped.id))
+    assert (rest.state, rest.sent) == (ReplayState.STOPPED, 3)
+    assert rest.reason == "of the canary 3 of 3 jobs are known to have died again"
+
+
+def _stopped_at(shop: Shop, sent: int, **settings: Any) -> ReplayReport:
+    """Return a replay whose process was told to end once it had sent some."""
+    steps: list[ReplayReport] = []
+    running = shop.bench.replays().start(
+        EVERYTHING,
+        shop.bench.options(**settings),
+        actor="ada",
+        tell=steps.append,
+        is_stopping=lambda: any(each.sent >= sent for each in steps),
+    )
+    return asyncio.run(running)
+
+
 # --- who carries it out --------------------------------------------------------------------------
 
 
