@@ -28,6 +28,7 @@ from headgate.jobs.values.own_log import OwnLog
 from headgate.ops.console.figures.samples import Samples
 from headgate.ops.console.outcomes import Outcomes
 from headgate.ops.console.reader import Seen, SharedReader
+from headgate.ops.console.sent_forms import SentForms
 
 QUEUES, WORKERS, SCHEDULES = "queues", "workers", "schedules"
 """Questions of the shared reader."""
@@ -63,6 +64,7 @@ class Console:
     deployment: Deployment | None = None
     samples: Samples = field(default_factory=Samples)
     outcomes: Outcomes = field(default_factory=Outcomes)
+    sent: SentForms = field(default_factory=SentForms)
     reader: SharedReader = field(init=False)
     _begun: list[threading.Thread] = field(default_factory=list)
 

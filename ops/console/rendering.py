@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console import words
+from headgate.ops.console.sent_forms import FIELD, new_form_id
 
 if TYPE_CHECKING:
     from headgate.ops.console.context import Console
@@ -127,4 +128,6 @@ def _environment() -> Environment:
         *(words.machine_time, words.clock_time, words.plural),
     ):
         environment.filters[each.__name__] = each
+    environment.globals["form_field"] = FIELD
+    environment.globals["form_id"] = new_form_id
     return environment

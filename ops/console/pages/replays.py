@@ -14,6 +14,7 @@ from headgate.jobs.dead_letters.replaying.report import ReplayReport, ReplayStat
 from headgate.jobs.errors import ReplayMissing
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import refuse
+from headgate.ops.console.pages.once import led_once
 from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.rendering import base_of, console_of, render
 from headgate.ops.console.words import span
@@ -81,13 +82,16 @@ def resume(request: Request) -> Response:
     def carry_out(tell: Callable[[ReplayReport], None]) -> ReplayReport:
         return console.client.dead_letters.resume(name, on_step=tell)
 
-    console.begin(
-        request,
-        f"resume the replay {name}",
-        carry_out,
-        changes=(_ALL, _key(name)),
-    )
-    return _back(request)
+    def begin() -> str:
+        console.begin(
+            request,
+            f"resume the replay {name}",
+            carry_out,
+            changes=(_ALL, _key(name)),
+        )
+        return f"/replays/{name}"
+
+    return led_once(request, begin)
 
 
 def _back(request: Request) -> Response:

@@ -18,6 +18,7 @@ from headgate.jobs.schedules.registry import ScheduleInfo, UnreadableSchedule
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.ops.console.context import Console
 from headgate.ops.console.forms import form_of, refuse
+from headgate.ops.console.pages.once import led_once
 from headgate.ops.console.reader import Seen
 from headgate.ops.console.rendering import base_of, console_of, render
 from headgate.ops.rescheduling import with_expression
@@ -102,12 +103,12 @@ def resume(request: Request) -> Response:
 def run(request: Request) -> Response:
     """Submit a schedule's job now, and lead to the job."""
     console, name = console_of(request), _name(request)
-    handle = console.act(
-        request,
-        lambda: console.client.schedules.run_now(name),
-        changes=(),
-    )
-    return RedirectResponse(f"{base_of(request)}/jobs/{handle.id}", status_code=303)
+
+    def submit() -> str:
+        handle = console.act(request, lambda: console.client.schedules.run_now(name), changes=())
+        return f"/jobs/{handle.id}"
+
+    return led_once(request, submit)
 
 
 def move(request: Request) -> Response:

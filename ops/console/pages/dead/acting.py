@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from headgate.jobs.client.dead_letters.answers import LettersPurged
@@ -17,6 +17,7 @@ from headgate.ops.console.outcomes import Outcome, OutcomeLine
 from headgate.ops.console.pages.dead.asked import AskedLetters, asked_letters
 from headgate.ops.console.pages.dead.filters import until_at_most
 from headgate.ops.console.pages.dead.listing import looks
+from headgate.ops.console.pages.once import led_once
 from headgate.ops.console.rendering import base_of, console_of, render
 from headgate.ops.console.words import plural
 
@@ -38,13 +39,16 @@ def replay(request: Request) -> Response:
     def carry_out(tell: Callable[[ReplayReport], None]) -> ReplayReport:
         return letters.replay(chosen, on_step=tell, **settings)
 
-    begun = console.begin(
-        request,
-        f"replay {asked.letters}",
-        carry_out,
-        changes=(*looks(asked.wanted), "replays"),
-    )
-    return RedirectResponse(f"{base_of(request)}/replays/{begun.id}", status_code=303)
+    def begin() -> str:
+        begun = console.begin(
+            request,
+            f"replay {asked.letters}",
+            carry_out,
+            changes=(*looks(asked.wanted), "replays"),
+        )
+        return f"/replays/{begun.id}"
+
+    return led_once(request, begin)
 
 
 def purge(request: Request) -> Response:
@@ -53,13 +57,17 @@ def purge(request: Request) -> Response:
     if not asked.confirmed:
         return _confirm_purge(request, asked)
     chosen = asked.filter()
-    done = console.act(
-        request,
-        lambda: console.client.dead_letters.purge(chosen),
-        changes=looks(asked.wanted),
-    )
-    outcome = Outcome(title="Purge", lines=_purged(done, asked), back="/dead")
-    return RedirectResponse(f"{base_of(request)}{console.outcomes.keep(outcome)}", status_code=303)
+
+    def carry_out() -> str:
+        done = console.act(
+            request,
+            lambda: console.client.dead_letters.purge(chosen),
+            changes=looks(asked.wanted),
+        )
+        lines = _purged(done, asked)
+        return console.outcomes.keep(Outcome(title="Purge", lines=lines, back="/dead"))
+
+    return led_once(request, carry_out)
 
 
 def _confirm_replay(request: Request, asked: AskedLetters, plan: ReplayReport) -> Response:

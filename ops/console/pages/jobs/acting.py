@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic_core import from_json
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from headgate.jobs.client.jobs.jobs import MOST_CANCELLED
+from headgate.jobs.client.jobs.jobs import MOST_CANCELLED, JobsCancelled
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import HeadgateError
 from headgate.jobs.records.cancellation import LONGEST_REASON
@@ -21,6 +21,7 @@ from headgate.ops.console.context import Console
 from headgate.ops.console.forms import Fields, form_of, refuse
 from headgate.ops.console.outcomes import Outcome, OutcomeLine
 from headgate.ops.console.pages.jobs.filters import job_filter, wanted_jobs
+from headgate.ops.console.pages.once import led_once
 from headgate.ops.console.pages.wanted import Wanted
 from headgate.ops.console.rendering import base_of, console_of, render
 from headgate.ops.console.words import plural
@@ -68,8 +69,10 @@ def cancel(request: Request) -> Response:
         job.cancel(asked.reason)
         return OutcomeLine(of=job_id, text="cancellation requested", is_done=True)
 
-    lines = _each(request, asked, one)
-    return _answer(request, asked, "Cancellation", lines)
+    def carry_out() -> str:
+        return _outcome_of(request, asked, "Cancellation", _each(request, asked, one))
+
+    return led_once(request, carry_out)
 
 
 def rerun(request: Request) -> Response:
@@ -88,7 +91,10 @@ def rerun(request: Request) -> Response:
             of=job_id, text=f"runs again as {new.id}", is_done=True, path=f"/jobs/{new.id}"
         )
 
-    return _answer(request, asked, "Run again", _each(request, asked, one))
+    def carry_out() -> str:
+        return _outcome_of(request, asked, "Run again", _each(request, asked, one))
+
+    return led_once(request, carry_out)
 
 
 def _cancel_all(request: Request, asked: _Asked) -> Response:
@@ -101,11 +107,19 @@ def _cancel_all(request: Request, asked: _Asked) -> Response:
             "" if planned.complete else f"These are the first {MOST_CANCELLED:,}; there are more."
         )
         return _confirm(request, asked, "Cancel", ids, has_reason=True, note=note)
-    done = console.act(
-        request,
-        lambda: console.client.jobs.cancel(chosen, reason=asked.reason, among=asked.ids),
-        changes=(),
-    )
+
+    def carry_out() -> str:
+        done = console.act(
+            request,
+            lambda: console.client.jobs.cancel(chosen, reason=asked.reason, among=asked.ids),
+            changes=(),
+        )
+        return _outcome_of(request, asked, "Cancellation", _cancelled(done, asked))
+
+    return led_once(request, carry_out)
+
+
+def _cancelled(done: JobsCancelled, asked: _Asked) -> Sequence[OutcomeLine]:
     lines = [
         OutcomeLine(of=each.id, text="cancellation requested", is_done=True) for each in done.jobs
     ]
@@ -115,7 +129,7 @@ def _cancel_all(request: Request, asked: _Asked) -> Response:
         for each in asked.ids
         if each not in requested
     ]
-    return _answer(request, asked, "Cancellation", lines)
+    return lines
 
 
 def _each(
@@ -133,13 +147,11 @@ def _each(
     return [tried(each) for each in asked.ids]
 
 
-def _answer(request: Request, asked: _Asked, title: str, lines: Sequence[OutcomeLine]) -> Response:
-    """Lead to the one job, or to what became of all."""
+def _outcome_of(request: Request, asked: _Asked, title: str, lines: Sequence[OutcomeLine]) -> str:
+    """Return the path of the one job, or of what became of all."""
     if len(lines) == 1 and lines[0].is_done and not asked.all:
-        path = lines[0].path or f"/jobs/{lines[0].of}"
-    else:
-        path = console_of(request).outcomes.keep(Outcome(title=title, lines=lines, back=asked.back))
-    return RedirectResponse(f"{base_of(request)}{path}", status_code=303)
+        return lines[0].path or f"/jobs/{lines[0].of}"
+    return console_of(request).outcomes.keep(Outcome(title=title, lines=lines, back=asked.back))
 
 
 def _confirm(
