@@ -23,7 +23,12 @@ from headgate.jobs.dead_letters.replaying.report import (
 )
 from headgate.jobs.dead_letters.replaying.runner import Replaying
 from headgate.jobs.dead_letters.replaying.sealed_set import opened_options, sealed_options
-from headgate.jobs.dead_letters.replaying.services import WITHIN, ReplayServices, new_walk
+from headgate.jobs.dead_letters.replaying.services import (
+    WITHIN,
+    ReplayServices,
+    new_walk,
+    places_of,
+)
 from headgate.jobs.dead_letters.walk import HeldLetter, Look
 from headgate.jobs.errors import SettingsInvalid, did_you_mean
 
@@ -165,7 +170,7 @@ class Replays:
         report = self._new(chosen, options, "")
         walk = new_walk(self._services, within=within)
         rehearsal = _Rehearsal(self._services, report, walk.stop)
-        look = await walk.through(self._services.parking, rehearsal.visit)
+        look = await walk.through(places_of(self._services, chosen), rehearsal.visit)
         return rehearsal.report(look)
 
     def _check(self, options: ReplayOptions) -> None:

@@ -26,9 +26,14 @@ from headgate.jobs.dead_letters.replaying.pace import AHEAD_S, MAX_AHEAD_S, Repl
 from headgate.jobs.dead_letters.replaying.progress import ReplayProgress
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.jobs.dead_letters.replaying.rounds import Rounds
-from headgate.jobs.dead_letters.replaying.services import HOLD, ReplayServices, new_walk
+from headgate.jobs.dead_letters.replaying.services import (
+    HOLD,
+    ReplayServices,
+    new_walk,
+    passed_through,
+    places_of,
+)
 from headgate.jobs.dead_letters.replaying.watch import LEAST, LOOK_S, Watch
-from headgate.jobs.dead_letters.search import may_hold
 from headgate.jobs.dead_letters.walk import AT_ONCE, HeldLetter, Look, Walk
 from headgate.jobs.errors import ReplayRunning, TransportError
 from headgate.jobs.values.texts import text_of
@@ -81,6 +86,7 @@ class Replaying:
         self._is_stopping = is_stopping
         self._clock = services.clock
         self._options = report.options
+        self._places = passed_through(services, report.filter, report.options)
         self._progress = ReplayProgress(report, lease, services.clock, tell)
         self._watch = Watch(
             services.app, services.table, clock=services.clock, concurrency=services.concurrency
@@ -147,8 +153,7 @@ class Replaying:
     def _unseen(self, look: Look) -> Mapping[str, int]:
         """Return the numbers of letters that a pass did not see, of queues that may hold any to
         send: what else is hidden concerns this replay no more than what it doesn't select."""
-        chosen = self._progress.report.filter
-        places = {each.name for each in self._services.parking if may_hold(each, chosen)}
+        places = {each.name for each in places_of(self._services, self._progress.report.filter)}
         return {name: count for name, count in look.unseen.items() if name in places}
 
     async def _pass(self, room: int | None) -> Look:
@@ -163,7 +168,7 @@ class Replaying:
             self._end_early(walk)
             return deleted
 
-        look = await walk.through(self._services.parking, visit)
+        look = await walk.through(self._places, visit)
         self._check()
         return look
 

@@ -11,7 +11,13 @@ import pytest
 from pydantic import BaseModel, Field
 
 from headgate import App, DeadLetterFilter, JobState, Priority, Retry
-from headgate.errors import ReplayMissing, ReplayOver, ReplayRunning, ServiceUnavailable
+from headgate.errors import (
+    QueueMissing,
+    ReplayMissing,
+    ReplayOver,
+    ReplayRunning,
+    ServiceUnavailable,
+)
 from headgate.jobs.client.auditing.auditor import auditor_of
 from headgate.jobs.client.dead_letters.replaying import AsyncReplayer
 from headgate.jobs.core.ports.transport import OutgoingMessage
@@ -71,6 +77,29 @@ class Shop:
 
 def numbered(count: int) -> list[str]:
     return [str(number) for number in range(count)]
+
+
+# --- what is looked through -----------------------------------------------------------------------
+
+
+def test_a_replay_of_one_queue_does_not_need_the_others() -> None:
+    shop = Shop()
+    shop.dead(*numbered(4))
+    shop.jobs.sqs.faults.raise_on(
+        "depth", QueueMissing("gone"), queue="shop-jobs-high-dlq", times=9
+    )
+    chosen = DeadLetterFilter(queues=(NORMAL,))
+    planned = asyncio.run(shop.bench.replays().rehearse(chosen, shop.bench.options()))
+    report = shop.bench.replay(chosen)
+    assert (planned.sent, report.state, report.sent) == (4, ReplayState.DONE, 4)
+
+
+def test_a_replay_that_sends_jobs_elsewhere_sees_them_die_there() -> None:
+    shop = Shop(records="off")
+    shop.dead(*numbered(20))
+    _runs_while_it_waits(shop, HIGH)
+    report = shop.bench.replay(DeadLetterFilter(queues=(NORMAL,)), canary=3, priority="high")
+    assert report.reason == "of the canary 3 of 3 jobs are known to have died again"
 
 
 # --- what is sent --------------------------------------------------------------------------------
@@ -268,14 +297,14 @@ def test_what_never_stops_of_itself_is_sent_ahead_by_sqs_own_delay() -> None:
 # --- stopping ------------------------------------------------------------------------------------
 
 
-def _runs_while_it_waits(shop: Shop) -> None:
+def _runs_while_it_waits(shop: Shop, queue: str = NORMAL) -> None:
     """Let a worker run what is sent whenever the replay pauses."""
     backend = shop.bench.backend
     passing = backend._async_pass
 
     async def sleep(seconds: float) -> None:
         await passing(seconds)
-        if any(each.visible_at is None for each in shop.jobs.sqs.messages(NORMAL)):
+        if any(each.visible_at is None for each in shop.jobs.sqs.messages(queue)):
             await shop.jobs.adrain()
 
     backend._async_pass = sleep  # type: ignore[method-assign]  # as much of a worker as is needed
@@ -375,11 +404,13 @@ def test_a_canary_that_died_while_its_replay_was_stopped_is_judged_by_its_deaths
     assert rest.reason == "of the canary 3 of 3 jobs are known to have died again"
 
 
-def _stopped_at(shop: Shop, sent: int, **settings: Any) -> ReplayReport:
+def _stopped_at(
+    shop: Shop, sent: int, chosen: DeadLetterFilter = EVERYTHING, **settings: Any
+) -> ReplayReport:
     """Return a replay whose process was told to end once it had sent some."""
     steps: list[ReplayReport] = []
     running = shop.bench.replays().start(
-        EVERYTHING,
+        chosen,
         shop.bench.options(**settings),
         actor="ada",
         tell=steps.append,
