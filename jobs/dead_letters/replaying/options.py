@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 from pydantic_core import from_json, to_json
@@ -17,6 +17,7 @@ from headgate.jobs.errors import ConfigurationError, HeadgateError, SettingsInva
 from headgate.jobs.messages.envelope import Sealed
 from headgate.jobs.values.durations import Duration, duration
 from headgate.jobs.values.light_dataclass import light_dataclass
+from headgate.jobs.values.listing.time_bounds import moment_of
 from headgate.jobs.values.stored import mapping, moment, number, text, whole
 from headgate.jobs.values.texts import LONGEST_NAME
 
@@ -27,6 +28,9 @@ MAX_CANARY = 1_000
 """The highest ``canary``: each of these jobs is looked up until it has ended."""
 
 _MAX_RATE = 10_000.0
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+"""Before any letter, and the first time that is read from the table."""
+
 _LONGEST_SPREAD = timedelta(days=14)
 _LONGEST_WAIT = timedelta(hours=12)
 _CANARY_TIMEOUT = timedelta(minutes=10)
@@ -155,12 +159,13 @@ def fixed_filter(chosen: DeadLetterFilter, started_at: datetime) -> DeadLetterFi
 
     It leaves out letters of jobs that die after the start, which nobody has looked at.
     """
-    since, until = (
-        started_at - each if isinstance(each, timedelta) else each
-        for each in (chosen.since, chosen.until)
-    )
+    since, until = (moment_of(each, started_at) for each in (chosen.since, chosen.until))
     ends_at = started_at + timedelta(seconds=SKEW_S)
-    return replace(chosen, since=since, until=min(ends_at, until or ends_at))
+    return replace(
+        chosen,
+        since=since if since is not None and since > _FIRST else None,
+        until=max(_FIRST, min(ends_at, until or ends_at)),
+    )
 
 
 def stored_filter(chosen: DeadLetterFilter) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -100,6 +100,16 @@ def test_a_replay_that_sends_jobs_elsewhere_sees_them_die_there() -> None:
     _runs_while_it_waits(shop, HIGH)
     report = shop.bench.replay(DeadLetterFilter(queues=(NORMAL,)), canary=3, priority="high")
     assert report.reason == "of the canary 3 of 3 jobs are known to have died again"
+
+
+@pytest.mark.parametrize("since", [timedelta(days=999_999), datetime(1900, 1, 1, tzinfo=UTC)])
+def test_a_replay_of_all_since_ever_is_listed_and_resumed(since: Any) -> None:
+    shop = Shop()
+    shop.dead(*numbered(4))
+    stopped = _stopped_at(shop, 1, chosen=DeadLetterFilter(since=since), rate=0.1)
+    assert stopped.state is ReplayState.STOPPED
+    assert [each.id for each in asyncio.run(shop.bench.replays().all())] == [stopped.id]
+    assert asyncio.run(shop.bench.replays().resume(stopped.id)).sent == 4
 
 
 # --- what is sent --------------------------------------------------------------------------------
