@@ -14,6 +14,7 @@ from typing import Any
 
 from headgate.jobs.dead_letters.replaying.report import MAX_LISTED, ReplayReport, ReplayState
 from headgate.jobs.dead_letters.replaying.runner import INTERRUPTED
+from headgate.jobs.errors import TransportError
 from headgate.ops.views.output import TextTable, in_line, show, show_error, show_json
 from headgate.workers.process.exit_codes import EXIT_INTERRUPTED
 
@@ -91,6 +92,8 @@ def values_of(report: ReplayReport) -> dict[str, Any]:
 def watched(stop: Callable[[], None]) -> Iterator[Callable[[ReplayReport], None]]:
     """Show a replay's progress in one line of a terminal, and stop it at the first Ctrl-C.
 
+    Says how to go on with one that an error stops, since no report of its end is returned.
+
     Args:
         stop: stops it once its requests under way are answered.
     """
@@ -104,6 +107,11 @@ def watched(stop: Callable[[], None]) -> Iterator[Callable[[ReplayReport], None]
     line = _Line()
     try:
         yield line.write
+    except TransportError:
+        line.clear()
+        if line.replay_id:
+            show_error(f"To go on: headgate dead-letters resume {line.replay_id}")
+        raise
     finally:
         line.clear()
         signal.signal(signal.SIGINT, before)
@@ -116,11 +124,14 @@ class _Line:
         self._is_terminal = sys.stderr.isatty()
         self._width = 0
         self._told = False
+        self.replay_id = ""
+        """Empty until the replay has begun."""
 
     def write(self, report: ReplayReport) -> None:
         if not self._is_terminal and not self._told:
             self._told = True
             show_error(f"{report.id} has begun; to end it: headgate dead-letters abort {report.id}")
+        self.replay_id = report.id
         self._put(in_line(f"{report.id}: {_told(report)}"))
 
     def clear(self) -> None:

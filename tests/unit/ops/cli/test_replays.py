@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Client, load_app
+from headgate.errors import AccessDenied
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.dead_letters.replaying.report import ReplayReport
 from headgate.testing import Harness, MemoryBackend
@@ -104,6 +105,24 @@ def test_options_select_pace_and_change(shop: Shop) -> None:
     more = ("--type", "send-email", "--reason", "do-not-retry", "--since", "2h", "--limit", "2")
     assert "done, 2 sent" in shop.run("replay", *more, "--rate", "1", "--yes").out
     assert "done, 2 of 2 sent" in shop.run("replay", "--spread", "30s", "--yes").out
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_replay_that_an_error_stops_says_how_to_go_on(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, *, terminal: bool
+) -> None:
+    monkeypatch.setattr("headgate.ops.views.replays.sys.stderr.isatty", lambda: terminal)
+    shop.dead(30)
+    expired = AccessDenied("ExpiredToken: the security token is expired")
+    shop.backend.sqs.faults.raise_on("delete", expired, queue=shop.spec.dlq_name)
+    ended = shop.run("replay", "--yes")
+    assert (ended.code, shop.sent) == (1, 30)
+    [replay] = json.loads(shop.run("replays", "--json").out)
+    assert replay["state"] == "stopped"
+    assert f"To go on: headgate dead-letters resume {replay['id']}" in ended.err
+    assert "ExpiredToken" in ended.err
+    assert shop.run("resume", replay["id"]).code == 0
+    assert shop.sent == 30
 
 
 def test_letters_that_are_left_show_in_text_and_code(shop: Shop) -> None:
