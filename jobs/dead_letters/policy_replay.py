@@ -184,7 +184,7 @@ class PolicyReplay:
     async def _look_around(self) -> _Around | None:
         """Return the other replays and the pauses; None if somebody else's replay is under way."""
         services = self._services
-        book = ReplayBook(services.table, services.clock)
+        book, now = ReplayBook(services.table, services.clock), services.clock.now()
         others = await book.all()
         for each in others:
             if each.state is ReplayState.RUNNING:
@@ -192,11 +192,11 @@ class PolicyReplay:
                 return None
         pauses, _ = read_pauses(await services.table.query(CANCELLATIONS, prefix=PREFIX))
         chosen = DeadLetterFilter(types=tuple(self._rules))
-        report = new_report(services.clock.now(), chosen, ReplayOptions(), ACTOR)
+        report = new_report(now, chosen, ReplayOptions(), ACTOR)
         marks = Marks(
             services.app, services.table, report.id, sleep=services.sleep, rng=services.rng
         )
-        await marks.load(each.id for each in others if each.state is not ReplayState.DONE)
+        await marks.load(others, report.started_at, services.concurrency)
         return _Around(book=book, report=report, marks=marks, pauses=pauses)
 
     async def _begin(self, around: _Around) -> _Begun:

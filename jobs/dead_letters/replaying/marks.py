@@ -3,7 +3,11 @@
 A letter is marked between its sending and its deletion. So a replay that was killed in between, or
 could not delete a letter, deletes it when it goes on, and sends nothing. If it was killed between
 the sending and the mark, the job is sent twice, with the same id. A replay that has not come to its
-end may have left such letters, so every other one knows its marks, too.
+end may have left such letters, so every other one knows its marks, too: those that stand when it
+begins. A replay at the same time goes on to mark letters, which show again if SQS doesn't delete
+them, or its process is killed. So before a letter is sent, it is looked up among the marks of each
+replay that may have been carried out meanwhile. As a rule there is none, and to find that out takes
+a request for each round.
 
 A worker whose answers are lost may park one job many times. So a mark also has a digest of what its
 letter stands for, and a replay deletes further letters of the jobs that it has sent. Other replays'
@@ -15,12 +19,22 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from headgate.jobs.core.clock import SKEW_S
+from headgate.jobs.core.concurrency import Parallelism
 from headgate.jobs.core.ports.table import MAX_PUT, AsyncTable, Item
 from headgate.jobs.dead_letters.letter import DeadLetter
+from headgate.jobs.dead_letters.replaying.book import LEASE_S
 from headgate.jobs.dead_letters.replaying.options import MAX_CANARY
-from headgate.jobs.dead_letters.replaying.report import KEPT, MAX_LISTED, LeftLetter
+from headgate.jobs.dead_letters.replaying.report import (
+    KEPT,
+    MAX_LISTED,
+    REPLAYS,
+    LeftLetter,
+    ReplayReport,
+    ReplayState,
+)
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.policies import job_keep_of, records_of
 from headgate.jobs.errors import MessageError, TransportError
@@ -35,6 +49,9 @@ from headgate.jobs.values.texts import legible
 _SENT, _REFUSED = "sent#", "refused#"
 
 _MAX_CHARS = 300
+
+_AT_ONCE = 16
+"""Maximum number of requests for the marks of other replays at the same time."""
 
 _log = OwnLog("headgate.replay")
 
@@ -81,6 +98,7 @@ class Marks:
         self._as_type = as_type
         self._sleep = sleep
         self._rng = rng
+        self._others: _OtherReplays | None = None
         self._sent: set[str] = set()
         self._jobs: set[str] = set()
         """Of the replay itself, digests of the letters whose jobs it has sent."""
@@ -97,13 +115,27 @@ class Marks:
         """Return True if the replay has sent a letter's job for another one of the same death."""
         return digest_of(letter) in self._jobs
 
-    async def load(self, replay_ids: Iterable[str]) -> None:
-        """Read the marks of replays that have not come to their ends.
+    async def load(
+        self, replays: Sequence[ReplayReport], read_at: datetime, concurrency: Parallelism
+    ) -> None:
+        """Read the marks of those replays that have not come to their ends.
+
+        Args:
+            replays: all replays, this one included if it was begun before.
+            read_at: the time just before these were read; aware.
+            concurrency: makes several requests at once.
 
         Raises:
             TransportError: the table could not be asked.
         """
-        for replay_id in replay_ids:
+        self._others = _OtherReplays(
+            self._table,
+            self._replay_id,
+            replays,
+            read_at=read_at,
+            concurrency=concurrency,
+        )
+        for replay_id in (each.id for each in replays if each.state is not ReplayState.DONE):
             after = ""
             while True:
                 page = await self._table.page(partition_of(replay_id), after=after)
@@ -116,6 +148,11 @@ class Marks:
                     self.canary += filter(None, map(self._job, marks[: self._canary_room]))
                 if not (after := page.after):
                     break
+
+    async def learn(self, letters: Sequence[DeadLetter]) -> None:
+        """Look up which letters' jobs other replays have sent since their marks were read."""
+        if letters and self._others is not None:
+            self._sent |= await self._others.sent_of([each.message_id for each in letters])
 
     async def sent(self, letters: Sequence[DeadLetter], at: datetime) -> None:
         """Mark letters whose jobs have been sent, and record that in the jobs' histories.
@@ -191,6 +228,82 @@ class Marks:
             keep=job_keep_of(self._app, declared, _envelope_of(letter)),
             former=letter.job_type if letter.job_type != declared.name else None,
         )
+
+
+class _OtherReplays:
+    """The replays that may be carried out beside one.
+
+    Args:
+        table: holds all of them.
+        replay_id: the one.
+        known: the others, as they stood when their marks were read.
+        read_at: the time just before that; aware.
+        concurrency: makes several requests at once.
+    """
+
+    def __init__(
+        self,
+        table: AsyncTable,
+        replay_id: str,
+        known: Iterable[ReplayReport],
+        *,
+        read_at: datetime,
+        concurrency: Parallelism,
+    ) -> None:
+        self._table = table
+        self._replay_id = replay_id
+        lively = read_at - timedelta(seconds=LEASE_S + SKEW_S)
+        others = [each for each in known if each.id != replay_id]
+        # One that was aborted just now ends with its next step, which may be to come.
+        self._lively = [each.id for each in others if each.updated_at > lively and _is_open(each)]
+        self._stopped = {
+            each.id: each.updated_at
+            for each in others
+            if each.state is ReplayState.STOPPED and each.updated_at <= lively
+        }
+        # Ids begin with the time of the start, as the clock of its process tells it.
+        self._since = f"{read_at - timedelta(seconds=SKEW_S):%Y%m%d-%H%M%S}"
+        self._concurrency = concurrency
+
+    async def sent_of(self, message_ids: Sequence[str]) -> set[str]:
+        """Return the ids of those messages whose jobs another replay has sent.
+
+        If the table can't be asked, none: as with its marks, a replay goes on without it for as
+        long as its lease stands.
+        """
+        try:
+            ids = await self._under_way()
+            asked = [(replay_id, each) for replay_id in ids for each in message_ids]
+            found = await self._concurrency.each(self._is_marked, asked, at_once=_AT_ONCE)
+        except TransportError as error:
+            _log.warning("other replays are not known to %s: %s", self._replay_id, error)
+            return set()
+        return {each for (_, each), is_marked in zip(asked, found, strict=True) if is_marked}
+
+    async def _under_way(self) -> list[str]:
+        """Return the replays that have gone on since their marks were read, or begun.
+
+        One that is done has deleted all that it had sent.
+        """
+        page = await self._table.page(REPLAYS, after=self._since)
+        begun = [each.sk for each in page.items if each.data.get("state") != ReplayState.DONE]
+        ids = [*self._stopped]
+        resumed = await self._concurrency.each(self._is_resumed, ids, at_once=_AT_ONCE)
+        those = [each for each, is_resumed in zip(ids, resumed, strict=True) if is_resumed]
+        every = dict.fromkeys((*self._lively, *those, *begun))
+        return [each for each in every if each != self._replay_id]
+
+    async def _is_resumed(self, replay_id: str) -> bool:
+        item = await self._table.get(REPLAYS, replay_id)
+        return item is not None and moment(item.data.get("updated")) != self._stopped[replay_id]
+
+    async def _is_marked(self, asked: tuple[str, str]) -> bool:
+        replay_id, message_id = asked
+        return await self._table.get(partition_of(replay_id), f"{_SENT}{message_id}") is not None
+
+
+def _is_open(report: ReplayReport) -> bool:
+    return report.state is not ReplayState.DONE
 
 
 def _envelope_of(letter: DeadLetter) -> Envelope | None:

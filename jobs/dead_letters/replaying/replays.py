@@ -198,8 +198,8 @@ class Replays:
             sleep=services.sleep,
             rng=services.rng,
         )
-        others = [each.id for each in await self._book.all() if each.state is not ReplayState.DONE]
-        await marks.load(others)
+        read_at = services.clock.now()
+        await marks.load(await self._book.all(), read_at, services.concurrency)
         return marks
 
 

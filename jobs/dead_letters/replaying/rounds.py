@@ -95,12 +95,19 @@ class Rounds:
         until_s = self._clock.monotonic() + self._hold.total_seconds() - _MARGIN_S
         held = {each.message.message_id: each for each in round_}
         letters = [self._services.read(each) for each in round_]
+        await self._learn(letters)
         sent = await self._sent(await self._remade(letters), until_s)
         done = [held[each.message_id] for each in letters if self._is_sent(each)]
         deleted = await self._dispatcher.delete(done)
         self.acted += len(sent) + len(deleted)
         self.undeleted += len(done) - len(deleted)
         return deleted
+
+    async def _learn(self, letters: Sequence[DeadLetter]) -> None:
+        """Find out which letters that are to be sent another replay has sent meanwhile."""
+        if self._room != 0:
+            now = self._clock.now()
+            await self._marks.learn([each for each in letters if self._is_meant(each, now)])
 
     async def _remade(self, letters: Sequence[DeadLetter]) -> list[Remade]:
         """Return what to send for the letters of a round, as far as there is room."""

@@ -132,7 +132,8 @@ class Replaying:
     async def _send_until(self, most: int | None) -> None:
         """Make passes until ``most`` letters are sent, or nothing is left to send."""
         fruitless, shown_s = 0, None
-        while (left := self._left_to(most)) != 0:
+        # What could not be deleted is, at its limit too: once it is done, nobody knows its marks.
+        while (left := self._left_to(most)) != 0 or self._rounds.undeleted:
             await self._wait(self._pace.wait_s(self._clock.monotonic()))
             began_s = self._clock.monotonic()
             look = await self._pass(self._pace.room(began_s, left))
