@@ -149,9 +149,12 @@ def _is_own_origin(request: Request) -> bool:
         return request.headers.get("sec-fetch-site") == "same-origin"
     own = request.headers.get("host", "").lower()
     try:
-        return own != "" and urlsplit(origin).netloc.lower() == own
+        parts = urlsplit(origin)
     except ValueError:
         return False
+    # Behind a proxy that ends TLS the console itself is asked by HTTP: https is as good as http.
+    is_own_scheme = parts.scheme in ("https", request.url.scheme)
+    return own != "" and parts.netloc.lower() == own and is_own_scheme
 
 
 def _with_headers(send: Send) -> Send:

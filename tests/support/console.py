@@ -33,10 +33,12 @@ class Browser:
     Args:
         app: the ASGI app.
         root: the path that the app is mounted at.
+        scheme: the scheme by which its server is asked.
     """
 
     app: ASGIApp
     root: str = ""
+    scheme: str = "http"
     cookies: dict[str, str] = field(default_factory=dict)
 
     def get(self, path: str, **headers: str) -> Answer:
@@ -66,7 +68,7 @@ class Browser:
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
             "method": method,
-            "scheme": "http",
+            "scheme": self.scheme,
             "path": self.root + unquote(parts.path),
             "root_path": self.root,
             "query_string": parts.query.encode(),

@@ -50,6 +50,22 @@ def test_a_request_without_a_host_comes_from_no_page_of_the_console(shop: Shop) 
     assert not is_paused(shop)
 
 
+@pytest.mark.parametrize(
+    ("served", "origin", "status"),
+    [
+        *(("http", "http", 303), ("http", "https", 303), ("https", "https", 303)),
+        *(("https", "http", 403), ("http", "ftp", 403), ("http", "chrome-extension", 403)),
+    ],
+)
+def test_a_page_of_this_host_by_another_scheme_changes_nothing(
+    shop: Shop, served: str, origin: str, status: int
+) -> None:
+    browser = shop.browser()
+    browser.scheme = served
+    sent = browser.post(PAUSE, FORM, origin=f"{origin}://{HOST}", sec_fetch_site="")
+    assert sent.status == status
+
+
 @pytest.mark.parametrize("without", ["origin", "sec_fetch_site"])
 def test_one_word_of_the_browser_for_the_page_that_sends_a_form_is_enough(
     shop: Shop, browser: Browser, without: str
