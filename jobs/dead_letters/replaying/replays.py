@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.letter import DeadLetter
-from headgate.jobs.dead_letters.replaying.book import ReplayBook
+from headgate.jobs.dead_letters.replaying.book import ReplayBook, ReplayLease
 from headgate.jobs.dead_letters.replaying.marks import Marks, left_of
 from headgate.jobs.dead_letters.replaying.options import ReplayOptions, fixed_filter
+from headgate.jobs.dead_letters.replaying.progress import ReplayProgress
 from headgate.jobs.dead_letters.replaying.remaking import Remaker, Unfit
 from headgate.jobs.dead_letters.replaying.report import (
     MAX_LISTED,
@@ -21,16 +22,22 @@ from headgate.jobs.dead_letters.replaying.report import (
     ReplayState,
     left_letter,
 )
-from headgate.jobs.dead_letters.replaying.runner import Replaying
+from headgate.jobs.dead_letters.replaying.runner import (
+    HIDDEN_S,
+    INTERRUPTED,
+    Replaying,
+    reason_of,
+)
 from headgate.jobs.dead_letters.replaying.sealed_set import opened_options, sealed_options
 from headgate.jobs.dead_letters.replaying.services import (
+    HOLD,
     WITHIN,
     ReplayServices,
     new_walk,
     places_of,
 )
 from headgate.jobs.dead_letters.walk import HeldLetter, Look
-from headgate.jobs.errors import SettingsInvalid, did_you_mean
+from headgate.jobs.errors import ReplayRunning, SettingsInvalid, did_you_mean
 
 Tell = Callable[[ReplayReport], None]
 """Called with the report of each step."""
@@ -94,14 +101,10 @@ class Replays:
             TransportError: AWS could not be asked; once it has begun, the replay has stopped then.
         """
         self._check(options)
-        report = self._new(chosen, options, actor)
-        if options.spread is not None:
-            counted = await self.rehearse(chosen, options)
-            report = replace(report, total=counted.sent)
-        lease = await self._book.begin(report := await self._sealed(report))
+        report = await self._sealed(self._new(chosen, options, actor))
+        lease = await self._book.begin(report)
         tell(report)
-        marks = await self._marks(report)
-        return await Replaying(self._services, report, lease, marks, tell, is_stopping).run()
+        return await self._carried_out(report, lease, tell, is_stopping)
 
     async def resume(
         self,
@@ -126,9 +129,76 @@ class Replays:
         report, lease = await self._book.take_over(replay_id)
         report = replace(report, options=wanted)
         tell(report)
+        return await self._carried_out(report, lease, tell, is_stopping)
+
+    async def _carried_out(
+        self,
+        report: ReplayReport,
+        lease: ReplayLease,
+        tell: Tell,
+        is_stopping: Callable[[], bool],
+    ) -> ReplayReport:
+        services = self._services
         marks = await self._marks(report)
         report = replace(report, sent=marks.own, refused=0)
-        return await Replaying(self._services, report, lease, marks, tell, is_stopping).run()
+        if report.options.spread is not None and report.total is None:
+            progress = ReplayProgress(report, lease, services.clock, tell)
+            report = await self._counted(progress, is_stopping)
+            if report.state is not ReplayState.RUNNING:
+                return report
+        return await Replaying(services, report, lease, marks, tell, is_stopping).run()
+
+    async def _counted(
+        self, progress: ReplayProgress, is_stopping: Callable[[], bool]
+    ) -> ReplayReport:
+        """Count what is to be spread; return the replay's report with it, or the last one.
+
+        It has been entered, so that it can be seen, aborted and resumed meanwhile. Letters that
+        others hold are waited for: of too few, all would come at once.
+        """
+        services, report = self._services, progress.report
+        shown_s = services.clock.monotonic() + HOLD.total_seconds()
+
+        async def step() -> None:
+            if is_stopping():
+                progress.stop(INTERRUPTED)
+            await progress.write()
+
+        try:
+            counted, unseen = await self._count(report, step, progress)
+            while unseen and not progress.is_ending and services.clock.monotonic() < shown_s:
+                await services.sleep(HIDDEN_S)
+                await step()
+                counted, unseen = await self._count(report, step, progress)
+        except ReplayRunning:
+            raise
+        except BaseException as error:
+            progress.stop(reason_of(error))
+            await progress.end()
+            raise
+        if progress.is_ending:
+            return await progress.end()
+        return replace(progress.report, total=report.sent + counted + unseen)
+
+    async def _count(
+        self,
+        report: ReplayReport,
+        step: Callable[[], Awaitable[None]],
+        progress: ReplayProgress,
+    ) -> tuple[int, int]:
+        """Return the number of letters to send, and about that of those that were not seen."""
+        walk = new_walk(self._services)
+        rehearsal = _Rehearsal(self._services, report, walk.stop)
+
+        async def visit(round_: Sequence[HeldLetter]) -> Collection[str]:
+            await rehearsal.visit(round_)
+            await step()
+            if progress.is_ending:
+                walk.stop()
+            return ()
+
+        look = await walk.through(places_of(self._services, report.filter), visit)
+        return rehearsal.sent, 0 if rehearsal.is_full else sum(look.unseen.values())
 
     async def abort(self, replay_id: str, *, by: str) -> ReplayReport:
         """End a replay for good; see `jobs.dead_letters.replaying.book.ReplayBook.abort`."""
@@ -220,7 +290,7 @@ class _Rehearsal:
     async def visit(self, round_: Sequence[HeldLetter]) -> Collection[str]:
         """Count the letters of a round; none is kept."""
         for held in round_:
-            if self._is_full:
+            if self.is_full:
                 self._end()
                 break
             letter = self._services.read(held)
@@ -229,19 +299,25 @@ class _Rehearsal:
         return ()
 
     @property
-    def _is_full(self) -> bool:
+    def sent(self) -> int:
+        """Number of jobs that would be sent."""
+        return self._by_queue.total()
+
+    @property
+    def is_full(self) -> bool:
+        """True once that is the replay's limit."""
         limit = self._report.options.limit
-        return limit is not None and self._by_queue.total() >= limit
+        return limit is not None and self.sent >= limit
 
     def report(self, look: Look) -> ReplayReport:
         """Return the counts."""
-        unseen = 0 if self._is_full else sum(look.unseen.values())
+        unseen = 0 if self.is_full else sum(look.unseen.values())
         return replace(
             self._report,
             id="",
             state=ReplayState.DONE,
             reason=f"letters that were not seen: about {unseen:,}" if unseen else "",
-            sent=self._by_queue.total(),
+            sent=self.sent,
             refused=self._refused,
             by_queue=dict(self._by_queue),
             left=tuple(self._left),

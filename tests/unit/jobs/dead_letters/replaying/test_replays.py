@@ -429,6 +429,49 @@ def _stopped_at(
     return asyncio.run(running)
 
 
+def test_a_replay_that_counts_what_it_spreads_is_seen_stopped_and_resumed() -> None:
+    shop = Shop()
+    shop.dead(*numbered(200))
+    steps: list[ReplayReport] = []
+    counting = shop.bench.replays().start(
+        EVERYTHING,
+        shop.bench.options(spread=600),
+        actor="ada",
+        tell=steps.append,
+        is_stopping=lambda: bool(steps),
+    )
+    stopped = asyncio.run(counting)
+    assert (steps[0].state, steps[0].total) == (ReplayState.RUNNING, None)
+    assert (stopped.state, stopped.reason, stopped.sent) == (ReplayState.STOPPED, "interrupted", 0)
+    shop.jobs.clock.advance(HOLD)
+    begin = shop.jobs.clock.now()
+    rest = asyncio.run(shop.bench.replays().resume(stopped.id))
+    assert (rest.state, rest.sent, rest.total) == (ReplayState.DONE, 200, 200)
+    assert shop.jobs.clock.now() - begin > timedelta(minutes=9)
+
+
+async def test_letters_that_others_hold_are_counted_and_spread_like_the_rest() -> None:
+    shop = Shop()
+    await _dead(shop, 100)
+    for _ in range(10):  # a listing looks at all of them
+        await shop.jobs.sqs.receive(LETTERS, limit=10, wait_s=0, visibility_s=10)
+    begin = shop.jobs.clock.now()
+    report = await shop.bench.start(spread=600)
+    assert (report.state, report.sent, report.total) == (ReplayState.DONE, 100, 100)
+    assert shop.jobs.clock.now() - begin > timedelta(minutes=9)
+
+
+def test_a_replay_that_is_killed_while_it_counts_can_be_resumed() -> None:
+    shop = Shop()
+    shop.dead(*numbered(20))
+    shop.jobs.sqs.faults.raise_on("depth", ServiceUnavailable("down"))
+    with pytest.raises(ServiceUnavailable):
+        shop.bench.replay(spread=600)
+    [report] = asyncio.run(shop.bench.replays().all())
+    assert (report.state, report.reason, report.total) == (ReplayState.STOPPED, "down", None)
+    assert asyncio.run(shop.bench.replays().resume(report.id)).sent == 20
+
+
 # --- who carries it out --------------------------------------------------------------------------
 
 
