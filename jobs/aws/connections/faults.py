@@ -150,6 +150,8 @@ _UNAVAILABLE_CODES = frozenset(
 
 _LOOPBACK = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(?![\w.])")
 
+_QUOTED_REQUEST = re.compile(r"\s*The Canonical String for this request.*", re.DOTALL)
+
 _GIVE_CREDENTIALS = (
     "run `aws configure` or `aws sso login`, set AWS_PROFILE, or give the task, function or "
     "instance a role"
@@ -241,7 +243,7 @@ def _hint(error: Exception) -> str:
 def _refusal(error: ClientError, action: str, target: str) -> TransportError:
     """Translate a refusal by AWS, by its code or, if that is unknown, by its HTTP status."""
     answer = error.response.get("Error", {})
-    code, said = answer.get("Code", "Unknown"), legible(answer.get("Message", "no message"))
+    code, said = answer.get("Code", "Unknown"), _said(answer.get("Message", "no message"))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     # "AWS.SimpleQueueService.NonExistentQueue", "com.amazonaws.sqs#QueueDoesNotExist"
     name = re.split(r"[.#]", code)[-1]
@@ -270,6 +272,14 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
         return ServiceUnavailable(f"AWS failed at {action} on {target!r}: {code}: {said}")
     kind = ItemRefused if name in _REFUSAL_CODES and action in _WRITES else TransportError
     return kind(f"AWS refused {action} on {target!r}: {code}: {said}")
+
+
+def _said(message: object) -> str:
+    """Return AWS's message without the request that it quotes beside a wrong signature: that has
+    the session token, and errors are logged and shown.
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html
+    """
+    return legible(_QUOTED_REQUEST.sub("", str(message)))
 
 
 def _clocks(refusal: ClientError) -> str:

@@ -126,6 +126,18 @@ def test_an_error_of_the_network_means_that_the_service_is_unavailable(error: Ex
     assert type(_fault(error)) is ServiceUnavailable
 
 
+@pytest.mark.parametrize("code", ["SignatureDoesNotMatch", "InvalidSignatureException", "Else"])
+def test_an_error_says_nothing_of_the_signed_request_that_aws_quotes(code: str) -> None:
+    message = (
+        "The request signature we calculated does not match the signature you provided.\n\n"
+        "The Canonical String for this request should have been\n'POST\n/\n\n"
+        "host:sqs.eu-west-1.amazonaws.com\nx-amz-security-token:IQoJb3JpZ2luX2VjE\n'\n"
+    )
+    text = str(_fault(_refusal(code, status=403, message=message)))
+    assert "does not match the signature you provided." in text
+    assert "IQoJb3JpZ2luX2VjE" not in text
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
