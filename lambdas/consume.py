@@ -45,6 +45,7 @@ from headgate.jobs.execution.calling.claims import Claims
 from headgate.jobs.execution.calling.handler_threads import HandlerThreads
 from headgate.jobs.execution.calling.means import Means, span_opener
 from headgate.jobs.execution.executor import Executor
+from headgate.jobs.execution.exits import run_through
 from headgate.jobs.execution.hook_runner import HookRunner
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.messages.sealing import Seals
@@ -187,7 +188,7 @@ class Consumer:
             Exception: the error that a resource of the app raised when it was opened.
             TransportError: there are no credentials or no region.
         """
-        return self._runner.run(self._handle(event, context))
+        return run_through(self._runner, self._handle(event, context))
 
     def close(self) -> None:
         """Close everything that is open. Lambda never calls this. Idempotent."""

@@ -19,6 +19,7 @@ from headgate.jobs.core.settings import Settings
 from headgate.jobs.definitions.app import App
 from headgate.jobs.errors import QueuesMissing
 from headgate.jobs.execution.calling.means import span_opener
+from headgate.jobs.execution.exits import run_through
 from headgate.jobs.values.own_log import OwnLog
 from headgate.workers.configuration import UNWATCHED, ObservabilitySettings, WorkerSettings
 from headgate.workers.process.ecs_protection import ScaleInProtection, bound_s, protecting
@@ -122,7 +123,7 @@ def run(
         ConfigurationError, UnknownQueue, TransportError: it could not start.
     """
     with collected_seldom(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_run(app, settings, watching, on_stop, leash))
+        return run_through(runner, _run(app, settings, watching, on_stop, leash))
 
 
 async def _run(

@@ -270,6 +270,24 @@ def test_only_the_failed_jobs_of_a_batch_return_after_their_backoff() -> None:
     assert function.heard(JobCompleted) == 3
 
 
+def test_an_exit_in_a_task_of_a_handler_ends_no_invocation() -> None:
+    async def exits() -> None:
+        sys.exit(0)
+
+    async def send(note: Note) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(exits() if note.text == "bad" else asyncio.sleep(0))
+
+    function, job = _mail(send)
+    with _closed(function):
+        function.submit(job, "good", "bad", "fine")
+        [failure] = function.invoke()["batchItemFailures"]
+        [left] = function.messages()
+    assert failure == {"itemIdentifier": left.message_id}
+    assert function.heard(JobCompleted) == 2
+    assert function.heard(JobFailed) == 1
+
+
 def test_a_given_up_job_is_dead_lettered_before_it_is_reported_as_done() -> None:
     async def send(_note: Note) -> None:
         raise DoNotRetry("no such address")
