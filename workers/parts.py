@@ -329,9 +329,7 @@ class Parts:
             size=size or os.cpu_count() or 1,
             clock=self._clock,
             rng=rng,
-            answers={
-                "submit": lambda _ctx, message: submit_for_child(self._app, self.client, message)
-            },
+            answers={"submit": lambda message: submit_for_child(self._app, self.client, message)},
             on_change=self._ease_and_look,
             on_fault=partial(_log.error, "%s"),
         )

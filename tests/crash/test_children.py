@@ -179,6 +179,29 @@ async def test_a_child_tells_its_progress_and_submits_further_jobs(tmp_path: Pat
     assert set(await lines(said, 2)) == {"child of a child", "of a plain one"}
 
 
+async def test_the_next_job_does_not_tell_the_progress_of_one_that_left_a_thread(
+    tmp_path: Path,
+) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    async with bench.working(children=1):
+        await bench.submit(isolated_app.leaving, Work(path=said))
+        await bench.happens(JobCompleted)
+        await bench.submit(isolated_app.following)
+        await bench.happens(JobCompleted, 3)
+    assert [(each.percent, each.note) for each in bench.heard(JobProgress)] == [(10, "its own")]
+    assert await lines(said, 1) == ["of its thread"]
+
+
+async def test_a_thread_that_a_job_has_left_in_its_child_may_still_submit(tmp_path: Path) -> None:
+    bench, said = Bench(), tmp_path / "said"
+    async with bench.working(children=1):
+        await bench.submit(isolated_app.leaving, Work(path=said))
+        await bench.happens(JobCompleted)
+        said.touch()
+        await bench.happens(JobCompleted, 2)
+    assert await lines(said, 1) == ["of its thread"]
+
+
 @pytest.mark.parametrize(
     ("job", "how"),
     [

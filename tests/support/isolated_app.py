@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -64,6 +65,28 @@ def reporting(work: Work, ctx: JobContext) -> None:
     within.append(within)
     _ = ctx.progress(80, "\udc00", within=within)
     _ = ctx.submit(neighbour, Work(path=work.path, text="of a plain one"))
+
+
+_go_on, _gone_on = threading.Event(), threading.Event()
+
+
+@_queue.job("leaving", isolation="process")
+def leaving(work: Work, ctx: JobContext) -> None:
+    def go_on() -> None:
+        while not _go_on.is_set() and not (work.path and work.path.exists()):
+            time.sleep(0.01)
+        _ = ctx.progress(99, "of the job that has ended")
+        _ = ctx.submit(neighbour, Work(path=work.path, text="of its thread"))
+        _gone_on.set()
+
+    threading.Thread(target=go_on, daemon=True).start()
+
+
+@_queue.job("following", isolation="process")
+def following(_work: Work, ctx: JobContext) -> None:
+    _ = ctx.progress(10, "its own")
+    _go_on.set()
+    _gone_on.wait()
 
 
 @_queue.job("neighbour")

@@ -34,9 +34,9 @@ from headgate.workers.isolation.sent_job import NotStarted, Returned, SentJob
 
 _log = OwnLog("headgate.worker")
 
-Answer = Callable[[JobContext, Any], Awaitable[Any]]
-"""Answers a request of a handler in a child: takes its context and JSON values, and returns JSON
-values. An exception is raised again in the child, from its message."""
+Answer = Callable[[Any], Awaitable[Any]]
+"""Answers a request of a handler in a child: takes JSON values, and returns JSON values. An
+exception is raised again in the child, from its message."""
 
 _SAMPLE_S = 0.25
 """Seconds between samples of the memory of a job that has a limit."""
@@ -271,10 +271,11 @@ class Child:
                 self.jobs += 1
             case Kind.RETURNED, SentJob() as attempt:
                 attempt.returned = True
-            case Kind.PROGRESS, SentJob(ctx=ctx):
+            case Kind.PROGRESS, SentJob(ctx=ctx) if frame["job"] == ctx.id:
+                # Not that of an earlier job, of which a thread has been left running.
                 _ = ctx.progress(frame["percent"], frame["message"], **frame["data"])
-            case Kind.CALL, SentJob(ctx=ctx):
-                task = asyncio.create_task(self._answer(ctx, frame), name="headgate-child-call")
+            case Kind.CALL, _:
+                task = asyncio.create_task(self._answer(frame), name="headgate-child-call")
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
             case Kind.DONE, SentJob() as attempt:
@@ -282,10 +283,10 @@ class Child:
             case Kind.FAILED, SentJob() as attempt:
                 attempt.end(protocol.failure_of(frame))
 
-    async def _answer(self, ctx: JobContext, frame: Frame) -> None:
+    async def _answer(self, frame: Frame) -> None:
         number = frame["number"]
         try:
-            value = await self._answers[frame["name"]](ctx, frame["data"])
+            value = await self._answers[frame["name"]](frame["data"])
             answer = protocol.encode(Kind.ANSWER, number=number, value=value)
         except Exception as error:  # noqa: BLE001 - it is sent to the handler that asked
             fields = {"error_type": type_of(error), "message": text_of(error)}

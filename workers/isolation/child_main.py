@@ -137,7 +137,8 @@ class _Host:
 
     def progress(self, percent: float, message: str, data: Mapping[str, Any]) -> None:
         """Report the job's progress; the data are JSON values."""
-        fields = {"percent": percent, "message": legible(message), "data": data}
+        job, said = str(self._envelope.id), legible(message)
+        fields = {"job": job, "percent": percent, "message": said, "data": data}
         self._channel.send(protocol.encode(Kind.PROGRESS, **fields))
 
     def submit(
