@@ -43,7 +43,7 @@ _log = OwnLog("headgate.worker")
 _CONNECTIONS = 50
 
 _THREADS_S = 1.0
-"""Time for the event loop's threads to end once all is settled: a DNS look-up may be under way."""
+"""Time for the event loop's threads to end after the drain: a DNS look-up may be under way."""
 
 OnStop = Callable[[], None]
 
@@ -103,11 +103,15 @@ async def work(
         await stack.enter_async_context(protecting(protection))
         stopped = _Stop(worker, drain_s, on_stop)
         await stack.enter_async_context(tied(leash, stop=stopped, busy=has_long_job))
-        with on_signals(stopped, worker.hurry):
+        with on_signals(stopped, stopped.hurry):
             names = (queue.name for queue in settings.selection.of(app.topology))
             _log.info("working on %s: %s", app.name, ", ".join(names))
             _log.debug("event loop: %s", type(asyncio.get_running_loop()).__module__)
-            return await _until_it_ends(worker, threads)
+            report = await _until_it_ends(worker, threads)
+            if threads is not None:
+                # Work that a handler has begun and not awaited, or that outlived its timeout.
+                await threads.finish(within_s=stopped.left_s, hurry=stopped.hurried)
+            return report
 
 
 def run(
@@ -177,8 +181,26 @@ class _Stop:
         self._worker = worker
         self._drain_s = drain_s
         self._on_stop = on_stop
+        self._ends_at: float | None = None
+        """End of the drain, on the event loop's clock, once it has begun."""
+        self.hurried = asyncio.Event()
+        """Set by a second signal."""
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left of the drain; 0 if the worker has ended by itself."""
+        if self._ends_at is None:
+            return 0.0
+        return max(0.0, self._ends_at - asyncio.get_running_loop().time())
+
+    def hurry(self) -> None:
+        """End at once."""
+        self.hurried.set()
+        self._worker.hurry()
 
     def __call__(self) -> None:
+        if self._ends_at is None:  # the signal may be followed by the supervisor's death
+            self._ends_at = asyncio.get_running_loop().time() + self._drain_s
         self._worker.stop()
         self._on_stop()
         _log.info(

@@ -11,10 +11,14 @@ import asyncio
 import functools
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_LOOK_S = 0.05
+"""Seconds between looks at whether calls have ended."""
 
 
 class LoopThreads(ThreadPoolExecutor):
@@ -42,6 +46,15 @@ class LoopThreads(ThreadPoolExecutor):
     def busy(self) -> bool:
         """True while a call runs, for which closing the loop would wait."""
         return any(future.running() for future in tuple(self._calls))
+
+    async def finish(self, *, within_s: float, hurry: asyncio.Event) -> None:
+        """Wait until every call has ended, for that time at most, or until there is a hurry."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + within_s
+        while self._calls and (left_s := ends_at - loop.time()) > 0 and not hurry.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, _LOOK_S)):
+                    await hurry.wait()
 
     def left_running(self, *, after_s: float) -> tuple[str, ...]:
         """Return the names of the functions that still run after a while, which blocks this thread.

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 import pytest
 
 from headgate import App
+from headgate.jobs.core.backend import AsyncBackend
+from headgate.jobs.core.clock import SystemClock
 from headgate.workers.configuration import WorkerSettings
 from headgate.workers.process import entry
 from headgate.workers.process.event_loop import loop_factory
 from headgate.workers.process.exit_codes import EXIT_CLEAN, EXIT_UNFINISHED
 from headgate.workers.process.loop_threads import LoopThreads
 from headgate.workers.shutdown import Report
+from tests.support.backends import async_over
+from tests.unit.workers.rig import Note, Rig
 
 Call = Callable[[Callable[[], object]], asyncio.Future[Any]]
 
@@ -73,6 +81,63 @@ def test_a_thread_of_a_handler_that_was_cancelled_does_not_keep_the_process(
         entry.run(App("shop"), WorkerSettings())
     assert ended.value.code == EXIT_UNFINISHED
     assert "threads still running: Download.fetch" in caplog.text
+
+
+def test_a_thread_that_a_handler_left_running_has_what_is_left_of_the_drain(
+    download: Download, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App("shop")
+
+    @app.job("archive")
+    async def archive(_note: Note) -> None:
+        _ = asyncio.get_running_loop().run_in_executor(None, download.fetch)
+
+    rig = Rig(app, clock=SystemClock())
+
+    @asynccontextmanager
+    async def backend(*_args: Any, **_settings: Any) -> AsyncIterator[AsyncBackend]:
+        await rig.submit(archive)
+        yield async_over(rig.sqs)
+
+    wait = LoopThreads.finish
+
+    async def finish(threads: LoopThreads, *, within_s: float, hurry: asyncio.Event) -> None:
+        asyncio.get_running_loop().call_soon(download.release.set)  # it ends after the worker
+        await wait(threads, within_s=within_s, hurry=hurry)
+
+    async def main() -> tuple[str, ...]:
+        threads = LoopThreads.of_running_loop()
+        working = asyncio.create_task(entry.work(app, WorkerSettings(), threads=threads))
+        await asyncio.to_thread(download.begun.wait)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await working
+        left = threads.left_running(after_s=0)
+        download.release.set()
+        return left
+
+    monkeypatch.setattr(LoopThreads, "finish", finish)
+    monkeypatch.setattr(entry, "AsyncAwsBackend", backend)
+    with asyncio.Runner() as runner:
+        assert runner.run(main()) == ()
+
+
+@pytest.mark.parametrize("is_hurried", [False, True])
+def test_a_thread_is_waited_for_within_the_drain_and_not_in_a_hurry(
+    is_hurried: bool, download: Download
+) -> None:
+    async def main() -> float:
+        threads, hurry = LoopThreads.of_running_loop(), asyncio.Event()
+        call = asyncio.get_running_loop().run_in_executor(None, download.fetch)
+        began_at = time.monotonic()
+        if is_hurried:
+            hurry.set()
+        await threads.finish(within_s=60 if is_hurried else 0.1, hurry=hurry)
+        took_s = time.monotonic() - began_at
+        download.release.set()
+        await call
+        return took_s
+
+    assert asyncio.run(main()) < 30
 
 
 def test_a_thread_that_ends_leaves_a_clean_stop(
