@@ -114,6 +114,7 @@ class InvocationBatch:
             settled_at=times.settled_at,
             eager=lambda: not self._running,
             scheduler=scheduler,
+            asked=None if cancelling is None else cancelling.asked,
             recorder=recorder,
         )
         self._rng = random.Random()  # noqa: S311 - spreads returns, guards no secret

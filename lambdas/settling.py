@@ -19,6 +19,7 @@ from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.run import Run
+from headgate.jobs.execution.settling.delayed_retry import Asked
 from headgate.jobs.execution.settling.settler import Settler
 from headgate.jobs.values.light_dataclass import light_dataclass
 from headgate.jobs.values.own_log import OwnLog
@@ -72,6 +73,7 @@ def settler_of(
     ends_at: float,
     eager: Callable[[], bool],
     scheduler: AsyncScheduler | None,
+    asked: Asked | None,
 ) -> Settler[Run]:
     """Return the settler of one invocation.
 
@@ -81,6 +83,7 @@ def settler_of(
         ends_at: deadline on the event loop's time.
         eager: returns True when nothing else runs, so that batching would only delay requests.
         scheduler: holds jobs that have to wait longer than SQS can; without one they are sent anew.
+        asked: tells of cancellations; None: there are none.
     """
     return Settler(
         Invocation(ends_at),
@@ -92,6 +95,7 @@ def settler_of(
         rng=random.Random(),  # noqa: S311 - spreads pauses, guards no secret
         pacing=_PACING,
         scheduler=scheduler,
+        asked=asked,
         store=means.store,
         keyring=means.keyring,
     )

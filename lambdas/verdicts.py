@@ -13,6 +13,7 @@ from headgate.jobs.execution.executor import Executor
 from headgate.jobs.execution.outcome import Failed, Interrupted
 from headgate.jobs.execution.recording.recorder import Recorder
 from headgate.jobs.execution.run import Run
+from headgate.jobs.execution.settling.delayed_retry import Asked
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.values.own_log import OwnLog
 from headgate.lambdas.deleting import Deletes
@@ -30,6 +31,7 @@ class Verdicts:
         settled_at: deadline of settling, on the loop's clock.
         eager: returns True when nothing else runs, so that batching would only delay requests.
         scheduler: holds jobs that have to wait longer than SQS can, if there is one.
+        asked: tells of cancellations; None: there are none.
         recorder: tells attempts from deliveries; None counts by deliveries.
     """
 
@@ -41,13 +43,19 @@ class Verdicts:
         settled_at: float,
         eager: Callable[[], bool],
         scheduler: AsyncScheduler | None,
+        asked: Asked | None,
         recorder: Recorder | None,
     ) -> None:
         self._executor = executor
         self._means = executor.means
         self._recorder = recorder
         self._settler = settler_of(
-            self._means, transport, ends_at=settled_at, eager=eager, scheduler=scheduler
+            self._means,
+            transport,
+            ends_at=settled_at,
+            eager=eager,
+            scheduler=scheduler,
+            asked=asked,
         )
         self._surplus = Surplus(self._means, transport, ends_at=settled_at)
         self._deletes = Deletes(transport, clock=self._means.clock, events=self._means.events)

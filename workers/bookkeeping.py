@@ -124,6 +124,14 @@ class Bookkeeping:
             return None
         return self._cancelling.reason(job_id, job_type)
 
+    async def asked(self, job_id: str, job_type: str) -> bool:
+        """Return True if the table has a request that a job be cancelled.
+
+        Raises:
+            TransportError: the table could not be asked.
+        """
+        return self._cancelling is not None and await self._cancelling.asked(job_id, job_type)
+
     @property
     def fault(self) -> str:
         """The reason why the sign of life or the status can't be written now; empty if they are."""

@@ -88,9 +88,7 @@ class Parts:
         app, clock, events = services.app, services.clock, services.events
         ports = backend.async_ports
         table = _table_of(app, ports)
-        self._app = app
-        self._clock = clock
-        self._settings = settings
+        self._app, self._clock, self._settings = app, clock, settings
         self.look_soon = OncePerTurn(self._look)
         queues = sorted(settings.selection.of(app.topology), key=lambda spec: spec.priority.rank)
         self.queues = QueueWatch([queue.name for queue in queues], clock=clock)
@@ -207,6 +205,7 @@ class Parts:
                 rng=services.rng,
                 pacing=SETTLEMENT_PACING,
                 scheduler=ports.scheduler if self._app.long_delays else None,
+                asked=self.books.asked,
                 store=ports.store,
                 keyring=self.client.keyring,
             ),

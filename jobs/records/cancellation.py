@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from headgate.jobs.core.ports.table import Item
+from headgate.jobs.core.ports.table import AsyncTable, Item
 from headgate.jobs.core.retention import DEFAULT_KEEP
 from headgate.jobs.errors import SettingsInvalid
 from headgate.jobs.messages.envelope import Envelope
@@ -108,6 +108,20 @@ def read_cancellations(items: Iterable[Item]) -> tuple[Mapping[str, CancelReques
         else:
             found[item.sk] = request
     return found, strange
+
+
+async def is_asked(table: AsyncTable, job_id: str, job_type: str) -> bool:
+    """Return True if the table has a request that a job of that type be cancelled.
+
+    For the moments in which what is known of the last look may be too old.
+
+    Raises:
+        TransportError: the table could not be asked.
+    """
+    # Not one item's read, for which workers have no permission.
+    items = await table.query(CANCELLATIONS, prefix=job_id)
+    found, _ = read_cancellations(item for item in items if item.sk == job_id)
+    return any(request.concerns(job_type) for request in found.values())
 
 
 def _request(item: Item) -> CancelRequest | None:

@@ -26,7 +26,12 @@ from headgate.jobs.core.clock import Clock
 from headgate.jobs.core.events import CancellationsFailed, Events, ItemsSkipped
 from headgate.jobs.core.ports.table import AsyncTable, Page
 from headgate.jobs.errors import TransportError
-from headgate.jobs.records.cancellation import CANCELLATIONS, CancelRequest, read_cancellations
+from headgate.jobs.records.cancellation import (
+    CANCELLATIONS,
+    CancelRequest,
+    is_asked,
+    read_cancellations,
+)
 from headgate.jobs.records.pausing.pause import MOST_PAUSES, PREFIX
 from headgate.jobs.records.pausing.paused import Paused
 
@@ -91,6 +96,10 @@ class Cancelling:
         """Return the reason why a job is to be cancelled; None if no request is known here."""
         request = self._known.get(job_id)
         return request.reason if request is not None and request.concerns(job_type) else None
+
+    async def asked(self, job_id: str, job_type: str) -> bool:
+        """Return True if a job is to be cancelled, by the table as it is now; see `is_asked`."""
+        return await is_asked(self._table, job_id, job_type)
 
     async def look(self) -> None:
         """Read the next page; if that fails, what was known before stays known."""

@@ -34,7 +34,9 @@ from headgate.jobs.execution.settling.delayed_retry import HandOver
 from headgate.jobs.execution.settling.verdict import Verdict
 from headgate.jobs.messages.envelope import Envelope
 from headgate.jobs.messages.job_ids import new_job_id
+from headgate.jobs.messages.keyring import Keyring
 from headgate.jobs.messages.sealing import Seals
+from headgate.jobs.records.cancellation import is_asked
 from headgate.jobs.submission.prepare import prepare
 from headgate.jobs.testing.attempts import attempted, call_hook
 from headgate.jobs.testing.backend import MemoryBackend
@@ -128,14 +130,7 @@ class Harness:
         self.client = Client(app, events=self._hub, backend=backend)
         self.async_client = AsyncClient(app, events=self._hub, backend=backend)
         self._keyring = self.async_client.keyring
-        self._hand_over = HandOver(
-            self.scheduler if app.long_delays else None,
-            app.topology,
-            clock=self.clock,
-            events=self._hub,
-            store=self.store,
-            keyring=self._keyring,
-        )
+        self._hand_over = _hand_over(app, backend, self.clock, self._hub, self._keyring)
         deploy_schedules(app, self.scheduler)
 
     def submitted(self, job: JobType[P, Any]) -> list[Submitted[P]]:
@@ -360,6 +355,20 @@ class Harness:
         for event in happened:
             for hook in hooks_of(self.app, event):
                 await call_hook(hook, event)
+
+
+def _hand_over(
+    app: App, backend: MemoryBackend, clock: Clock, events: Events, keyring: Keyring | None
+) -> HandOver:
+    return HandOver(
+        backend.scheduler if app.long_delays else None,
+        app.topology,
+        clock=clock,
+        events=events,
+        asked=partial(is_asked, backend.table) if keeps_records(app) else None,
+        store=backend.store,
+        keyring=keyring,
+    )
 
 
 def _claims(app: App, table: MemoryTable, clock: Clock, seals: Seals | None) -> Claims | None:

@@ -68,9 +68,11 @@ class Remembering:
         )
 
     async def verdict(self, run: Run) -> Verdict:
-        """Run a job, unless it is not due, has been cancelled, or is paused."""
+        """Run a job, unless it has been cancelled, is not due, or is paused."""
         try:
-            return run.unstarted(run.due_in_s) if run.due_in_s else await self._verdict(run)
+            if run.due_in_s and not await self._is_cancelled(run):
+                return run.unstarted(run.due_in_s)
+            return await self._verdict(run)
         finally:
             if run.seat is not None:
                 run.seat.leave()
@@ -99,9 +101,17 @@ class Remembering:
             async with asyncio.timeout(_DRAIN_S):
                 await self._recorder.drain()
 
+    async def _is_cancelled(self, run: Run) -> bool:
+        if self._recorder is None:
+            return False
+        await self._cancelling.look()
+        return self._cancellation(run) is not None
+
     def _cancel(self, run: Run) -> None:
-        if run.job is None:
-            return
-        job_id, job_type = run.job.attempt.job_id, run.job.type.name
-        if (reason := self._cancelling.reason(job_id, job_type)) is not None:
+        if (reason := self._cancellation(run)) is not None:
             run.cancel(reason)
+
+    def _cancellation(self, run: Run) -> str | None:
+        if run.job is None:
+            return None
+        return self._cancelling.reason(run.job.attempt.job_id, run.job.type.name)

@@ -43,7 +43,7 @@ class SettlementFailed(QueueEvent):
     message_id: str
     job_id: str
     action: str
-    """``delete``, ``change_visibility``, ``send``, ``schedule`` or ``keep_payload``."""
+    """``delete``, ``change_visibility``, ``send``, ``schedule``, ``cancel`` or ``keep_payload``."""
     error: str
 
 

@@ -10,6 +10,7 @@ of SQS ends a job: neither a queue's retention, nor the number of receives.
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -44,6 +45,10 @@ _MAX_DELAY_S = int(MAX_DELAY.total_seconds())
 _PAYLOAD_REF = '"payload_ref"'
 """Occurs in the body of every message whose payload is in the object store, and in few others."""
 
+Asked = Callable[[str, str], Awaitable[bool]]
+"""Tells by a job's id and type whether somebody has asked for its cancellation; may raise a
+`TransportError`."""
+
 
 def holds_s(delivery: Delivery, topology: Topology) -> float:
     """Return the seconds for which a one-time schedule may hold a delivery's job."""
@@ -76,6 +81,7 @@ class HandOver:
         topology: names the schedules' targets.
         clock: tells the time.
         events: receives an event for each schedule that could not be created.
+        asked: tells of cancellations; None: there are none.
         store: holds the payloads that are too large for messages.
         keyring: signs the messages that jobs go on in; None leaves them unsigned.
     """
@@ -87,6 +93,7 @@ class HandOver:
         *,
         clock: Clock,
         events: Events,
+        asked: Asked | None = None,
         store: AsyncObjectStore | None = None,
         keyring: Keyring | None = None,
     ) -> None:
@@ -96,6 +103,7 @@ class HandOver:
         self._keyring = keyring
         self._clock = clock
         self._events = events
+        self._asked = asked
         self._store = store
 
     async def take(
@@ -142,11 +150,31 @@ class HandOver:
             token=_token(delivery),
         )
         try:
-            return await self._delayed.hold(job)
+            is_held = await self._delayed.hold(job)
         except PayloadTooLarge:
             return False
         except TransportError as error:
             self._report(delivery, verdict, "schedule", error)
+            return False
+        return is_held and not await self._is_withdrawn(self._delayed, delivery, verdict)
+
+    async def _is_withdrawn(
+        self, delayed_jobs: DelayedJobs, delivery: Delivery, verdict: Verdict
+    ) -> bool:
+        """Delete the schedule of a job that is to be cancelled; return True if that was done.
+
+        Whoever asked for it before there was a schedule has found none, and the request would not
+        last until this one fires. In a message its next worker cancels the job within minutes.
+        """
+        if self._asked is None:
+            return False
+        job_id, job_type = verdict.attempt.job_id, verdict.job_type
+        try:
+            if not await self._asked(job_id, job_type):
+                return False
+            return await delayed_jobs.cancel(job_id, job_type) is not None
+        except TransportError as error:
+            self._report(delivery, verdict, "cancel", error)
             return False
 
     async def _refresh_payload(self, delivery: Delivery, verdict: Verdict) -> None:

@@ -39,7 +39,7 @@ from headgate.jobs.execution.settling.actions import (
     Way,
 )
 from headgate.jobs.execution.settling.dead_letter import bare
-from headgate.jobs.execution.settling.delayed_retry import HandOver
+from headgate.jobs.execution.settling.delayed_retry import Asked, HandOver
 from headgate.jobs.execution.settling.keeper import Keeper, Kept
 from headgate.jobs.execution.settling.open_bundle import BundlePart
 from headgate.jobs.execution.settling.verdict import Verdict, parked
@@ -81,6 +81,7 @@ class Settler(Generic[K]):
         rng: adds jitter to the pauses between tries.
         pacing: the pacing of requests.
         scheduler: takes over waits longer than SQS allows; without one the message is sent anew.
+        asked: as in `HandOver`.
         store: the store of large payloads, for messages that are handed over.
         keyring: signs these messages; None leaves them unsigned.
     """
@@ -98,6 +99,7 @@ class Settler(Generic[K]):
         pacing: Pacing,
         deletes_linger_s: Callable[[QueueSpec], float] | None = None,
         scheduler: AsyncScheduler | None = None,
+        asked: Asked | None = None,
         store: AsyncObjectStore | None = None,
         keyring: Keyring | None = None,
     ) -> None:
@@ -111,7 +113,13 @@ class Settler(Generic[K]):
         self._rng = rng
         self._pacing = pacing
         self._hand_over = HandOver(
-            scheduler, topology, clock=clock, events=events, store=store, keyring=keyring
+            scheduler,
+            topology,
+            clock=clock,
+            events=events,
+            asked=asked,
+            store=store,
+            keyring=keyring,
         )
         self._deletes: dict[str, Batcher[str]] = {}
         self._changes: dict[str, Batcher[VisibilityChange]] = {}

@@ -12,8 +12,15 @@ from pydantic import BaseModel
 
 from headgate import Accepts, App, Backoff, Encryption, JobContext, Priority, Retry, RetryLater
 from headgate.jobs.core.batching import EntryRejected
-from headgate.jobs.core.events import Events, JobDeadLettered, JobRetryScheduled, JobStarted
+from headgate.jobs.core.events import (
+    Events,
+    JobDeadLettered,
+    JobRetryScheduled,
+    JobStarted,
+    SettlementFailed,
+)
 from headgate.jobs.core.ports.transport import OutgoingMessage, ReceivedMessage
+from headgate.jobs.errors import TransportError
 from headgate.jobs.execution.calling.means import Means
 from headgate.jobs.execution.delivery import Delivery
 from headgate.jobs.execution.executor import Executor
@@ -21,6 +28,8 @@ from headgate.jobs.execution.outcome import Reason
 from headgate.jobs.execution.run import Run
 from headgate.jobs.execution.settling.actions import Release, Way
 from headgate.jobs.messages.envelope import parse
+from headgate.jobs.records.cancellation import CANCELLATIONS
+from headgate.jobs.records.state import JobState
 from headgate.jobs.schedules.delayed_job import DelayedJob, delayed, retry_name, schedule_of
 from headgate.jobs.testing import Harness
 from headgate.jobs.testing.next_message import DrainUnfinished
@@ -301,3 +310,44 @@ def test_with_records_a_deferred_job_stays_in_its_message() -> None:
         jobs.drain(max_runs=2)
     [message] = jobs.sqs.messages("shop-jobs-normal")
     assert message.receive_count == 2
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_job_cancelled_before_a_schedule_held_it_never_runs_again(fails: bool) -> None:
+    app, seen = App("shop"), []
+
+    @app.job("work", retry=Retry(backoff=Backoff.fixed(5 * DAY_S)))
+    def work(_note: Note, ctx: JobContext) -> None:
+        seen.append(ctx.attempt)
+        jobs.client.handle(ctx.id).cancel()  # no worker has read of it when the attempt ends
+        if fails:
+            raise ConnectionError("refused")
+        raise RetryLater(after=timedelta(days=5))
+
+    jobs = Harness(app)
+    job = jobs.client.submit(work, Note())
+
+    jobs.drain()
+
+    assert len(seen) == 1
+    assert job.state() is JobState.CANCELLED
+    assert not jobs.scheduler.schedules
+
+
+def test_a_job_is_held_while_nothing_tells_of_cancellations() -> None:
+    life = Life(Retry(backoff=Backoff.fixed(5 * DAY_S)), fails=1)
+    query = life.jobs.table.query
+
+    async def failing(pk: str, *, prefix: str = "") -> Any:
+        if pk == CANCELLATIONS:
+            raise TransportError("the table is down")
+        return await query(pk, prefix=prefix)
+
+    life.jobs.table.query = failing  # type: ignore[method-assign]  # as an outage of one request
+    life.jobs.client.submit(life.work, Note())
+
+    life.jobs.drain()
+
+    assert life.seen == [1, 2]
+    failed = [each for each in life.jobs.events if isinstance(each, SettlementFailed)]
+    assert [(each.action, each.error) for each in failed] == [("cancel", "the table is down")]
