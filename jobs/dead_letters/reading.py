@@ -200,7 +200,10 @@ def _named_by(body: str, topology: Topology | None) -> _Named:
 
 
 def _described_by(given: Mapping[str, Any], topology: Topology | None) -> _Named:
-    """Return the job that the bridge's input describes."""
+    """Return the job that the bridge's input describes; a delayed one's queue is in its message."""
+    if tag_of(given) == DELAYED:
+        held = _named_by(str(given.get("body")), topology)
+        return replace(held, job_id=_id_of(given), job_type=_text(given.get("type")))
     job = _mapping(given.get("job")) if tag_of(given) == OCCURRENCE else given
     group, priority = _text(job.get("queue")), _text(job.get("priority"))
     known = next((each for each in Priority if each == priority), None)

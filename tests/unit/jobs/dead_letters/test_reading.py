@@ -12,6 +12,7 @@ from headgate import App
 from headgate.jobs.core.ports.transport import ReceivedMessage
 from headgate.jobs.core.tenant import Tenant
 from headgate.jobs.core.topology import Priority
+from headgate.jobs.dead_letters.filters import DeadLetterFilter
 from headgate.jobs.dead_letters.letter import DeadLetter
 from headgate.jobs.dead_letters.reading import NOT_SUBMITTED, REDRIVEN, read_letter
 from headgate.jobs.deployment.sweep_plan import parking_queues
@@ -219,6 +220,21 @@ def test_what_became_no_job_goes_to_the_queue_that_its_input_names() -> None:
     assert (read.origin, read.group, read.priority) == ("shop-jobs-high", "jobs", Priority.HIGH)
     strange = read_unsubmitted(received(json.dumps({"queue": "jobs", "priority": "soon"})))
     assert (strange.origin, strange.group, strange.priority) == (None, "jobs", None)
+
+
+def test_a_delayed_job_that_was_not_sent_names_the_queue_of_its_message() -> None:
+    given = {
+        "delayed_until": "2026-11-21T08:00:00Z",
+        "job_id": "0190",
+        "type": "remind",
+        "body": SUBMITTED.body,
+    }
+    read = read_unsubmitted(received(json.dumps({"requestPayload": given})))
+    assert (read.origin, read.group, read.priority) == ("shop-jobs-high", "jobs", Priority.HIGH)
+    assert DeadLetterFilter(queues=("jobs",)).matches(read)
+    assert (read.job_id, read.job_type) == ("0190", "remind")  # as its input says
+    strange = read_unsubmitted(received(json.dumps({**given, "body": 7})))
+    assert (strange.origin, strange.job_type) == (None, "remind")
 
 
 def test_the_tenant_is_the_one_of_the_body() -> None:
