@@ -129,9 +129,13 @@ class LocalScheduler:
         self._now = now
         self._begun = now()
         self._known: dict[str, _Known] = {}
+        self._unreadable: dict[str, str] = {}
+        """The faults that were logged, by the names of their schedules."""
 
     def read(self) -> None:
         """Read the stored schedules anew.
+
+        One that can't be read, since somebody made or changed it by hand, is logged and left out.
 
         One that was to end with its last firing, and is gone now that this is due, is still fired:
         an emulator may fire schedules too, to no effect, and delete those that it takes for done.
@@ -141,8 +145,8 @@ class LocalScheduler:
         """
         found: dict[str, _Known] = {}
         for name in self._scheduler.names(self._group, prefix=""):
-            spec = self._scheduler.get(self._group, name)
-            if spec is not None:  # else it has just been deleted
+            spec = self._readable(name)
+            if spec is not None:  # else it has just been deleted, or is not one of ours
                 found[name] = self._again(spec)
         now = self._now()
         for name, known in self._known.items():
@@ -186,6 +190,20 @@ class LocalScheduler:
             found[job_type] = min(due, found.get(job_type, due))
         return found
 
+    def _readable(self, name: str) -> ScheduleSpec | None:
+        """Return a stored schedule that can be fired; None if there is none of that name."""
+        try:
+            spec = self._scheduler.get(self._group, name)
+            if spec is not None:
+                next_due(spec, self._now())
+        except (MessageUnreadable, ValueError, KeyError) as error:  # KeyError: of its time zone
+            if self._unreadable.get(name) != str(error):
+                self._unreadable[name] = str(error)
+                _log.warning("the schedule %s can't be read, and does not fire: %s", name, error)
+            return None
+        self._unreadable.pop(name, None)
+        return spec
+
     def _again(self, spec: ScheduleSpec) -> _Known:
         known = self._known.get(spec.name)
         if known is not None and known.spec.modified_at == spec.modified_at:
@@ -198,13 +216,12 @@ class LocalScheduler:
         return _Known(spec, max(changed, self._begun - LOOK_BACK))
 
     def _fire(self, spec: ScheduleSpec, due: datetime) -> None:
-        text = invocation(spec, spec.arn, due)
         name = spec.name.removeprefix(MADE_LATER)  # as its maker knows it
         try:
-            sent = self._bridge.submit(read_input(from_json(text)))
+            sent = self._bridge.submit(read_input(from_json(invocation(spec, spec.arn, due))))
         except TransportError:
             raise
-        except HeadgateError as error:
+        except (HeadgateError, ValueError) as error:  # ValueError: it is not JSON
             _log.error("the schedule %s fired, and submitted no job: %s", name, error)
         else:
             if sent:

@@ -7,12 +7,13 @@ import json
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from headgate import App, Client, Encryption, Schedule, Signing, cron
-from headgate.errors import TransportError
+from headgate.errors import MessageUnreadable, TransportError
 from headgate.jobs.core.concurrency import Threads
 from headgate.jobs.core.events import Events
 from headgate.jobs.core.immediate import ImmediateSecretStore
@@ -314,6 +315,41 @@ def test_a_firing_that_can_not_become_a_job_is_told_and_not_repeated(
         world.look()
     [record] = caplog.records
     assert "the schedule sync fired, and submitted no job" in record.message
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"expression": "cron(0 8 * * *)"}, "has 5 fields"),
+        ({"timezone": "Mars/Base"}, "Mars/Base"),
+        ({"input": "hello"}, "submitted no job"),
+        ({}, "invokes a queue"),
+    ],
+)
+def test_a_schedule_made_by_hand_that_can_not_be_read_stops_no_other(
+    changed: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    group = world.app.topology.schedule_group
+    sync = world.stored.get(group, "sync")
+    assert sync is not None
+    world.stored.create(replace(sync, name="by-hand", **changed), token=world.app.name)
+    get = world.stored.get
+
+    def refusing(group: str, name: str) -> ScheduleSpec | None:
+        if name == "by-hand" and not changed:
+            raise MessageUnreadable("the schedule 'by-hand' invokes a queue")
+        return get(group, name)
+
+    world.stored.get = refusing  # type: ignore[method-assign]  # as what AWS has of it can't be read
+
+    world.look()
+    world.look(timedelta(minutes=15))
+
+    assert set(world.sent()) == {"sync"}
+    assert world.scheduler.next_times().keys() == {"report", "sync"}
+    [told] = {record.message for record in caplog.records if "by-hand" in record.message}
+    assert said in told
 
 
 def test_what_fires_is_signed_and_a_delayed_job_stays_sealed() -> None:
