@@ -113,7 +113,8 @@ def _connection(access: Access) -> Connection:
 
 def _asked(name: str, query: MetricQuery) -> dict[str, Any]:
     dimensions = query.dimensions or (("QueueName", bare_name(query.queue)),)
-    return {
+    account = {} if query.account is None else {"AccountId": query.account}
+    return account | {
         "Id": name,
         "MetricStat": {
             "Metric": {

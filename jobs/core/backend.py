@@ -54,6 +54,8 @@ class MetricQuery:
     namespace: str = "AWS/SQS"
     dimensions: tuple[tuple[str, str], ...] = ()
     """Names and values of the metric's dimensions; empty for those of SQS, which has the queue."""
+    account: str | None = None
+    """The account that has the metric; None for the caller's own."""
 
 
 class AsyncMetricReader(Protocol):

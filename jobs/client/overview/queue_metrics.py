@@ -12,9 +12,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
+from typing import Literal
 
 from headgate.jobs.core.backend import AsyncMetricReader, MetricQuery
 from headgate.jobs.core.clock import Clock
+from headgate.jobs.core.existing.arns import owner_of
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.deployment.metric_names import (
     FAILED,
@@ -116,29 +118,45 @@ class QueueMetricsReader:
             TransportError: CloudWatch could not be asked, or refused.
         """
         queries = [
-            MetricQuery(queue=queue.name, name=_SENT, statistic="Sum", period_s=_HOUR_S)
+            MetricQuery(
+                queue=queue.name,
+                name=_SENT,
+                statistic="Sum",
+                period_s=_HOUR_S,
+                account=owner_of(queue.name),
+            )
             for queue in queues
         ]
         found = await self._metrics.read(queries, since=since, until=self._clock.now())
         return {each.queue: sum(values.values()) for each, values in found.items()}
 
     async def _ask(self, queries: Sequence[MetricQuery]) -> None:
+        """Ask for each account by itself: one that shares no metrics must not hide the others'."""
         until = self._until = _whole_minute(self._clock.now())
-        self._found, self.fault = {}, ""
-        try:
-            self._found = await self._metrics.read(queries, since=until - PAST, until=until)
-        except TransportError as error:
-            self.fault = text_of(error)
+        found: dict[MetricQuery, Minutes] = {}
+        self.fault = ""
+        for account in dict.fromkeys(query.account for query in queries):
+            own = [query for query in queries if query.account == account]
+            try:
+                found |= await self._metrics.read(own, since=until - PAST, until=until)
+            except TransportError as error:
+                self.fault = self.fault or text_of(error)
+        self._found = found
 
     def _queries(self, queue: QueueSpec) -> Sequence[MetricQuery]:
         levels = (_OLDEST,) if queue.fifo else (_OLDEST, _NOISY)
+        asked: tuple[tuple[Literal["Maximum", "Sum"], tuple[str, ...]], ...]
+        asked, account = (("Maximum", levels), ("Sum", _COUNTS)), owner_of(queue.name)
         lane = (
             *((SERVICE, self._service), (QUEUE, queue.group)),
             (PRIORITY, queue.priority.value),
         )
         return (
-            *(MetricQuery(queue=queue.name, name=name, statistic="Maximum") for name in levels),
-            *(MetricQuery(queue=queue.name, name=name, statistic="Sum") for name in _COUNTS),
+            *(
+                MetricQuery(queue=queue.name, name=name, statistic=statistic, account=account)
+                for statistic, names in asked
+                for name in names
+            ),
             *(
                 MetricQuery(
                     queue=queue.name,

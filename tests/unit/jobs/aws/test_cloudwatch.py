@@ -146,3 +146,16 @@ async def test_a_refusal_and_an_endpoint_that_is_away_are_errors_of_headgate() -
     away = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
     with pytest.raises(TransportError):
         await read(Answers(away), SENT)
+
+
+async def test_the_metrics_of_another_accounts_queue_are_asked_of_that_account() -> None:
+    theirs = replace(
+        SENT, queue="arn:aws:sqs:eu-central-1:222222222222:jobs", account="222222222222"
+    )
+    answers = Answers({"MetricDataResults": []})
+    await read(answers, SENT, theirs)
+    own, other = answers.requests[0]["MetricDataQueries"]
+    assert "AccountId" not in own
+    assert other["AccountId"] == "222222222222"
+    [dimension] = other["MetricStat"]["Metric"]["Dimensions"]
+    assert dimension == {"Name": "QueueName", "Value": "jobs"}

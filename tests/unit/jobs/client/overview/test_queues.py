@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from headgate import App, AsyncClient, Client, Priority
-from headgate.jobs.client.overview.queue_metrics import FRESH_S, UNKNOWN, QueuePast
+from headgate.jobs.client.overview.queue_metrics import (
+    FRESH_S,
+    UNKNOWN,
+    QueueMetricsReader,
+    QueuePast,
+)
 from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueStatus
+from headgate.jobs.core.backend import MetricQuery
 from headgate.jobs.core.ports.transport import OutgoingMessage
 from headgate.jobs.core.retention import RecordsLevel
-from headgate.jobs.errors import ServiceUnavailable, Throttled
+from headgate.jobs.errors import AccessDenied, ServiceUnavailable, Throttled
 from headgate.jobs.records.fleet.worker_status import TenantHeld, WorkerState, status_item
-from headgate.testing import MemoryBackend
+from headgate.testing import MemoryBackend, VirtualClock
 from tests.support.clients import Kind, awaited
 from tests.support.statuses import STATUS
 
@@ -61,6 +68,30 @@ async def test_messages_are_counted_by_their_state(shop: Shop) -> None:
     assert (high.queue, high.priority, high.name, high.exists) == ("mail", "high", HIGH, True)
     assert (high.waiting, high.in_flight, high.delayed, high.dead) == (2, 1, 1, 2)
     assert (low.waiting, low.dead, found.quarantined) == (0, 0, 0)
+
+
+class Accounts:
+    """A CloudWatch that reads the metrics of its own account, and is refused those of others."""
+
+    async def read(
+        self, queries: Sequence[MetricQuery], *, since: datetime, until: datetime
+    ) -> Mapping[MetricQuery, Mapping[datetime, float]]:
+        if any(query.account for query in queries):
+            raise AccessDenied("the account shares no metrics")
+        return {query: {until - timedelta(minutes=1): 7.0} for query in queries if until > since}
+
+
+async def test_an_account_that_shares_no_metrics_hides_no_others() -> None:
+    clock, theirs = VirtualClock(), "arn:aws:sqs:eu-central-1:222222222222:jobs"
+    app = App("shop")
+    mail = app.queue("mail", priorities=[Priority.HIGH, Priority.LOW])
+    mail.define("send", None, priority=Priority.HIGH)
+    high, low = app.topology.queues
+    reader = QueueMetricsReader(Accounts(), clock, "shop")
+    found = await reader.read([replace(high, name=theirs), low])
+    assert found[low.name].sent_per_minute == 7
+    assert found[theirs].sent_per_minute is None
+    assert reader.fault == "the account shares no metrics"
 
 
 async def test_what_cloudwatch_knows_is_shown_and_the_rest_is_unknown_not_zero(shop: Shop) -> None:
