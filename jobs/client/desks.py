@@ -112,7 +112,8 @@ class Desks:
     def health(self, deployment: Deployment | None = None) -> SystemHealth:
         """Judge the whole system: its queues, dead letters, waits, workers and breakers.
 
-        Sends the requests of `jobs.client.overview.queues.QueueDesk.list`.
+        Sends the requests of `jobs.client.overview.queues.QueueDesk.list`, and those of
+        `Schedules.list` to name the schedules that are paused.
 
         Args:
             deployment: the thresholds, and the Lambda functions that run jobs, as in ``cdk.json``;
@@ -122,8 +123,10 @@ class Desks:
             the verdict with its reasons; unhealthy if SQS can't be asked.
         """
         from headgate.jobs.client.overview.health import health_of
+        from headgate.jobs.client.schedules.schedule_reader import ScheduleReader
 
-        return drive(health_of(self._services.app, self._queues, deployment))
+        schedules = ScheduleReader(self._services, ImmediateScheduler(self._ports.scheduler))
+        return drive(health_of(self._services.app, self._queues, schedules, deployment))
 
     @cached_property
     def _queues(self) -> AsyncQueueDesk:
@@ -203,5 +206,7 @@ class AsyncDesks:
     async def health(self, deployment: Deployment | None = None) -> SystemHealth:
         """Judge the whole system; as `Client.health`, awaited."""
         from headgate.jobs.client.overview.health import health_of
+        from headgate.jobs.client.schedules.schedule_reader import ScheduleReader
 
-        return await health_of(self._services.app, self.queues, deployment)
+        schedules = ScheduleReader(self._services, self._ports.scheduler)
+        return await health_of(self._services.app, self.queues, schedules, deployment)

@@ -15,18 +15,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import timedelta
 from enum import StrEnum
 
 from headgate.jobs.client.overview.queues import AsyncQueueDesk, QueueList, QueueStatus
+from headgate.jobs.client.schedules.schedule_reader import ScheduleReader
 from headgate.jobs.core.topology import QueueSpec
 from headgate.jobs.definitions.app import App
 from headgate.jobs.deployment.alarms.thresholds import Thresholds
 from headgate.jobs.deployment.deployment import Deployment
+from headgate.jobs.deployment.triggers import has_schedules
 from headgate.jobs.errors import TransportError
 from headgate.jobs.records.fleet.worker_status import LimitState, WorkerStatus
 from headgate.jobs.records.pausing.pause import Pause
+from headgate.jobs.schedules.registry import ScheduleInfo
 from headgate.jobs.values.light_dataclass import frozen_dataclass
 from headgate.jobs.values.texts import text_of
 
@@ -61,8 +64,10 @@ class SystemHealth:
     """The worst first."""
     pauses: Sequence[Pause] = ()
     """The pauses; somebody wants them, so they are no reason by themselves."""
+    paused_schedules: Sequence[str] = ()
+    """The names of schedules that submit nothing until they are resumed; likewise no reason."""
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """The reasons for which ``metrics``, ``workers`` or ``pauses`` are unknown."""
+    """The reasons for which ``metrics``, ``workers``, ``pauses`` or ``schedules`` are unknown."""
 
     @property
     def state(self) -> SystemState:
@@ -70,13 +75,26 @@ class SystemHealth:
         return self.reasons[0].state if self.reasons else SystemState.HEALTHY
 
 
-async def health_of(app: App, desk: AsyncQueueDesk, deployment: Deployment | None) -> SystemHealth:
+async def health_of(
+    app: App, desk: AsyncQueueDesk, schedules: ScheduleReader, deployment: Deployment | None
+) -> SystemHealth:
     """Judge an app's system now; without a deployment, by the thresholds that alarms have."""
     try:
         found = await desk.list()
     except TransportError as error:
         return SystemHealth(reasons=[_unhealthy(None, f"SQS can't be asked: {text_of(error)}")])
-    return judged(app, found, deployment)
+    health = judged(app, found, deployment)
+    return await _with_schedules(health, schedules) if has_schedules(app) else health
+
+
+async def _with_schedules(found: SystemHealth, schedules: ScheduleReader) -> SystemHealth:
+    """Name the paused schedules, or the reason why they are unknown."""
+    try:
+        listed = (await schedules.read()).listed()
+    except TransportError as error:
+        return replace(found, unknown={**found.unknown, "schedules": text_of(error)})
+    paused = [each.name for each in listed if isinstance(each, ScheduleInfo) and not each.enabled]
+    return replace(found, paused_schedules=paused)
 
 
 def judged(app: App, found: QueueList, deployment: Deployment | None) -> SystemHealth:

@@ -21,6 +21,8 @@ def show_health(found: SystemHealth, *, as_json: bool) -> int:
             show(in_line(f"{reason.state}: {reason.text}"))
         for pause in found.pauses:
             show(in_line(in_words(pause)))
+        for name in found.paused_schedules:
+            show(in_line(f"paused: the schedule {name!r}"))
         for what, why in found.unknown.items():
             show(in_line(f"{what} can't be read: {why}"))
     return EXIT_CODES[found.state]
@@ -33,5 +35,6 @@ def _values(found: SystemHealth) -> dict[str, Any]:
             {"state": each.state, "queue": each.queue, "text": each.text} for each in found.reasons
         ],
         "paused": [values_of(each) for each in found.pauses],
+        "paused_schedules": list(found.paused_schedules),
         "unknown": dict(found.unknown),
     }

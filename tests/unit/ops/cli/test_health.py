@@ -75,6 +75,7 @@ def test_an_unhealthy_system_by_the_deployment_of_cdk_json_ends_it_with_2(
             }
         ],
         "paused": [],
+        "paused_schedules": [],
         "unknown": {},
     }
 

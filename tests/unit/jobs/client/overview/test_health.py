@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, AsyncClient, Client, Priority
+from headgate import App, AsyncClient, Client, Priority, Schedule
 from headgate.infra import (
     ConsumerGroup,
     Deployment,
@@ -44,6 +44,7 @@ class Shop:
         @mail.job("charge", priority=Priority.LOW, alert_at_once=True)
         def charge() -> None: ...
 
+        self.send = send
         self.backend = backend = MemoryBackend(app)
         self.client = AsyncClient(app, backend=backend)
         if kind == "Client":
@@ -78,6 +79,23 @@ async def test_a_system_with_workers_and_nothing_late_is_healthy(shop: Shop) -> 
     await shop.wait(HIGH)
     found = await shop.health()
     assert (found.state, told(found), found.pauses, found.unknown) == ("healthy", [], (), {})
+
+
+async def test_paused_schedules_are_named_and_are_no_reason(shop: Shop) -> None:
+    schedules, send = shop.client.schedules, shop.send
+    for name in ("hourly", "nightly"):
+        hourly = Schedule.rate(timedelta(hours=1))
+        await schedules.create(name, send, schedule=hourly)
+    await schedules.pause("nightly")
+    found = await shop.health()
+    assert (found.state, found.paused_schedules, found.unknown) == ("healthy", ["nightly"], {})
+
+
+async def test_schedules_that_can_not_be_read_are_unknown_and_hide_nothing(shop: Shop) -> None:
+    await shop.wait(HIGH)
+    shop.backend.scheduler.error = AccessDenied("not yours")
+    found = await shop.health()
+    assert (found.state, found.unknown) == ("degraded", {"schedules": "not yours"})
 
 
 async def test_an_idle_system_without_workers_is_healthy(shop: Shop) -> None:
