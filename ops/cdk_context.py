@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from headgate.infra.stages import Stage, read_stage, read_standby_stage
@@ -9,6 +11,7 @@ from headgate.jobs.deployment.cdk_context import STAGE
 from headgate.jobs.deployment.deployment import Deployment
 from headgate.jobs.errors import ConfigurationError
 from headgate.ops.cdk_json import FILE, read_context
+from headgate.workers.configuration import is_local
 
 
 def default_stage(path: Path | None) -> str | None:
@@ -31,6 +34,24 @@ def default_stage(path: Path | None) -> str | None:
 def deployment_from_cdk_json(path: Path | None, stage: str | None) -> Deployment:
     """Return the deployment of a stage; see `stage_from_cdk_json`."""
     return stage_from_cdk_json(path, stage).deployment
+
+
+def deployment_to_watch(stage: str | None, tell: Callable[[str], None]) -> Deployment | None:
+    """Return the deployment of the working directory's ``cdk.json``, or None if it has none.
+
+    A local AWS holds no stage of that file, so one that doesn't fit the app is told, and passed
+    over: the app has no stage there.
+
+    Raises:
+        ConfigurationError: as `stage_from_cdk_json`, unless AWS is a local one.
+    """
+    try:
+        return deployment_from_cdk_json(None, stage) if FILE.exists() else None
+    except ConfigurationError as error:
+        if not is_local(os.environ):
+            raise
+        tell(f"nothing of cdk.json is used on this local AWS: {error}")
+        return None
 
 
 def stage_from_cdk_json(path: Path | None, stage: str | None) -> Stage:

@@ -121,10 +121,11 @@ def short_wait(environ: Mapping[str, str], *, terminal: bool) -> timedelta | Non
     wait for its polls to end. Short polls make sixty requests per minute and queue, long ones
     three: that is worth it in a terminal, and an AWS emulator on this machine costs nothing.
     """
-    return _SHORT_WAIT if terminal or _is_local(environ) else None
+    return _SHORT_WAIT if terminal or is_local(environ) else None
 
 
-def _is_local(environ: Mapping[str, str]) -> bool:
+def is_local(environ: Mapping[str, str]) -> bool:
+    """Return True if the AWS that an environment leads to is an emulator on this machine."""
     names = ("AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL")
     endpoint = next((found for name in names if (found := environ.get(name))), "")
     try:

@@ -65,18 +65,17 @@ def console(
     that is made and printed; put TLS in front of it. --auth alb lets in whoever the Application
     Load Balancer has signed in whose ARN is in HEADGATE_CONSOLE_LOAD_BALANCER.
     """
-    from headgate.ops.cdk_context import deployment_from_cdk_json
-    from headgate.ops.cdk_json import FILE
+    from headgate.ops.cdk_context import deployment_to_watch
     from headgate.ops.console import console as pages
     from headgate.ops.console.serving import serve
-    from headgate.ops.views.output import show
+    from headgate.ops.views.output import show, show_error
     from headgate.workers.logs import configure
 
     app = app_of(context)
     if auth is None and not _is_loopback(host):
         context.fail(f"--host {host} is reached from other machines: have them --auth token")
     admission = {None: _open, Auth.TOKEN: _by_token, Auth.ALB: _by_load_balancer}[auth]()
-    deployment = deployment_from_cdk_json(None, app.stage) if FILE.exists() else None
+    deployment = deployment_to_watch(app.stage, show_error)
     served = pages(
         app,
         access=admission.rule,

@@ -18,12 +18,11 @@ def health(context: typer.Context, json: AsJson = False) -> None:
     is degraded, 2 if it is unhealthy. Thresholds, and the Lambda functions that run jobs, are those
     of cdk.json if the current directory has one.
     """
-    from headgate.ops.cdk_context import deployment_from_cdk_json
-    from headgate.ops.cdk_json import FILE
+    from headgate.ops.cdk_context import deployment_to_watch
+    from headgate.ops.views.output import show_error
     from headgate.ops.views.overview.system_health import show_health
 
-    stage = app_of(context).stage
-    deployment = deployment_from_cdk_json(None, stage) if FILE.exists() else None
+    deployment = deployment_to_watch(app_of(context).stage, show_error)
     with client_of(context) as client:
         found = client.health(deployment)
     raise typer.Exit(show_health(found, as_json=json))

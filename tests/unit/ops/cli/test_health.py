@@ -88,3 +88,27 @@ def test_a_deployment_that_can_not_be_read_ends_it_with_2_and_no_verdict(
     ended = health(headgate)
     assert (ended.code, ended.out) == (2, "")
     assert "cdk.json could not be read" in ended.err
+
+
+@pytest.mark.usefixtures("sqs")
+def test_on_a_local_aws_stages_that_none_of_is_the_apps_are_told_and_passed_over(
+    headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("cdk.json").write_text(json.dumps({"context": {"headgate:stages": {"prod": {}}}}))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
+    ended = health(headgate)
+    assert (ended.code, ended.out) == (0, "healthy\n")
+    assert ended.err.startswith("headgate: nothing of cdk.json is used on this local AWS: ")
+    assert "'test' is not in cdk.json's headgate:stages" in ended.err
+
+
+@pytest.mark.usefixtures("sqs")
+def test_on_aws_a_stage_that_cdk_json_does_not_declare_is_refused(
+    headgate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("cdk.json").write_text(json.dumps({"context": {"headgate:stages": {"prod": {}}}}))
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS"):
+        monkeypatch.delenv(name, raising=False)
+    ended = health(headgate)
+    assert (ended.code, ended.out) == (2, "")
+    assert "'test' is not in cdk.json's headgate:stages" in ended.err
