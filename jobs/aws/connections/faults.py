@@ -230,13 +230,16 @@ def fault(error: Exception, *, action: str, target: str, opening: bool = False) 
     # botocore's complaint about a parameter quotes it, and it may be a payload.
     detail = "a parameter is not valid" if names & _QUOTES_ITS_VALUES else text_of(error)
     kind = ItemRefused if names & _QUOTES_ITS_VALUES and action in _WRITES else TransportError
-    return kind(f"{action} on {target!r} failed: {type(error).__name__}: {detail}")
+    return kind(f"{action} on {target!r} failed: {type(error).__name__}: {detail}{_hint(error)}")
 
 
 def _hint(error: Exception) -> str:
-    """Return what to do about a local AWS that isn't there; empty for any other fault."""
+    """Return what to do about a local AWS that isn't there, or an endpoint that is no URL; empty
+    for any other fault."""
     if isinstance(error, EndpointConnectionError) and _LOOPBACK.search(text_of(error)):
         return "; nothing listens there: is `headgate dev` running?"
+    if isinstance(error, ValueError) and text_of(error).startswith("Invalid endpoint: "):
+        return "; write it with http:// or https://, in AWS_ENDPOINT_URL or where else it is set"
     return ""
 
 

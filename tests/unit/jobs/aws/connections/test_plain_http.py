@@ -10,7 +10,7 @@ from botocore.config import Config
 from headgate import AsyncClient
 from headgate.jobs.aws.connections.connection import Connection, async_aws_client, aws_client
 from headgate.jobs.aws.sqs.transport import SqsTransport
-from headgate.jobs.errors import ConfigurationError, SettingsInvalid
+from headgate.jobs.errors import ConfigurationError, SettingsInvalid, TransportError
 from tests.support.environment import with_test_credentials
 from tests.unit.workers.rig import one_lane
 
@@ -83,3 +83,13 @@ async def test_settings_of_ones_own_change_nothing() -> None:
     given = Connection(endpoint_url="http://localstack:4566", config=Config(retries={}))
     with pytest.raises(SettingsInvalid, match="HEADGATE_ALLOW_HTTP"):
         aws_client("sqs", given)
+
+
+def test_an_endpoint_without_a_scheme_is_answered_with_how_to_write_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "127.0.0.1:4566")
+    with pytest.raises(
+        TransportError, match=r"127\.0\.0\.1:4566; write it with http:// or https://"
+    ):
+        aws_client("sqs", Connection())
