@@ -247,10 +247,10 @@ class Queue(Declares):
 
 def duplicate(one: JobType[Any, Any], other: JobType[Any, Any]) -> DuplicateJobType:
     """Return the error about two types of one name."""
-    return DuplicateJobType(
-        f"two job types are called {one.name!r}: one is on the queue {one.queue!r}, the other on "
-        f"{other.queue!r}. Rename one"
-    )
+    where = f"both are on the queue {one.queue!r}"
+    if one.queue != other.queue:
+        where = f"one is on the queue {one.queue!r}, the other on {other.queue!r}"
+    return DuplicateJobType(f"two job types are called {one.name!r}: {where}. Rename one")
 
 
 def _register(

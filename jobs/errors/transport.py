@@ -6,6 +6,11 @@ from collections.abc import Sequence
 
 from headgate.jobs.errors.root import HeadgateError
 
+_PROVISION = "with `cdk deploy`, on a local AWS with `headgate provision`"
+
+_SETTINGS = "AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+"""The settings on which it depends where resources are looked for."""
+
 
 class TransportError(HeadgateError):
     """A call to AWS failed; ``transient`` is True if the same call may succeed later."""
@@ -43,8 +48,8 @@ class QueueMissing(TransportError):
     def __init__(self, queue: str) -> None:
         self.queue = queue
         super().__init__(
-            f"the queue {queue!r} does not exist in this account and region: provision it with "
-            "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+            f"the queue {queue!r} does not exist in this account and region: provision it "
+            f"{_PROVISION}, or check {_SETTINGS}"
         )
 
 
@@ -55,8 +60,8 @@ class QueuesMissing(TransportError):
         self.queues = tuple(queues)
         super().__init__(
             f"none of this worker's queues exists in this account and region: "
-            f"{', '.join(map(repr, self.queues))}: provision them with `cdk deploy`, or check "
-            "AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+            f"{', '.join(map(repr, self.queues))}: provision them {_PROVISION}, or check "
+            f"{_SETTINGS}"
         )
 
 
@@ -66,8 +71,8 @@ class TableMissing(TransportError):
     def __init__(self, table: str) -> None:
         self.table = table
         super().__init__(
-            f"the table {table!r} does not exist in this account and region: provision it with "
-            "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and HEADGATE_STAGE"
+            f"the table {table!r} does not exist in this account and region: provision it "
+            f"{_PROVISION}, or check {_SETTINGS}"
         )
 
 
@@ -97,8 +102,7 @@ class ScheduleGroupMissing(TransportError):
         self.group = group
         super().__init__(
             f"the schedule group {group!r} does not exist in this account and region: provision it "
-            "with `cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL and "
-            "HEADGATE_STAGE"
+            f"{_PROVISION}, or check {_SETTINGS}"
         )
 
 
@@ -108,9 +112,8 @@ class BucketMissing(TransportError):
     def __init__(self, bucket: str) -> None:
         self.bucket = bucket
         super().__init__(
-            f"the bucket {bucket!r} does not exist in this account and region: provision it with "
-            "`cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL, HEADGATE_STAGE and "
-            "HEADGATE_BUCKET"
+            f"the bucket {bucket!r} does not exist in this account and region: provision it "
+            f"{_PROVISION}, or check {_SETTINGS}, and HEADGATE_BUCKET"
         )
 
 
@@ -121,8 +124,7 @@ class SecretMissing(TransportError):
         self.secret = secret
         super().__init__(
             f"the secret {secret!r} does not exist in this account and region, or has no value: "
-            "provision it with `cdk deploy`, or check AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL "
-            "and HEADGATE_STAGE"
+            f"provision it {_PROVISION}, or check {_SETTINGS}"
         )
 
 

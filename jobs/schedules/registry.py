@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any
@@ -246,6 +246,13 @@ def read_listed(
             fault = error
     name = own_name(app, physical)
     return UnreadableSchedule(name=name, declared=is_declared(app, name), reason=str(fault))
+
+
+def undeployed(app: App, found: Iterable[ScheduleInfo | UnreadableSchedule]) -> list[str]:
+    """Return the names of declared schedules that are not among those found on AWS."""
+    there = {each.name for each in found}
+    declared = (each.name for job in app.types.values() for each in job.schedules)
+    return [name for name in declared if name not in there]
 
 
 def existing(app: App, name: str, found: ScheduleSpec | None) -> ScheduleSpec:

@@ -43,6 +43,6 @@ def check_isolation(app: App, job_type: str, *, allowed: bool) -> None:
         raise ConfigurationError(
             f"the type {job_type!r} has isolation='process', and a harness runs handlers in the "
             "test's own process, which one that crashes would end: write Harness(app, "
-            "isolation='worker') to run it there all the same, or try it under headgate dev, which "
-            "has child processes"
+            "isolation='worker') to run it there all the same, and a fixture `jobs` of your own "
+            "that returns it, or try it under headgate dev, which has child processes"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.ops.cli.shared import AsJson, client_of, examples, noun
+from headgate.ops.cli.shared import AsJson, app_of, client_of, examples, noun
 from headgate.ops.views.output import show, show_error
 
 if TYPE_CHECKING:
@@ -44,12 +44,18 @@ All = Annotated[bool, typer.Option("--all", help="All schedules, in place of one
     ),
 )
 def list_schedules(context: typer.Context, name: OneOrAll = None, json: AsJson = False) -> None:
-    """Show each schedule's expression, state and next time."""
-    from headgate.ops.views.schedules import show_schedules
+    """Show each schedule's expression, state and next time.
+
+    Exits with 1 if a declared one is not deployed here.
+    """
+    from headgate.jobs.schedules.registry import undeployed
+    from headgate.ops.views.schedules import show_schedules, tell_undeployed
 
     with client_of(context) as client:
         found = client.schedules.list() if name is None else [client.schedules.get(name)]
+        missing = undeployed(app_of(context), found) if name is None else []
     show_schedules(found, datetime.now(UTC), as_json=json)
+    raise typer.Exit(tell_undeployed(missing))
 
 
 @schedules.command(

@@ -106,11 +106,15 @@ def show_imported(outcome: SchedulesImported) -> int:
     for name in outcome.others:
         said = "is removed" if outcome.removed else "is not in the file, and stays: --prune"
         show(in_line(f"{name} {said}"))
-    for name in outcome.missing:
-        show_error(
-            f"{name} is declared in the code, and not deployed here: `cdk deploy` creates it"
-        )
-    return int(bool(outcome.missing))
+    return tell_undeployed(outcome.missing)
+
+
+def tell_undeployed(names: Sequence[str]) -> int:
+    """Name declared schedules that don't exist, on standard error; returns the exit code."""
+    for name in names:
+        said = "is declared in the code, and not deployed here: `cdk deploy` creates it"
+        show_error(in_line(f"{name} {said}"))
+    return int(bool(names))
 
 
 def tell_unreadable(found: Sequence[ScheduleInfo | UnreadableSchedule]) -> None:

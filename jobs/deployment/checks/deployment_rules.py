@@ -127,7 +127,7 @@ def _processes_by_queue(app: App, deployment: Deployment) -> dict[str, int]:
 
 def _told(limit: RateLimit | Concurrency) -> str:
     if isinstance(limit, RateLimit):
-        return f"rate limit of {limit.limit:,} in {limit.per}"
+        return f"rate limit of {limit.limit:,} in {limit.per.total_seconds():,g} s"
     return f"concurrency of {limit.limit:,}"
 
 

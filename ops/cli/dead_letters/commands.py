@@ -196,4 +196,7 @@ def purge(
                 raise typer.Exit(code)
             typer.confirm("Delete them?", abort=True)
         outcome = client.dead_letters.purge(chosen, copy=copy)
-    raise typer.Exit(show_purged(outcome))
+    code = show_purged(outcome)
+    if not outcome.purged:
+        tell_unknown(context, chosen)
+    raise typer.Exit(code)

@@ -114,10 +114,17 @@ def replay(
         "as_type": as_type,
         "set": _changes(changes or []),
     }
+    from headgate.ops.views.replays import show_end, watched
+
     with client_of(context) as client:
         if dry_run or not yes:
             _confirm(context, client, chosen, settings, dry_run=dry_run, as_json=json)
-        raise typer.Exit(_replayed(client, chosen, settings, as_json=json))
+        with watched(client.dead_letters.stop) as on_step:
+            report = client.dead_letters.replay(chosen, on_step=on_step, **settings)
+    code = show_end(report, as_json=json)
+    if not report.sent:
+        tell_unknown(context, chosen)
+    raise typer.Exit(code)
 
 
 @dead_letters.command(
@@ -190,16 +197,6 @@ def _confirm(
     if not sys.stdin.isatty():
         raise typer.BadParameter("nobody is there to confirm it: add --yes, or look with --dry-run")
     typer.confirm("Send them?", abort=True, err=True)
-
-
-def _replayed(
-    client: Client, chosen: DeadLetterFilter, settings: ReplaySettings, *, as_json: bool
-) -> int:
-    from headgate.ops.views.replays import show_end, watched
-
-    with watched(client.dead_letters.stop) as on_step:
-        report = client.dead_letters.replay(chosen, on_step=on_step, **settings)
-    return show_end(report, as_json=as_json)
 
 
 def _changes(given: list[str]) -> dict[str, Any]:

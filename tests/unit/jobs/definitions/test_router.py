@@ -107,7 +107,7 @@ def test_two_types_of_one_name_are_refused_wherever_they_are_declared() -> None:
     router, other, app = Router(), Router("mail"), App("shop")
     router.define("send", Order)
     other.define("send", Order)
-    with pytest.raises(DuplicateJobType, match="called 'send': one is on the queue 'jobs'"):
+    with pytest.raises(DuplicateJobType, match="called 'send': both are on the queue 'jobs'"):
         router.define("send", Order)
     app.include(router)
     app.queue("mail")

@@ -95,6 +95,17 @@ def test_letters_are_sent_once_that_is_confirmed(shop: Shop) -> None:
     assert shop.run("replay", "--dry-run").out == "0 jobs to replay\n"
 
 
+def test_a_name_that_is_none_is_told_where_it_lets_a_replay_or_a_purge_find_nothing(
+    shop: Shop,
+) -> None:
+    shop.dead(1)
+    said = "headgate: there is no type 'send-mail': did you mean 'send-email'?\n"
+    replayed = shop.run("replay", "--type", "send-mail", "--yes")
+    assert (replayed.code, replayed.err.endswith(said), shop.sent) == (0, True, 0)
+    purged = shop.run("purge", "--type", "send-mail", "--yes")
+    assert (purged.code, purged.err) == (3, said)
+
+
 def test_options_select_pace_and_change(shop: Shop) -> None:
     first, *_ = shop.dead(5)
     ended = shop.run("replay", "--id", first, "--set", 'to="eve"', "--yes", "--json")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,25 @@ def test_a_list_as_json_can_be_read_by_a_program(shop: Shop) -> None:
         "end": None,
         "flexible_window_s": None,
     }
+
+
+def test_a_list_names_what_is_declared_and_not_deployed_and_ends_with_1(
+    shop: Shop, here: Path
+) -> None:
+    with (here / "cli_shop.py").open("a") as file:
+        file.write(
+            "from datetime import timedelta\n"
+            "from headgate import Schedule\n"
+            "@app.job('sync', schedule=Schedule.rate(timedelta(hours=1)))\n"
+            "def sync() -> None: ...\n"
+        )
+    shop.create("nightly")
+    ended = shop.run("list")
+    assert ended.code == 1
+    assert "nightly" in ended.out
+    said = "sync is declared in the code, and not deployed here: `cdk deploy` creates it"
+    assert ended.err == f"headgate: {said}\n"
+    assert shop.run("list", "nightly").code == 0
 
 
 def test_a_list_of_one_shows_that_one_alone(shop: Shop) -> None:
