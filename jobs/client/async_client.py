@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class AsyncClient(AsyncDesks):
@@ -139,7 +140,7 @@ class AsyncClient(AsyncDesks):
             auditor=auditor_of(app, ports.table, ports.clock, actor or settings.actor),
         )
         self._lookup = Lookup(self._services, lambda: self._delayed if app.long_delays else None)
-        self._turns, self._sending = Turns(), set[asyncio.Future[Submission]]()
+        self._turns, self._sending = Turns(), set[asyncio.Future[Any]]()
         self._engine = SubmissionEngine(
             send=self._send_together,
             hold=partial(hold_all, self._delayed, concurrency=self._concurrency),
@@ -267,7 +268,11 @@ class AsyncClient(AsyncDesks):
         return self._begin(submission, self._turns)
 
     def _begin(self, submission: Submission, turns: Turns) -> asyncio.Future[Submission]:
-        sending = asyncio.ensure_future(self._deliver_one(submission, turns))
+        return self._in_background(self._deliver_one(submission, turns))
+
+    def _in_background(self, delivering: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+        """Begin to send; `close` waits for the end."""
+        sending = asyncio.ensure_future(delivering)
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         return sending
@@ -283,7 +288,17 @@ class AsyncClient(AsyncDesks):
     async def _deliver(
         self, submissions: Sequence[Submission], turns: Turns, *, mixed: bool = False
     ) -> Sequence[Submission]:
-        """Send the jobs of one call in its turn; return what each of them has become."""
+        """Send the jobs of one call; return what each of them has become."""
+        delivering = self._deliver_in_turn(submissions, turns, mixed=mixed)
+        if not any(each.unique for each in submissions):
+            return await delivering
+        # SQS may have been asked when the call is cancelled. The claims are settled all the same:
+        # one that stayed unconfirmed would be taken over, and its job sent again.
+        return await asyncio.shield(self._in_background(delivering))
+
+    async def _deliver_in_turn(
+        self, submissions: Sequence[Submission], turns: Turns, *, mixed: bool
+    ) -> Sequence[Submission]:
         become = self._engine.deliver_mixed if mixed else self._engine.deliver
         lanes = {lane for each in submissions if (lane := lane_of(each.message)) is not None}
         if not lanes:

@@ -423,6 +423,24 @@ async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
     assert len(sqs.messages("shop-jobs-normal")) == 1
 
 
+@pytest.mark.looptime
+async def test_a_call_that_is_cancelled_while_sqs_is_asked_settles_its_claim() -> None:
+    app = App("shop")
+    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
+    clock = LoopClock()
+    sqs, table = MemorySqs(clock), MemoryTable(clock)
+    sqs.provision(app.topology)
+    slow = Wire(sqs)
+    slow.requests["send"] = lambda: asyncio.sleep(2)
+    async with AsyncClient(app, backend=async_over(slow, table=table, clock=clock)) as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await client.submit(sync, Sync())
+        await asyncio.sleep(4 * PENDING_S)
+        assert (await client.submit(sync, Sync())).is_duplicate
+    assert len(sqs.messages("shop-jobs-normal")) == 1
+
+
 def test_a_synchronous_submitter_renews_its_claim_while_sending() -> None:
     bench = Bench("Client", unique=Unique(within=HOUR))
     renewed, table = threading.Event(), bench.harness.table.sync
