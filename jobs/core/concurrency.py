@@ -3,7 +3,7 @@ loop of a thread."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -234,6 +234,18 @@ class _SideTask:
         if not self.is_over:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+
+class Shielded(Generic[T]):
+    """Awaits a future again and again; cancelling those who await it leaves the future alone."""
+
+    def __init__(self, future: asyncio.Future[T]) -> None:
+        self._future = future
+
+    def __await__(self) -> Generator[Any, None, T]:
+        import asyncio  # as above
+
+        return (yield from asyncio.shield(self._future).__await__())
 
 
 _LAST_S = 1.5

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic_core import to_json
 
 from headgate.jobs.core.clock import SystemClock
-from headgate.jobs.core.concurrency import running_loop
+from headgate.jobs.core.concurrency import Shielded, running_loop
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.app_path import load_app
 from headgate.jobs.definitions.current_folder import check_folder
@@ -162,11 +162,11 @@ class _Host:
         for taken in self._pending:
             taken.result()
 
-    def _awaitable(self, taken: Future[Submission]) -> asyncio.Future[Submission]:
+    def _awaitable(self, taken: Future[Submission]) -> Awaitable[Submission]:
         if running_loop() is not None:
             waiting = asyncio.wrap_future(taken)
             waiting.add_done_callback(_look_at)
-            return waiting
+            return Shielded(waiting)
         done = self._loop.create_future()
         done.set_result(taken.result())
         return done

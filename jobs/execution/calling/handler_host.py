@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from headgate.jobs.core.clock import Clock
-from headgate.jobs.core.concurrency import running_loop
+from headgate.jobs.core.concurrency import Shielded, running_loop
 from headgate.jobs.core.events import Events
 from headgate.jobs.definitions.app import App
 from headgate.jobs.definitions.job_type import JobType, NewJob
@@ -110,7 +110,8 @@ class Desk:
     ) -> Any:
         if self._handles is None:
             raise ConfigurationError("ctx.submit is not available here: use your own Client")
-        return self._handles(submission, job, taken)
+        # A handler may bound its waiting: what it has submitted is sent all the same.
+        return self._handles(submission, job, Shielded(taken))
 
     def _is_here(self) -> bool:
         return running_loop() is self._loop

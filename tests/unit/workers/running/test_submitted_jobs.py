@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -166,6 +167,25 @@ async def test_a_submission_that_sqs_refuses_raises_where_it_is_awaited() -> Non
         await rig.happens(JobFailed)
 
 
+async def test_a_handler_that_waits_no_longer_completes_once_sqs_has_what_it_submitted() -> None:
+    bench = Bench()
+    rig = Rig(bench.app)
+
+    @bench.queue.job("parent")
+    async def parent(_note: Note, ctx: JobContext) -> None:
+        rig.wire.requests["send"] = lambda: asyncio.sleep(2)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await ctx.submit(bench.length, Note(text="four"))
+        bench.got.append("waits no longer")
+
+    await rig.submit(parent, "p")
+    async with rig.working():
+        await rig.happens(JobCompleted, 2)
+    assert bench.got == ["waits no longer"], "one attempt"
+    assert rig.heard(JobFailed) == []
+
+
 def test_in_a_harness_a_handler_follows_what_it_submits() -> None:
     app = App("shop")
     got: list[Any] = []
@@ -252,6 +272,26 @@ def test_in_a_child_process_an_async_handler_follows_the_job_that_counts(
         return job.id, job.is_duplicate, await job.result(timeout=1)
 
     assert asyncio.run(handler()) == (kept, True, 7)
+
+
+@pytest.mark.looptime(enabled=False)
+def test_in_a_child_process_a_submission_outlives_those_who_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    children = Children(monkeypatch)
+    answer: Future[Any] = Future()
+
+    async def handler() -> None:
+        host = children.host(None, asyncio.get_running_loop())
+        monkeypatch.setattr(host._channel, "request", lambda _kind, _data: answer)
+        job = host.submit(children.child, None, {})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                await job
+        answer.set_result(None)
+        host.all_taken()
+
+    asyncio.run(handler())
 
 
 @pytest.mark.looptime(enabled=False)
