@@ -16,14 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, Client, JobContext, Priority, Unique
+from headgate import App, AsyncClient, Client, JobContext, NewJob, Priority, Unique
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.events import JobCompleted
 from headgate.jobs.core.ports.transport import EntryFailure, OutgoingMessage
 from headgate.jobs.errors import PartlySubmitted, ServiceUnavailable, TransportError
 from headgate.jobs.messages.envelope import parse
-from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable
+from headgate.jobs.testing import Harness, LoopClock, MemorySqs, MemoryTable
 from tests.support.backends import async_over, over
+from tests.support.clients import Kind, awaited
 from tests.unit.workers.rig import Note, Rig
 
 QUEUE = "bank-ledger-normal.fifo"
@@ -202,6 +203,33 @@ async def test_unique_jobs_keep_their_order_though_the_table_answers_in_another(
         ]
         await asyncio.gather(*calls, return_exceptions=True)
     assert_in_order(sqs)
+
+
+def _some_unique() -> list[NewJob[None]]:
+    """Return the jobs of one account, of which each second is unique."""
+    once = Unique(within=timedelta(minutes=1))
+    given = entries([0] * 6)
+    return [book.new(each, unique=once if each.number % 2 else None) for each in given]
+
+
+async def test_in_one_call_unique_jobs_keep_their_place_among_the_others(kind: Kind) -> None:
+    harness = Harness(app)
+    client = awaited(harness.client) if kind == "Client" else harness.async_client
+    await client.submit_many(_some_unique())
+    assert [each.number for each in accepted(harness.sqs)] == [*range(6)]
+
+
+async def test_in_one_call_none_overtakes_a_refused_one_of_its_group_unique_or_not(
+    kind: Kind,
+) -> None:
+    harness = Harness(app)
+    client = awaited(harness.client) if kind == "Client" else harness.async_client
+    harness.sqs.faults.fail_entries("send", code="InvalidMessageContents", sender_fault=True)
+    with pytest.raises(PartlySubmitted) as partly:
+        await client.submit_many([*_some_unique(), book.new(Entry(account="other", number=6))])
+    assert [each.number for each in accepted(harness.sqs)] == [6]
+    codes = [each.code for each in partly.value.refusals]
+    assert codes == ["InvalidMessageContents", *["HeldBack"] * 5]
 
 
 @given(accounts=ACCOUNTS, harm=HARM, seed=SEEDS)
