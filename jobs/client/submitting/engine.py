@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from headgate.jobs.client.fallback import Fallback
+from headgate.jobs.client.submitting.key_claims import ClaimMeans
 from headgate.jobs.client.submitting.large_payloads import check_sizes, refuse_if
 from headgate.jobs.client.submitting.unique import UniqueSubmitter
 from headgate.jobs.core.clock import Clock
@@ -70,12 +71,9 @@ class SubmissionEngine:
         self._paused = paused
         self._seals = seals
         self._unique = UniqueSubmitter(
-            table=table,
+            means=ClaimMeans(table=table, sleep=sleep, now=clock.now, tell=events.emit),
             send=self.send,
             concurrency=concurrency,
-            sleep=sleep,
-            now=clock.now,
-            tell=events.emit,
         )
 
     async def deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:

@@ -28,7 +28,7 @@ from headgate import (
     Unique,
 )
 from headgate.errors import JobDropped as JobWasDropped
-from headgate.jobs.client.submitting.unique import PENDING_S
+from headgate.jobs.client.submitting.key_claims import PENDING_S
 from headgate.jobs.core.clock import SKEW_S
 from headgate.jobs.core.events import (
     ClaimFailed,
