@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from headgate.jobs.client.auditing.auditor import auditor_of
 from headgate.jobs.client.desks import AsyncDesks
 from headgate.jobs.client.fallback import Fallback, FallbackName, check_choice, events_of
+from headgate.jobs.client.inline.course import runs_jobs_in_place
 from headgate.jobs.client.lookup import Lookup
 from headgate.jobs.client.services import ClientServices
 from headgate.jobs.client.shared_requests import SharedRequests
@@ -303,6 +304,8 @@ class AsyncClient(AsyncDesks):
         lanes = {lane for each in submissions if (lane := lane_of(each.message)) is not None}
         if not lanes:
             return await become(submissions)
+        # A job that runs in place would wait for the turn of the call that runs it.
+        turns = Turns() if runs_jobs_in_place(self._app) else turns
         async with turns.of(lanes):
             return await become(submissions)
 

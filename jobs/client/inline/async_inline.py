@@ -79,7 +79,8 @@ class AsyncInline:
         if (adopted := self.adopted(submissions, results)) is not None:
             return adopted
         results, fitting = self._told(submissions, results), self._fitting(submissions, results)
-        course = Course(self._app, self._clock)
+        here = {each.id for each, fits in zip(submissions, fitting, strict=True) if fits}
+        course = Course(self._app, here, self._clock)
         async with AsyncExitStack() as stack:
             try:
                 resources = await stack.enter_async_context(self._app.resources.opened())
@@ -90,7 +91,7 @@ class AsyncInline:
                 ]
             means = self._means(resources, stack.enter_context(self._sending()))
             executor = Executor(means, received=False)
-            here = current_course.set(course)
+            token = current_course.set(course)
             try:
                 return [
                     await self._see_through(executor, course, submission, result)
@@ -100,7 +101,7 @@ class AsyncInline:
                 ]
             finally:
                 course.end()
-                current_course.reset(here)
+                current_course.reset(token)
 
     def adopted(
         self, submissions: Sequence[Submission], results: Sequence[Result]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 from threading import Lock
 
@@ -19,10 +19,17 @@ LONGEST_S = 60.0
 
 
 class Course:
-    """The progress of one call through its jobs and those that they submit, one after the other."""
+    """The progress of one call through its jobs and those that they submit, one after the other.
 
-    def __init__(self, app: App, clock: Clock) -> None:
+    Args:
+        app: the app.
+        job_ids: the jobs that the call runs in place.
+        clock: tells the time.
+    """
+
+    def __init__(self, app: App, job_ids: Collection[str], clock: Clock) -> None:
         self.app = app
+        self.job_ids = job_ids
         self.left_s = PATIENCE_S
         """Seconds that may still be waited between attempts."""
         self._clock = clock
@@ -34,6 +41,11 @@ class Course:
     def is_late(self) -> bool:
         """True once it begins no more jobs."""
         return self._clock.monotonic() >= self._ends_at
+
+    @property
+    def is_over(self) -> bool:
+        """True once the call has ended; tasks and threads of its jobs may go on."""
+        return self._is_over
 
     def adopt(self, found: Sequence[tuple[Submission, str]]) -> bool:
         """Queue jobs behind the one that has submitted them; False if the call is over."""
@@ -55,3 +67,15 @@ class Course:
 
 current_course: ContextVar[Course | None] = ContextVar("headgate_inline", default=None)
 """The course of the call that runs the current job, if any."""
+
+
+def runs_in_place(job_id: str) -> bool:
+    """Return True for a job of the call that also runs, in place, the one that asks."""
+    course = current_course.get()
+    return course is not None and job_id in course.job_ids
+
+
+def runs_jobs_in_place(app: App) -> bool:
+    """Return True if what asks is part of a job of that app which a call runs in place."""
+    course = current_course.get()
+    return course is not None and course.app is app and not course.is_over

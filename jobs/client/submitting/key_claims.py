@@ -187,8 +187,12 @@ class KeyClaim:
         )
 
     def _read(self, standing: Item) -> None:
-        self.is_pending = not standing.data["sent"]
-        self.duplicate_of = standing.data["job"] if standing.data["sent"] else None
+        from headgate.jobs.client.inline.course import runs_in_place  # only for duplicates
+
+        # A job that runs in place would wait for itself: its claim is confirmed when it has ended.
+        counts = standing.data["sent"] or runs_in_place(standing.data["job"])
+        self.is_pending = not counts
+        self.duplicate_of = standing.data["job"] if counts else None
 
     def _is_unsent_self(self, standing: Item) -> bool:
         """Return True for the job's own claim, written by a request whose answer was lost."""

@@ -296,6 +296,27 @@ async def test_an_inline_job_can_submit_to_its_own_group_without_deadlock() -> N
     assert sorted(ran) == [0, 1, 2, 10, 11, 12]
 
 
+@pytest.mark.looptime
+async def test_an_inline_job_can_submit_to_its_own_group_by_the_client_that_runs_it() -> None:
+    bank = App("bank")
+    queue = bank.queue("ledger", fifo=True, priorities=[Priority.NORMAL])
+    ran: list[int] = []
+
+    @queue.job("book", group_by=lambda entry: entry.account)
+    async def post(entry: Entry) -> None:
+        ran.append(entry.number)
+        if entry.number == 0:
+            await client.submit(post, Entry(account=entry.account, number=1))
+
+    sqs = MemorySqs(LoopClock())
+    sqs.provision(bank.topology)
+    sqs.faults.raise_on("send", ServiceUnavailable("down"), times=100)
+    async with AsyncClient(bank, fallback="inline", backend=async_over(sqs)) as client:
+        async with asyncio.timeout(60):
+            await client.submit(post, Entry(account="a", number=0))
+    assert ran == [0, 1]
+
+
 def test_what_an_inline_handler_submits_in_plain_code_keeps_its_order() -> None:
     bank = App("bank")
     queue = bank.queue("ledger", fifo=True, priorities=[Priority.NORMAL])

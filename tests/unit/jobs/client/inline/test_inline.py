@@ -243,6 +243,28 @@ async def test_what_a_job_submits_while_it_runs_in_place_runs_in_place_as_well(r
     assert rig.did == ["parent", "ada@example.com #1", "parent"], "the child is unique"
 
 
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_unique_job_that_submits_its_equal_in_place_gets_its_own_handle(
+    rig: Rig, *, plain: bool
+) -> None:
+    once = Unique(within=timedelta(hours=1))
+    if plain:
+
+        @rig.app.job("poll", unique=once, timeout=10)
+        def poll_in_thread(email: Email, ctx: JobContext) -> None:
+            rig.did.append(ctx.submit(poll_in_thread, email).id)
+
+        job = await rig.client().submit(poll_in_thread, EMAIL)
+    else:
+
+        @rig.app.job("poll", unique=once, timeout=10)
+        async def poll(email: Email, ctx: JobContext) -> None:
+            rig.did.append((await ctx.submit(poll, email)).id)
+
+        job = await rig.client().submit(poll, EMAIL)
+    assert rig.did == [job.id]
+
+
 async def test_when_sqs_takes_the_job_nothing_runs_here(rig: Rig) -> None:
     rig.sqs.faults.clear()
     await rig.client().submit(rig.plain, EMAIL)
