@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Protocol, Self
 
@@ -67,14 +68,19 @@ class ThreadFlights:
     def start(self, batch: list[SpooledJob]) -> None:
         """`Flights.start`."""
         self.busy += 1
-        if self._most == 1:
+        if self._most > 1 and self._threads < self.busy:
+            self._add_thread()
+        if self._threads:
+            self._batches.put(batch)
+        else:
             self._replies.put((batch, self._ask(batch)))
-            return
-        if self._threads < self.busy:
-            self._threads += 1
-            name = f"headgate-spool-{self._threads}"
+
+    def _add_thread(self) -> None:
+        name = f"headgate-spool-{self._threads + 1}"
+        # Without another, as at the limit of a container, those that there are do more.
+        with suppress(RuntimeError):
             threading.Thread(target=self._run, name=name, daemon=True).start()
-        self._batches.put(batch)
+            self._threads += 1
 
     async def replies(self) -> Replies:
         """`Flights.replies`."""

@@ -138,9 +138,18 @@ class Spooler:
         async with self._opening:
             if self._drainer is None:
                 file = await self._means.on_disk(SpoolFile, self._spool, self._clock)
-                self._drainer = self._drains(file)
-                self._drainer.start()
+                self._drainer = self._started(file)
             return self._drainer
+
+    def _started(self, file: SpoolFile) -> Drains:
+        """Return a file's drainer at work; jobs kept without it would not be sent."""
+        drainer = self._drains(file)
+        try:
+            drainer.start()
+        except RuntimeError as error:  # the process may have no more threads
+            file.close()
+            raise SpoolError(self._spool.name, f"can't be sent from: {error}") from error
+        return drainer
 
     async def _keep(self, drainer: Drains, submissions: Sequence[Submission], reason: str) -> None:
         await drainer.admit(submissions[0].queue.name, len(submissions))

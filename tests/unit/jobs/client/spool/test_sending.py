@@ -71,6 +71,35 @@ async def test_once_a_request_went_well_several_are_under_way_at_once(
     assert file.totals() == (0, 0)
 
 
+@pytest.mark.parametrize("threads", [0, 1])
+async def test_where_no_more_threads_can_start_all_is_sent_by_those_that_there_are(
+    bench: Bench, file: SpoolFile, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    jobs = bench.submissions(60)
+    file.put(jobs)
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if int(thread.name.removeprefix("headgate-spool-")) > threads:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    drain = driven(
+        SpoolSending(
+            file,
+            immediate(bench.sqs.sync.send),
+            lambda _: None,
+            bench.clock,
+            bench.hub,
+            THREADS,
+        ).drain
+    )
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    assert drain()
+    assert Counter(bench.sent()) == Counter(ids(jobs))
+    assert file.totals() == (0, 0)
+
+
 @both
 async def test_an_outage_that_lasts_is_met_by_one_request(
     bench: Bench, file: SpoolFile, make: Make

@@ -207,6 +207,25 @@ async def test_a_damaged_file_is_an_error_of_the_with_statement(bench: Bench) ->
             pass
 
 
+def test_without_a_thread_to_send_from_it_the_file_takes_no_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path)
+
+    def none_left(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    backend = over(bench.sqs.sync, clock=bench.clock)
+    with Client(bench.app, spool=bench.spool, backend=backend, events=bench.hub) as client:
+        client.close()
+        with monkeypatch.context() as limited:
+            limited.setattr(threading.Thread, "start", none_left)
+            with pytest.raises(SpoolError, match="can't be sent from: can't start new thread"):
+                client.submit(bench.email, EMAIL)
+        client.submit(bench.email, EMAIL)
+    assert len(bench.sent()) == 1
+
+
 def test_a_path_is_enough_and_making_a_client_touches_no_file(bench: Bench, tmp_path: Path) -> None:
     bench.client(spool=tmp_path / "a.spool")
     bench.client(spool=str(tmp_path / "a.spool"))
