@@ -155,8 +155,10 @@ class Lookup:
         """`JobHandle.cancel`."""
         from headgate.jobs.records.cancellation import check_reason  # few clients cancel
 
-        require_records(self.services.app, declared, job_id)
         check_reason(reason)
+        state = (await self.recorded(job_id, declared)).state
+        if state.is_final and state is not JobState.CANCELLED:
+            return  # a request would outlive the end, and cancel the job once it is replayed
         async with self.services.auditor.action(AuditAction.CANCEL, "job", job_id, reason=reason):
             await self.request_cancellation(job_id, declared, reason)
 

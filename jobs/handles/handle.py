@@ -177,8 +177,9 @@ class JobHandle(_Handle[R]):
         A job that has not started never does, if its worker reads the request first: workers look
         every few seconds. A running job is interrupted: an async handler or a child process ends,
         a synchronous handler sees ``ctx.cancelled``. A job that completes meanwhile counts as
-        completed: `state` tells the outcome. The call costs four requests, of one write each: two
-        are entries of the audit (`headgate.Client.audit`).
+        completed: `state` tells the outcome. One that has ended is left as it is, so that a replay
+        of it runs. The call costs a lookup and four requests, of one write each: two are entries of
+        the audit (`headgate.Client.audit`).
 
         Args:
             reason: up to 300 characters.

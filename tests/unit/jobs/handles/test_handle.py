@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient, AsyncJobHandle, JobState
+from headgate import (
+    App,
+    AsyncClient,
+    AsyncJobHandle,
+    DeadLetterFilter,
+    DoNotRetry,
+    JobState,
+)
 from headgate.jobs.core.ports.table import Item
 from headgate.jobs.core.retention import RecordsLevel
 from headgate.jobs.definitions.job_type import JobType
@@ -28,7 +35,13 @@ from headgate.jobs.errors import (
 )
 from headgate.jobs.records.cancellation import CANCELLATIONS, LONGEST_REASON
 from headgate.jobs.records.items import asked_partition, partition
-from headgate.jobs.testing import MemoryScheduler, MemorySqs, MemoryTable, VirtualClock
+from headgate.jobs.testing import (
+    Harness,
+    MemoryScheduler,
+    MemorySqs,
+    MemoryTable,
+    VirtualClock,
+)
 from headgate.jobs.values.durations import Duration
 from tests.support.clients import Kind, client_of
 from tests.support.story import JOB, START, Story
@@ -352,12 +365,32 @@ async def test_a_cancellation_is_a_write_for_readers_and_one_for_workers(bench: 
 
     await job.cancel("a mistake")
 
-    assert bench.table.calls == ["replace", "put", "put", "replace"]  # between the audit's two
+    # After a look at its state, between the audit's two.
+    assert bench.table.calls == ["query", "query", "replace", "put", "put", "replace"]
     [asked] = await bench.table.query(CANCELLATIONS)
     assert (asked.sk, asked.data["reason"]) == (JOB, "a mistake")
     history = await job.history()
     assert (history.state, history.cancel_reason) == (JobState.UNKNOWN, "a mistake")
     assert history.cancel_requested_at == START
+
+
+def test_cancelling_a_job_that_has_ended_does_not_cancel_its_replay() -> None:
+    app, errors = App("shop"), [DoNotRetry("the card is gone")]
+
+    @app.job("capture")
+    def capture() -> None:
+        if errors:
+            raise errors.pop()
+
+    harness = Harness(app)
+    job = harness.client.submit(capture)
+    harness.drain()
+    job.cancel("a mistake")
+    assert harness.table.sync.query(CANCELLATIONS) == []
+    assert job.history().cancel_requested_at is None
+    harness.client.dead_letters.replay(DeadLetterFilter())
+    harness.drain()
+    assert job.state() is JobState.COMPLETED
 
 
 async def test_a_cancellation_expires_when_no_queue_can_hold_the_job_any_more(
@@ -374,7 +407,7 @@ async def test_a_cancellation_expires_when_no_queue_can_hold_the_job_any_more(
 async def test_a_cancellation_that_the_table_left_out_is_written_again(bench: Bench) -> None:
     bench.table.faults.leave_unprocessed(times=2, indexes=[0])
     await bench.handle().cancel()
-    assert bench.table.calls == ["replace", *["put"] * 4, "replace"]
+    assert bench.table.calls == ["query", "query", "replace", *["put"] * 4, "replace"]
     assert (await bench.handle().history()).cancel_requested_at is not None
     assert len(await bench.table.query(CANCELLATIONS)) == 1
 
