@@ -8,9 +8,11 @@ from typing import Any, TypeAlias
 from headgate.jobs.definitions.job_type import JobType, NewJob
 from headgate.jobs.definitions.options.submit_options import SubmitOptions
 from headgate.jobs.errors import (
+    HeadgateError,
     InlineFailed,
     OptionInvalid,
     PartlySubmitted,
+    PayloadTooLarge,
     Refusal,
     TransportError,
     UnknownJobType,
@@ -59,17 +61,20 @@ async def deliver_mixed(
 
     Raises:
         TransportError: SQS could not be reached, or refused; it took none.
+        PayloadTooLarge: a payload of the first part is too large once it is sealed.
         PartlySubmitted: it took only some; the error lists both.
     """
     became = [*submissions]
     results: list[Result] = [None] * len(submissions)
     lost: dict[Lane, Result] = {}
-    for part in _parts(submissions):
+    for number, part in enumerate(_parts(submissions)):
         going = _not_behind(lost, part, submissions, results)
         try:
             for at, each in zip(going, await deliver([became[at] for at in going]), strict=True):
                 became[at] = each
-        except (TransportError, PartlySubmitted, InlineFailed) as error:
+        except (TransportError, PartlySubmitted, InlineFailed, PayloadTooLarge) as error:
+            if isinstance(error, PayloadTooLarge) and not number:
+                raise  # nothing was sent
             for at, result in zip(going, _results(len(going), error), strict=True):
                 results[at] = result
                 if (lane := _lane(submissions[at])) is not None and _was_to_be_sent(result):
@@ -127,9 +132,7 @@ def _was_to_be_sent(result: Result) -> bool:
     return result is not None and code != InlineFailed.__name__
 
 
-def _results(
-    count: int, error: TransportError | PartlySubmitted | InlineFailed
-) -> Sequence[Result]:
+def _results(count: int, error: HeadgateError) -> Sequence[Result]:
     if not isinstance(error, PartlySubmitted):
         return [error] * count
     refused = {refusal.index: refusal for refusal in error.refusals}

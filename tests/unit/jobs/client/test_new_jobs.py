@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import string
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, JobContext, NewJob, Unique
+from headgate import App, Encryption, JobContext, NewJob, Unique
 from headgate.errors import (
     DelayInvalid,
     OptionInvalid,
     PartlySubmitted,
     PayloadInvalid,
+    PayloadTooLarge,
     QueueMissing,
     ServiceUnavailable,
     UnknownJobType,
@@ -133,6 +136,32 @@ async def test_a_queue_that_fails_keeps_no_others_from_their_jobs(shop: Shop) ->
     assert len(partly.value.sent) == 1
     await shop.jobs.adrain()
     assert shop.ran == ["3 of None"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_payload_that_only_its_sealing_makes_too_large_hides_none_that_was_sent(
+    kind: Kind, *, first: bool
+) -> None:
+    app = App("shop", encryption=Encryption())
+    greet = app.define("greet", Greeting)
+    jobs = Harness(app)
+    client = awaited(jobs.client) if kind == "Client" else jobs.async_client
+    # A schedule takes 256 KiB, and no compression makes up for what a ciphertext takes as text.
+    letters = string.digits + string.ascii_letters + "!#$%&()*+"
+    text = "".join(random.Random(0).choices(letters, k=255_000))  # noqa: S311 - no secret
+    large = greet.new(Greeting(to=text), delay=timedelta(hours=1))
+    small = greet.new(Greeting(to="Ada"))
+    if first:
+        with pytest.raises(PayloadTooLarge):
+            await client.submit_many([large, small])
+        assert jobs.submitted(greet) == []
+    else:
+        with pytest.raises(PartlySubmitted) as partly:
+            await client.submit_many([small, large])
+        assert [(each.index, each.code) for each in partly.value.refusals] == [
+            (1, "PayloadTooLarge")
+        ]
+        assert [each.id for each in jobs.submitted(greet)] == [*partly.value.sent]
 
 
 @pytest.mark.looptime
