@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_BROKEN = 3
+"""Requests in a row that fail before a synchronous submitter, which waits, gives up the rest."""
+
 
 class Enveloped(Protocol):
     """A job that SQS has taken: a submission, or a job from a spool."""
@@ -92,15 +95,25 @@ class Register:
             drive(self._write_all(items))
 
     async def _write_all(self, items: Sequence[Item]) -> None:
+        """Write by the batch, until three in a row have failed, as in an outage."""
+        failed, left = 0, len(items)
+        for batch in in_batches(items, lambda _item: 0, most=MAX_PUT):
+            if failed == _BROKEN:
+                report(self._events, self._clock, f"gave up the other {left:,} items")
+                return
+            failed = 0 if await self._is_written(batch) else failed + 1
+            left -= len(batch)
+
+    async def _is_written(self, batch: Sequence[Item]) -> bool:
+        """Write a batch, and report what could not be written; return False for an error."""
         try:
-            for batch in in_batches(items, lambda _item: 0, most=MAX_PUT):
-                if left := await put_patiently(
-                    self._table, batch, sleep=self._sleep, rng=self._rng
-                ):
-                    error = f"the table was too busy for {len(left)} items"
-                    report(self._events, self._clock, error)
+            left = await put_patiently(self._table, batch, sleep=self._sleep, rng=self._rng)
         except TransportError as error:
             report(self._events, self._clock, str(error))
+            return False
+        if left:
+            report(self._events, self._clock, f"the table was too busy for {len(left)} items")
+        return True
 
 
 class AsyncRegister:

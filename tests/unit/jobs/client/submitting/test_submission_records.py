@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from headgate import App, AsyncClient
+from headgate import App, AsyncClient, Client
 from headgate.jobs.client.submitting.submission_records import drain_records
 from headgate.jobs.core.events import Event, Events, RecordsFailed, RecordsShed
 from headgate.jobs.errors import ServiceUnavailable
 from headgate.jobs.records import journal
 from headgate.jobs.records.items import asked_partition
 from headgate.jobs.testing import LoopClock, MemorySqs, MemoryTable, VirtualClock
-from tests.support.backends import async_over
+from tests.support.backends import async_over, over
 from tests.support.clients import Kind, client_of
 
 
@@ -69,6 +69,23 @@ async def test_a_submission_that_can_not_be_recorded_is_still_sent(
     assert "the table was too busy" in busy
     assert gone == "gone"
     assert len(sqs.messages("shop-jobs-normal")) == 2
+
+
+@pytest.mark.parametrize(("failures", "recorded"), [(1, 75), (2, 50), (100, 0)])
+def test_a_write_that_fails_costs_the_records_of_its_own_jobs_unless_the_table_is_down(
+    failures: int, recorded: int
+) -> None:
+    app, clock, heard = declared(), VirtualClock(), list[Event]()
+    table, sqs = MemoryTable(clock), MemorySqs(clock)
+    sqs.provision(app.topology)
+    table.faults.raise_on("put", ServiceUnavailable("gone"), times=failures)
+    backend = over(sqs.sync, table=table.sync, clock=clock)
+    with Client(app, backend=backend, events=Events(heard.append)) as client:
+        jobs = client.submit_many(app.types["full"], [Note()] * 100)
+    found = [table.sync.get(asked_partition(job.id), "submitted") for job in jobs]
+    assert sum(item is not None for item in found) == recorded
+    told = [event.error for event in heard if isinstance(event, RecordsFailed)]
+    assert told == ["gone"] * min(failures, 3) + ["gave up the other 25 items"] * (failures > 3)
 
 
 @pytest.mark.looptime
