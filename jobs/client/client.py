@@ -230,7 +230,7 @@ class Client(Desks):
         if payloads is not None:
             return self._submit(job, payloads, overrides)
         jobs = listed(job, overrides)
-        sent = drive(self._engine.deliver_mixed(self._prepared(jobs)))
+        sent = self._deliver_mixed(self._prepared(jobs))
         return [self._handle(each, new.type) for new, each in zip(jobs, sent, strict=True)]
 
     def _prepared(self, jobs: Sequence[NewJob[Any]]) -> list[Submission]:
@@ -274,6 +274,10 @@ class Client(Desks):
     def _deliver(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
         """Send the jobs of one call; return what each of them has become."""
         return drive(self._engine.deliver(submissions))
+
+    def _deliver_mixed(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """Send the jobs of a call of several types; return what each of them has become."""
+        return drive(self._engine.deliver_mixed(submissions))
 
     async def _hold(self, submissions: Sequence[Submission]) -> Sequence[TransportError | None]:
         from headgate.jobs.client.submitting.delaying import hold_in_turn

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
 from headgate import App, Client, NewJob, load_app
 from headgate.contrib._needed import needed
-from headgate.errors import ConfigurationError
+from headgate.errors import ConfigurationError, SubmissionError
 from headgate.jobs.core.concurrency import running_loop
+from headgate.jobs.submission.prepare import Submission
 
 try:
     from django.conf import settings
@@ -96,12 +97,25 @@ def submit_on_commit(*jobs: NewJob[Any], using: str | None = None) -> None:
     Raises:
         SubmissionError: a payload or an option is not valid; no job of this call is submitted.
     """
-    client()._prepared(jobs)  # noqa: SLF001 - not among what users call
-    transaction.on_commit(partial(_submit, jobs), using=using)
+    checked = client()._prepared(jobs)  # noqa: SLF001 - not among what users call
+    transaction.on_commit(partial(_submit, jobs, checked), using=using)
 
 
-def _submit(jobs: tuple[NewJob[Any], ...]) -> None:
-    client().submit_many(jobs)
+def _submit(jobs: Sequence[NewJob[Any]], checked: Sequence[Submission]) -> None:
+    sender = client()
+    prepared = [_as_of_now(sender, *each) for each in zip(jobs, checked, strict=True)]
+    sender._deliver_mixed(prepared)  # noqa: SLF001 - not among what users call
+
+
+def _as_of_now(sender: Client, job: NewJob[Any], checked: Submission) -> Submission:
+    """Return a job as the commit submits it, with delays that begin there."""
+    try:
+        [submission] = sender._prepared([job])  # noqa: SLF001 - not among what users call
+    except SubmissionError:
+        # Its time to expire has come since it was checked: a worker drops it, and says so. Raised,
+        # it would keep the others of the transaction from being sent.
+        return checked
+    return submission
 
 
 def manage_connections(app: App) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from headgate.contrib.django import (
     using_client,
 )
 from headgate.errors import ConfigurationError, CostInvalid, DelayInvalid, PayloadInvalid
+from headgate.jobs.messages.envelope import parse
 from headgate.testing import Done, Harness
 
 pytestmark = pytest.mark.usefixtures("django")
@@ -74,6 +76,19 @@ def test_an_option_that_is_not_valid_is_refused_before_the_commit(harness: Harne
                 submit_on_commit(send.new(1), refused)
         submit_on_commit(send.new(2))
     assert [each.payload for each in harness.submitted(send)] == [2]
+
+
+def test_a_job_that_expires_before_the_commit_keeps_no_others_from_being_submitted(
+    harness: Harness,
+) -> None:
+    send = harness.app.types["send"]
+    with transaction.atomic():
+        soon = harness.clock.now() + timedelta(seconds=5)
+        submit_on_commit(send.new(1), send.new(2, expires=soon), send.new(3, delay=60))
+        harness.clock.advance(6)
+    assert [each.payload for each in harness.submitted(send)] == [1, 2, 3]
+    delayed = parse(harness.sqs.messages("shop-jobs-normal")[-1].body)
+    assert delayed.not_before == harness.clock.now() + timedelta(seconds=60), "from the commit on"
 
 
 def test_settings_without_the_app_say_what_to_write() -> None:
