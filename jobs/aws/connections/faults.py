@@ -148,6 +148,9 @@ _UNAVAILABLE_CODES = frozenset(
     | {"ConditionalRequestConflict"}  # another write of the same object is under way
 )
 
+_LONGEST_ADDRESS = 200
+"""Characters of a redirect's address that are shown."""
+
 _LOOPBACK = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(?![\w.])")
 
 _QUOTED_REQUEST = re.compile(r"\s*The Canonical String for this request.*", re.DOTALL)
@@ -271,8 +274,14 @@ def _refusal(error: ClientError, action: str, target: str) -> TransportError:
         )
     if name in _THROTTLING_CODES or status == HTTPStatus.TOO_MANY_REQUESTS:
         return Throttled(f"AWS throttled {action} on {target!r}: {code}: {said}")
-    if name in _UNAVAILABLE_CODES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    failed = status == HTTPStatus.REQUEST_TIMEOUT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if failed or name in _UNAVAILABLE_CODES:
         return ServiceUnavailable(f"AWS failed at {action} on {target!r}: {code}: {said}")
+    if code == str(status) and (leads_to := _redirected_to(error, status)):
+        return TransportError(
+            f"{action} on {target!r} got a redirect to {leads_to!r}, which is no answer of AWS's "
+            "and is not followed: AWS_ENDPOINT_URL has to name the server itself"
+        )
     kind = ItemRefused if name in _REFUSAL_CODES and action in _WRITES else TransportError
     return kind(f"AWS refused {action} on {target!r}: {code}: {said}")
 
@@ -283,6 +292,14 @@ def _said(message: object) -> str:
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html
     """
     return legible(_QUOTED_REQUEST.sub("", str(message)))
+
+
+def _redirected_to(refusal: ClientError, status: int) -> str:
+    """Return the address that a redirect names, without its query; empty for any other refusal."""
+    headers = refusal.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    is_redirect = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+    address = headers.get("location", "").partition("?")[0]
+    return legible(address, _LONGEST_ADDRESS) if is_redirect else ""
 
 
 def _clocks(refusal: ClientError) -> str:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.jobs.aws.connections.faults import FOREIGN, fault
+from headgate.jobs.aws.lean.answer import HttpAnswer
 from headgate.jobs.errors import (
     AccessDenied,
     CredentialsMissing,
@@ -187,6 +188,19 @@ def test_a_code_that_nobody_knows_is_told_by_its_status(
     status: int, kind: type[TransportError]
 ) -> None:
     assert type(_fault(_refusal("BrandNew", status=status))) is kind
+
+
+def test_a_redirect_is_told_as_one_without_what_it_asks_for() -> None:
+    answer = HttpAnswer(302, {"location": "https://login.example/in?state=secret"}, b"<html>")
+    told = _fault(answer.refusal("SendMessageBatch"))
+    assert type(told) is TransportError
+    assert not told.transient
+    assert "got a redirect to 'https://login.example/in', which" in str(told)
+
+
+def test_a_request_that_a_proxy_waited_for_too_long_is_tried_again() -> None:
+    answer = HttpAnswer(408, {}, b"<html>Request Timeout</html>")
+    assert type(_fault(answer.refusal("SendMessageBatch"))) is ServiceUnavailable
 
 
 @given(st.text(), st.integers(100, 599), st.text())
