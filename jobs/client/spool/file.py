@@ -103,6 +103,16 @@ class SpoolFile:
             [[yes]] = self._reader.execute(found, {"queue": queue}).fetchall()
         return bool(yes)
 
+    def blocked(self, queue: str) -> frozenset[str]:
+        """Return the groups of a FIFO queue whose jobs wait behind one that SQS refused."""
+        found = (
+            "SELECT DISTINCT message_group FROM job "
+            "WHERE queue = :queue AND refused IS NOT NULL AND deduplication_id IS NOT NULL"
+        )
+        with self._reading, self._errors():
+            rows = self._reader.execute(found, {"queue": queue}).fetchall()
+        return frozenset(group for [group] in rows)
+
     def put(self, submissions: Sequence[Submission]) -> int:
         """Keep all of the submissions, behind all others, or none of them.
 

@@ -19,6 +19,10 @@ from headgate.jobs.core.events import Events
 from headgate.jobs.errors import SpoolError
 from headgate.jobs.submission.prepare import Submission
 
+_BLOCKED = (
+    "SQS refused one before it in its group: both are tried again when a process opens the file"
+)
+
 
 class Drains(Protocol):
     """Sends the jobs in a file in the background; `Drainer` never suspends."""
@@ -153,7 +157,10 @@ class Spooler:
 
     async def _keep(self, drainer: Drains, submissions: Sequence[Submission], reason: str) -> None:
         await drainer.admit(submissions[0].queue.name, len(submissions))
+        queue = submissions[0].queue
+        blocked = drainer.file.blocked(queue.name) if queue.fifo else ()
         waiting, at = await drainer.put(submissions), self._clock.now()
         for submission in submissions:
-            self._events.emit(spooled(submission, reason, waiting, at))
+            why = _BLOCKED if submission.message.group in blocked else reason
+            self._events.emit(spooled(submission, why, waiting, at))
         drainer.kept()

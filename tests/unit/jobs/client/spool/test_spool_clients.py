@@ -14,6 +14,8 @@ from unittest.mock import Mock
 import pytest
 
 from headgate import Backoff, Client, Priority, Spool, Unique
+from headgate.jobs.client.spool.file import SpoolFile
+from headgate.jobs.client.spool.policy import Answer
 from headgate.jobs.core.batcher import Pacing
 from headgate.jobs.core.clock import SystemClock
 from headgate.jobs.core.events import JobSpooled, JobSubmitted
@@ -130,6 +132,29 @@ async def test_new_jobs_of_a_spooled_queue_go_behind_the_waiting_ones(
     await client.close()
     assert asked
     assert bench.sent() == [first.id, *(handle.id for handle in later)]
+
+
+async def test_a_job_behind_a_refused_one_of_its_group_is_told_to_wait_for_the_next_opening(
+    bench: Bench,
+) -> None:
+    client = bench.client()
+    bench.cut()
+    await client.submit(bench.order, EMAIL, group="g")
+
+    def refuse(file: SpoolFile) -> bool:
+        if (claim := file.claim()) is None:
+            return False
+        file.settle(claim, Answer(refused=((claim.jobs[0], "not wanted"),)))
+        return True
+
+    while not await looked_at(bench, refuse):
+        pass  # the client's own pass is under way
+    await client.submit(bench.order, EMAIL, group="g")
+    await client.submit(bench.order, EMAIL, group="other")
+    _, behind, other = bench.told(JobSpooled)
+    assert behind.reason.startswith("SQS refused one before it in its group: both are tried again")
+    assert other.reason == "others of its queue wait before it"
+    await client.close()
 
 
 async def test_what_sqs_took_of_many_is_told_and_the_rest_is_kept_in_order(bench: Bench) -> None:
