@@ -134,7 +134,7 @@ async def test_an_interrupted_child_leaves_what_is_around_its_handler() -> None:
 async def test_a_synchronous_handler_within_an_around_submits_and_waits_for_sqs() -> None:
     sent: list[Any] = []
 
-    async def take(_ctx: object, message: Any) -> None:
+    async def take(message: Any) -> None:
         sent.append(message)
 
     async with one_child(answers={"submit": take}) as pool:

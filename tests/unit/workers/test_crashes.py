@@ -278,8 +278,8 @@ async def test_a_first_delivery_reads_and_writes_nothing() -> None:
     async with rig.working():
         await rig.happens(JobCompleted, 8)
         asked = [*rig.table.calls]
-    # By the worker itself: for cancellations, as a sign of life, and to show its status.
-    assert asked == ["page", "put", "page", "put"]
+    # By the worker itself: as a sign of life, for cancellations, and to show its status.
+    assert asked == ["put", "page", "page", "put"]
 
 
 async def test_without_its_table_jobs_run_and_are_counted_by_deliveries() -> None:
