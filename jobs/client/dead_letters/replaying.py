@@ -211,8 +211,7 @@ class Replayer:
         """Carry out the rest of a replay that has stopped, with its own filter and settings.
 
         One whose process was killed counts as stopped a minute later, and the letters that it held
-        show again within three. A canary that was judged is not
-        repeated, and deaths count anew.
+        show again within three. A canary that was judged is not repeated, and deaths count anew.
 
         Raises:
             ReplayMissing: there is none with that id.
