@@ -66,7 +66,7 @@ class Queue(Declares):
         self._listed = None if priorities is None else _priorities(name, priorities)
         """The priorities that it lists; None: it lists none."""
         self._by_app: Priorities | None = None
-        """What its app has for groups that list none; None until it is included."""
+        """Those that its app gives to groups that list none; None until it is included."""
         check_kind(f"the queue {name!r}: lanes", lanes, Mapping | None)
         self._numbers = dict(DEFAULT_LANES)
         for priority, lane in (lanes or {}).items():

@@ -405,7 +405,7 @@ async def test_a_pause_made_while_a_worker_reads_its_first_keys_holds_from_its_f
     shop = Shop()
     await shop.rig.submit(shop.send)
     async with AsyncClient(shop.app, backend=shop.rig.backend) as client:
-        shop.rig.secrets = _SlowSecrets(shop.rig.secrets, 60)  # type: ignore[assignment]
+        shop.rig.secrets = _SlowSecrets(shop.rig.secrets, 60)  # type: ignore[assignment]  # a stand-in
         async with shop.rig.working():
             await asyncio.sleep(30)
             await client.pauses.create(job_type="send")
