@@ -1,4 +1,4 @@
-"""What a life's messages are trusted by: the secret with the keys that sign, and the data keys."""
+"""The keys of a life's messages: the secret with those that sign, and the data keys that seal."""
 
 from __future__ import annotations
 

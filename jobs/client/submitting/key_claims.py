@@ -23,6 +23,7 @@ RENEWED_S = PENDING_S / 3
 """Interval of the renewals, in seconds."""
 
 _LONGEST_ID = 64
+"""Characters of a job's id in a claim that is read; a longer one is none of ours."""
 
 _LOOK_S = 0.1
 """Interval, in seconds, at which waiting submissions look at the item."""

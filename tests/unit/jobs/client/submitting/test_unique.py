@@ -378,11 +378,15 @@ async def test_in_an_outage_a_call_does_not_wait_for_the_claims_of_others(kind: 
     assert (bench.clock.now() - began).total_seconds() < PENDING_S
 
 
+def _looped_shop() -> tuple[App, JobType[Sync, None], LoopClock]:
+    """Return an app with a unique type, and the event loop's clock; within a running loop."""
+    app = App("shop")
+    return app, app.define("sync", Sync, unique=Unique(within=HOUR)), LoopClock()
+
+
 @pytest.mark.looptime
 async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> None:
-    app = App("shop")
-    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
-    clock = LoopClock()
+    app, sync, clock = _looped_shop()
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
     wire = Wire(sqs)
@@ -404,9 +408,7 @@ async def test_a_hundred_submissions_at_a_time_by_ten_clients_send_one_job() -> 
 
 @pytest.mark.looptime
 async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
-    app = App("shop")
-    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
-    clock = LoopClock()
+    app, sync, clock = _looped_shop()
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
     hung = Wire(sqs)
@@ -425,9 +427,7 @@ async def test_a_claim_is_renewed_while_sqs_keeps_its_sender_waiting() -> None:
 
 @pytest.mark.looptime
 async def test_a_call_that_is_cancelled_while_sqs_is_asked_settles_its_claim() -> None:
-    app = App("shop")
-    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
-    clock = LoopClock()
+    app, sync, clock = _looped_shop()
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
     slow = Wire(sqs)
@@ -475,9 +475,7 @@ def test_a_synchronous_submitter_renews_its_claim_while_sending() -> None:
 
 @pytest.mark.looptime
 async def test_calls_with_the_same_keys_in_another_order_do_not_deadlock() -> None:
-    app = App("shop")
-    sync = app.define("sync", Sync, unique=Unique(within=HOUR))
-    clock = LoopClock()
+    app, sync, clock = _looped_shop()
     sqs, table = MemorySqs(clock), MemoryTable(clock)
     sqs.provision(app.topology)
     shops = [Sync(shop=str(number)) for number in range(20)]
